@@ -1,0 +1,126 @@
+"""What the ledger records: offset syncs, checkpoints, high watermarks, topic states, writer claims.
+
+Ranges are half-open. Times are milliseconds since the epoch, UTC. An unknown value is None.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class GapCause(StrEnum):
+    """Why a source offset inside an offset sync holds no copied record."""
+
+    CONTROL = "control"  # a transaction marker
+    ABORTED = "aborted"  # a record of an aborted transaction
+    COMPACTED = "compacted"  # the cleaner had removed it before it was read
+    FILTERED = "filtered"  # the flow's configuration leaves it out
+    MIRROR_WRITE = "mirror_write"  # written by a mirror flow, not by an application
+
+
+class SyncKind(StrEnum):
+    """What became of a stretch of source offsets."""
+
+    COPIED = "copied"
+    LOST = "lost"
+    SUPERSEDED = "superseded"
+
+
+class LossCause(StrEnum):
+    """Why source offsets were gone before they could be copied."""
+
+    RETENTION = "retention"
+    DELETED_RECORDS = "deleted_records"
+
+
+class WriterEvent(StrEnum):
+    """What a row of `writers` says."""
+
+    CLAIMED = "claimed"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Source offsets `[source_start, source_end)` that hold no copied record, and why."""
+
+    source_start: int
+    source_end: int
+    cause: GapCause
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition:
+    """One partition of one incarnation of a topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSync:
+    """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_leader_epoch: int | None
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    first_sequence: int
+    gaps: tuple[Gap, ...]
+    kind: SyncKind
+    cause: LossCause | None
+    recovered: bool
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    records: int
+    bytes: int
+    checksum: int | None
+    raw_batches: int
+    record_path_batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a group had committed for one partition; `committed_offset` None: the commit is gone."""
+
+    cluster: str
+    group_id: str
+    group_type: str | None
+    group_state: str | None
+    topic: str
+    topic_id: str | None
+    partition: int
+    committed_offset: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    read_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermark:
+    """Where one partition started and ended."""
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partition: int
+    leader_epoch: int | None
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    read_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as a cluster described it."""
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    configuration: tuple[tuple[str, str], ...]

@@ -1,0 +1,148 @@
+"""What the middle of the program needs from the outside, as Protocols.
+
+Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.domain.facts import Checkpoint, HighWatermark
+
+Row = Mapping[str, object]
+"""One row of a table without its stamp: column name of `schema.py` to value."""
+
+
+class Clock(Protocol):
+    """Wall time for rows, monotonic time for deadlines."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as a cluster describes it now; `internal` for Kafka's own."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A consumer group that a cluster knows; type and state as the broker spells them."""
+
+    group_id: str
+    group_type: str | None
+    group_state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """Log start, last stable offset and high watermark of one partition, read together."""
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    leader_epoch: int | None
+
+
+class ClusterAdmin(Protocol):
+    """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
+
+    alias: str
+
+    def cluster_id(self) -> str: ...
+
+    def broker_count(self) -> int: ...
+
+    def topics(self) -> dict[str, TopicDescription]:
+        """All topics by name, internal ones included."""
+        ...
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Per topic the settings that were set on the topic itself; defaults left out."""
+        ...
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        """Create and wait until it is described; a topic that exists already is an error."""
+        ...
+
+    def add_partitions(self, name: str, *, total: int) -> None: ...
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        """Ends by (topic, partition); a partition without a leader is left out."""
+        ...
+
+    def groups(self) -> list[GroupListing]: ...
+
+    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        """Every committed offset of the groups, as checkpoints; `topic_ids` names the living topics."""
+        ...
+
+    def allocate_producer_id(self) -> int:
+        """A producer id that this cluster has never given before (InitProducerId without a transactional id)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriterClaim:
+    """A claimed writer epoch; every append names it."""
+
+    writer: str
+    epoch: int
+
+
+class FactLog(Protocol):
+    """The append side of the ledger. Each append is one commit of one table, read back before it counts."""
+
+    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+        """Take the next epoch of `writer`: the claim is a row of `writers` and a commit to each of `tables`.
+
+        Raises `PreconditionError` when another driver claimed at the same moment.
+        """
+        ...
+
+    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        """Append rows of one round. Raises `ShutOutError` when a later epoch has been claimed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPosition:
+    """Where a flow stands on one partition, from its last offset sync."""
+
+    source_topic: str
+    source_topic_id: str
+    partition: int
+    target_topic: str
+    target_topic_id: str
+    source_end: int
+    target_end: int
+    next_sequence: int
+
+
+class LedgerState(Protocol):
+    """The read side that drivers need: latest state, no time travel."""
+
+    def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
+        """Producer ids recorded for a Kafka cluster id, by flow."""
+        ...
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]: ...
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
+
+    def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...

@@ -1,0 +1,171 @@
+"""Every table and column of the ledger: the one place that names a column.
+
+`PROTOCOL.md` states the same as a contract; a test holds the two together. Types are Spark SQL
+type names, the same words in DuckDB. Tables are append-only; every row carries the four columns of
+`STAMP`.
+"""
+
+from dataclasses import dataclass
+
+SCHEMA_VERSION = 1
+SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
+GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `type` as Spark SQL writes it."""
+
+    name: str
+    type: str
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One append-only table; `engine` is the only one that writes it."""
+
+    name: str
+    row_per: str
+    engine: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+STAMP = (
+    Column("writer", "string", "who appended the row: `flow:NAME`, `recorder:CLUSTER`, `operator`"),
+    Column("writer_epoch", "bigint", "how often that writer had been (re)started; later epochs shut out earlier"),
+    Column("round", "bigint", "the writer's round in this epoch; 0 is the claim itself"),
+    Column("recorded_at_ms", "bigint", "when the append was made; equal for all rows of a commit"),
+)
+
+OFFSET_SYNCS = Table(
+    "offset_syncs",
+    "partition and round that had progress",
+    "spark",
+    (
+        *STAMP,
+        Column("flow", "string", "the flow that copied"),
+        Column("source_cluster", "string", "alias of the source cluster"),
+        Column("target_cluster", "string", "alias of the target cluster"),
+        Column("source_topic", "string", "topic name at the source"),
+        Column("source_topic_id", "string", "topic id at the source"),
+        Column("source_partition", "int", "partition at the source"),
+        Column("source_leader_epoch", "int", "leader epoch of the last source batch; null when none was read", True),
+        Column("target_topic", "string", "topic name at the target"),
+        Column("target_topic_id", "string", "topic id at the target"),
+        Column("target_partition", "int", "partition at the target"),
+        Column("source_start", "bigint", "first source offset covered"),
+        Column("source_end", "bigint", "first source offset not covered"),
+        Column("target_start", "bigint", "target offset of the first copied record"),
+        Column("target_end", "bigint", "target offset after the last copied record"),
+        Column("first_sequence", "int", "producer sequence of the first copied record"),
+        Column("gaps", GAPS_TYPE, "source offsets inside without a copied record, ascending, with their cause"),
+        Column("kind", "string", "`copied`, `lost` or `superseded`"),
+        Column("cause", "string", "why a `lost` stretch was lost; null otherwise", True),
+        Column("recovered", "boolean", "true when found on the target by tail reconciliation"),
+        Column("first_timestamp_ms", "bigint", "base timestamp of the first copied batch", True),
+        Column("last_timestamp_ms", "bigint", "largest record timestamp copied", True),
+        Column("records", "bigint", "copied records"),
+        Column("bytes", "bigint", "bytes of the copied record batches as produced"),
+        Column("checksum", "bigint", "CRC-32C over the copied batches from byte 61 on, chained", True),
+        Column("raw_batches", "bigint", "batches copied as the bytes they were"),
+        Column("record_path_batches", "bigint", "batches that took the record path"),
+    ),
+)
+
+CHECKPOINTS = Table(
+    "checkpoints",
+    "group and partition, when changed; full sweeps now and then",
+    "spark",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("group_id", "string", "consumer group"),
+        Column("group_type", "string", "`classic`, `consumer`, ...; null when the broker did not say", True),
+        Column("group_state", "string", "`Stable`, `Empty`, ...; null when the broker did not say", True),
+        Column("topic", "string", "topic name"),
+        Column("topic_id", "string", "topic id when the commit was read; null when the topic did not exist", True),
+        Column("partition", "int", "partition"),
+        Column("committed_offset", "bigint", "the next offset that the group will read; null: the commit is gone", True),
+        Column("leader_epoch", "int", "leader epoch stored with the commit", True),
+        Column("metadata", "string", "metadata stored with the commit, verbatim", True),
+        Column("read_at_ms", "bigint", "when the commit was read from the cluster"),
+    ),
+)
+
+HIGH_WATERMARKS = Table(
+    "high_watermarks",
+    "partition, when changed, and every few minutes",
+    "spark",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("topic", "string", "topic name"),
+        Column("topic_id", "string", "topic id"),
+        Column("partition", "int", "partition"),
+        Column("leader_epoch", "int", "leader epoch at the end of the log", True),
+        Column("log_start", "bigint", "first offset that can be read"),
+        Column("last_stable", "bigint", "first offset that a read_committed reader cannot read"),
+        Column("high_watermark", "bigint", "first offset that no reader can read"),
+        Column("read_at_ms", "bigint", "when the ends were read from the cluster"),
+    ),
+)
+
+TOPICS = Table(
+    "topics",
+    "topic, when changed",
+    "spark",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("topic", "string", "topic name"),
+        Column("topic_id", "string", "topic id"),
+        Column("partitions", "int", "number of partitions"),
+        Column("replication_factor", "int", "replicas of each partition"),
+        Column("configuration", "string", "JSON object of the settings that differ from the defaults"),
+        Column("event", "string", "`observed`, `created`, `partitions_added`, `configuration_changed`, `deleted`"),
+    ),
+)
+
+WRITERS = Table(
+    "writers",
+    "claim or release of a writer epoch",
+    "spark",
+    (
+        *STAMP,
+        Column("event", "string", "`claimed` or `released`"),
+        Column("host", "string", "host name and process id of the driver"),
+        Column("flow", "string", "flow name; null for a recorder", True),
+        Column("source_cluster", "string", "alias of the flow's source; of the recorder's cluster"),
+        Column("source_cluster_id", "string", "Kafka cluster id of the source"),
+        Column("target_cluster", "string", "alias of the flow's target; null for a recorder", True),
+        Column("target_cluster_id", "string", "Kafka cluster id of the target; null for a recorder", True),
+        Column("producer_id", "bigint", "the flow's producer id at the target; null for a recorder", True),
+    ),
+)
+
+OPERATIONS = Table(
+    "operations",
+    "plan, step, receipt, drill, stop and resume request",
+    "deltalake",
+    (
+        *STAMP,
+        Column("operation_id", "string", "identity of the operation; its rows share it"),
+        Column("kind", "string", "`stop`, `partition_stopped`, ..."),
+        Column("flow", "string", "the flow concerned; null when none", True),
+        Column("operator", "string", "who asked"),
+        Column("reason", "string", "why, in the operator's words", True),
+        Column("ticket", "string", "reference to a ticket", True),
+        Column("content", "string", "JSON object; its keys depend on the kind"),
+    ),
+)
+
+TABLES: tuple[Table, ...] = (OFFSET_SYNCS, CHECKPOINTS, HIGH_WATERMARKS, TOPICS, WRITERS, OPERATIONS)
+TABLE_BY_NAME = {table.name: table for table in TABLES}
+FACT_TABLES: tuple[Table, ...] = tuple(table for table in TABLES if table.engine == "spark")
+"""Tables that Spark writes; claiming a writer epoch commits to each that the writer appends to."""
