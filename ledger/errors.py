@@ -1,15 +1,15 @@
 """The error tree. Every message says which rule was broken, the values, and what was not done.
 
-    MirrorLedgerError             exit 1
-    ├── UsageError                exit 2   bad arguments, an unknown flow, cluster, query or cut
-    │   ├── ConfigurationError    exit 2   every problem of a configuration file at once
-    │   └── EnvironmentError_     exit 2   Java, Python, artifacts, a path that is not a ledger
-    ├── UnsafeError               exit 4   a check says not safe
-    ├── PreconditionError         exit 5   a precondition is not met or has moved
-    │   └── ShutOutError          exit 5   a later writer epoch has taken over
-    ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
-    ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
-    └── InvalidValueError         exit 1   a value breaks a rule of the domain
+MirrorLedgerError             exit 1
+├── UsageError                exit 2   bad arguments, an unknown flow, cluster, query or cut
+│   ├── ConfigurationError    exit 2   every problem of a configuration file at once
+│   └── EnvironmentError_     exit 2   Java, Python, artifacts, a path that is not a ledger
+├── UnsafeError               exit 4   a check says not safe
+├── PreconditionError         exit 5   a precondition is not met or has moved
+│   └── ShutOutError          exit 5   a later writer epoch has taken over
+├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
+├── ProtocolError             exit 1   a broker answered what the protocol does not allow
+└── InvalidValueError         exit 1   a value breaks a rule of the domain
 """
 
 from typing import ClassVar

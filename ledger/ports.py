@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
+from ledger.wire.requests import Fetched, Produced
 
 Row = Mapping[str, object]
 """One row of a table without its stamp: column name of `schema.py` to value."""
@@ -145,4 +146,83 @@ class LedgerState(Protocol):
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
 
+    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
+        """(source topic id, partition) of those whose last event is that they stopped."""
+        ...
+
     def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...
+
+
+class OperationLog(Protocol):
+    """Appends to `operations`, the one table that needs no Spark."""
+
+    def record(self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]) -> str:
+        """Append one row and return its operation id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FetchItem:
+    """One partition of a fetch."""
+
+    partition: TopicPartition
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceItem:
+    """One partition of a produce request: exactly one patched batch."""
+
+    partition: TopicPartition
+    batch: memoryview
+
+
+class ClusterLink(Protocol):
+    """Kept connections to one cluster. Requests are sent at once and answered through `Network.poll`."""
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """Node that leads the partition as last heard; None when unknown."""
+        ...
+
+    def refresh(self, topics: Sequence[str]) -> None:
+        """Ask for leaders again. Raises `ClusterUnavailableError` when no broker answers."""
+        ...
+
+    def fetch(
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+    ) -> int:
+        """Send a Fetch; the ticket returned comes back in one `Completion`."""
+        ...
+
+    def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
+        """Send a Produce with acks=all; the ticket returned comes back in one `Completion`."""
+        ...
+
+    def produce_window(self, node: int) -> int:
+        """How many produce requests may be in flight to the node, from its round trip time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The answer to one request: partitions of the response in the order asked, or why there is none.
+
+    `failure` says that the outcome is unknown: the connection was lost or the deadline passed.
+    """
+
+    ticket: int
+    fetched: tuple[Fetched | None, ...] = ()
+    produced: tuple[Produced | None, ...] = ()
+    failure: str | None = None
+
+
+class Network(Protocol):
+    """Both sides of a copy task and the wait for whatever is answered first."""
+
+    source: ClusterLink
+    target: ClusterLink
+
+    def poll(self, timeout_s: float) -> list[Completion]:
+        """Answers that have arrived; waits up to `timeout_s` for the first."""
+        ...

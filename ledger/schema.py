@@ -38,7 +38,9 @@ class Table:
 
 STAMP = (
     Column("writer", "string", "who appended the row: `flow:NAME`, `recorder:CLUSTER`, `operator`"),
-    Column("writer_epoch", "bigint", "how often that writer had been (re)started; later epochs shut out earlier"),
+    Column(
+        "writer_epoch", "bigint", "how often that writer had been (re)started; later epochs shut out earlier"
+    ),
     Column("round", "bigint", "the writer's round in this epoch; 0 is the claim itself"),
     Column("recorded_at_ms", "bigint", "when the append was made; equal for all rows of a commit"),
 )
@@ -55,7 +57,12 @@ OFFSET_SYNCS = Table(
         Column("source_topic", "string", "topic name at the source"),
         Column("source_topic_id", "string", "topic id at the source"),
         Column("source_partition", "int", "partition at the source"),
-        Column("source_leader_epoch", "int", "leader epoch of the last source batch; null when none was read", True),
+        Column(
+            "source_leader_epoch",
+            "int",
+            "leader epoch of the last source batch; null when none was read",
+            True,
+        ),
         Column("target_topic", "string", "topic name at the target"),
         Column("target_topic_id", "string", "topic id at the target"),
         Column("target_partition", "int", "partition at the target"),
@@ -64,7 +71,9 @@ OFFSET_SYNCS = Table(
         Column("target_start", "bigint", "target offset of the first copied record"),
         Column("target_end", "bigint", "target offset after the last copied record"),
         Column("first_sequence", "int", "producer sequence of the first copied record"),
-        Column("gaps", GAPS_TYPE, "source offsets inside without a copied record, ascending, with their cause"),
+        Column(
+            "gaps", GAPS_TYPE, "source offsets inside without a copied record, ascending, with their cause"
+        ),
         Column("kind", "string", "`copied`, `lost` or `superseded`"),
         Column("cause", "string", "why a `lost` stretch was lost; null otherwise", True),
         Column("recovered", "boolean", "true when found on the target by tail reconciliation"),
@@ -89,9 +98,16 @@ CHECKPOINTS = Table(
         Column("group_type", "string", "`classic`, `consumer`, ...; null when the broker did not say", True),
         Column("group_state", "string", "`Stable`, `Empty`, ...; null when the broker did not say", True),
         Column("topic", "string", "topic name"),
-        Column("topic_id", "string", "topic id when the commit was read; null when the topic did not exist", True),
+        Column(
+            "topic_id", "string", "topic id when the commit was read; null when the topic did not exist", True
+        ),
         Column("partition", "int", "partition"),
-        Column("committed_offset", "bigint", "the next offset that the group will read; null: the commit is gone", True),
+        Column(
+            "committed_offset",
+            "bigint",
+            "the next offset that the group will read; null: the commit is gone",
+            True,
+        ),
         Column("leader_epoch", "int", "leader epoch stored with the commit", True),
         Column("metadata", "string", "metadata stored with the commit, verbatim", True),
         Column("read_at_ms", "bigint", "when the commit was read from the cluster"),
@@ -128,7 +144,9 @@ TOPICS = Table(
         Column("partitions", "int", "number of partitions"),
         Column("replication_factor", "int", "replicas of each partition"),
         Column("configuration", "string", "JSON object of the settings that differ from the defaults"),
-        Column("event", "string", "`observed`, `created`, `partitions_added`, `configuration_changed`, `deleted`"),
+        Column(
+            "event", "string", "`observed`, `created`, `partitions_added`, `configuration_changed`, `deleted`"
+        ),
     ),
 )
 

@@ -1,0 +1,118 @@
+"""The latest state of the ledger, as drivers need it: no JVM, no time travel."""
+
+import uuid
+from collections.abc import Mapping
+
+import json
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from ledger.adapters.delta.reading import DeltaLedger
+from ledger.adapters.delta.tables import append_operation, table_uri
+from ledger.adapters.duck.engine import connect, run_query
+from ledger.catalog import query
+from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.ports import Clock, FlowPosition, WriterClaim
+from ledger.schema import STAMP
+
+_STAMP_NAMES = {column.name for column in STAMP}
+OPERATOR_WRITER = "operator"
+
+
+class DeltaLedgerState:
+    """Implements `ports.LedgerState`."""
+
+    def __init__(self, ledger: DeltaLedger) -> None:
+        self._ledger = ledger
+
+    def positions(self, flow: str) -> list[FlowPosition]:
+        rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
+        return [
+            FlowPosition(
+                source_topic=row["source_topic"],
+                source_topic_id=row["source_topic_id"],
+                partition=row["source_partition"],
+                target_topic=row["target_topic"],
+                target_topic_id=row["target_topic_id"],
+                source_end=row["source_end"],
+                target_end=row["target_end"],
+                next_sequence=row["next_sequence"],
+            )
+            for row in rows
+        ]
+
+    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
+        rows = self._rows("writers", [("target_cluster_id", "=", target_cluster_id)])
+        return {row["flow"]: row["producer_id"] for row in rows if row["producer_id"] is not None}
+
+    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
+        with connect(self._latest(), {}) as connection:
+            found = connection.execute(
+                "select source_topic_id, source_partition from partition_events where flow = ? "
+                "group by source_topic_id, source_partition "
+                "having max_by(kind, recorded_at_ms) = 'partition_stopped'",
+                [flow],
+            ).fetchall()
+        return {(topic_id, partition) for topic_id, partition in found}
+
+    def stop_requested(self, flow: str, *, since_ms: int) -> bool:
+        filters = [("kind", "=", "stop"), ("flow", "=", flow), ("recorded_at_ms", ">=", since_ms)]
+        return bool(self._rows("operations", filters))
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
+        rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
+        return [Checkpoint(**row) for row in rows]
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
+        rows = self._last("high_watermarks", cluster, ("topic", "topic_id", "partition"))
+        return [HighWatermark(**row) for row in rows]
+
+    def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, object]]:
+        """The newest row per `grain`, without its stamp."""
+        newest: dict[tuple[object, ...], dict[str, object]] = {}
+        rows = self._rows(table, [("cluster", "=", cluster)])
+        for row in sorted(rows, key=lambda row: (row["writer_epoch"], row["round"])):
+            newest[tuple(row[column] for column in grain)] = {
+                name: value for name, value in row.items() if name not in _STAMP_NAMES
+            }
+        return list(newest.values())
+
+    def _rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, object]]:
+        opened = DeltaTable(table_uri(self._ledger.path, table))
+        found: pa.Table = opened.to_pyarrow_table(filters=filters)
+        return list(found.to_pylist())
+
+    def _latest(self):
+        return self._ledger.at(self._ledger.latest())
+
+
+class DeltaOperationLog:
+    """Implements `ports.OperationLog`; `writer` is the driver's claim, or None for a person's request."""
+
+    def __init__(self, path: str, clock: Clock, *, operator: str, claim: WriterClaim | None = None) -> None:
+        self._path = path
+        self._clock = clock
+        self._operator = operator
+        self._claim = claim or WriterClaim(OPERATOR_WRITER, 0)
+
+    def record(
+        self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]
+    ) -> str:
+        operation_id = uuid.uuid4().hex
+        now_ms = self._clock.now_ms()
+        row = {
+            "writer": self._claim.writer,
+            "writer_epoch": self._claim.epoch,
+            "round": 0,
+            "recorded_at_ms": now_ms,
+            "operation_id": operation_id,
+            "kind": kind,
+            "flow": flow,
+            "operator": self._operator,
+            "reason": reason,
+            "ticket": None,
+            "content": json.dumps(content),
+        }
+        append_operation(self._path, row, now_ms=now_ms)
+        return operation_id

@@ -1,0 +1,69 @@
+"""Creates the ledger's tables; the protocol features and properties of each are fixed here."""
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.errors import MirrorLedgerError
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLES, Table
+
+RECORDED_AT = "recorded_at_ms"
+_KEEP = "interval 3650 days"
+_PROPERTIES = {
+    "delta.appendOnly": "true",
+    "delta.logRetentionDuration": _KEEP,
+    "delta.deletedFileRetentionDuration": _KEEP,
+    "delta.checkpointInterval": "100",  # every ten, an append in ten takes more than a second
+    SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
+}
+
+
+def table_uri(path: str, table: str) -> str:
+    """Where a table of the ledger at `path` lives."""
+    return f"{path.rstrip('/')}/{table}"
+
+
+def create_tables(path: str, *, now_ms: int) -> list[str]:
+    """Create every table that does not exist yet; returns their names. Existing ones are left as they are."""
+    return [table.name for table in TABLES if _create(path, table, now_ms)]
+
+
+def _create(path: str, table: Table, now_ms: int) -> bool:
+    uri = table_uri(path, table.name)
+    if DeltaTable.is_deltatable(uri):
+        return False
+    try:
+        DeltaTable.create(
+            uri,
+            schema=arrow_schema(table),
+            name=table.name,
+            description=f"one row per {table.row_per}",
+            configuration=_PROPERTIES,
+            commit_properties=_commit_properties(now_ms),
+            raise_if_key_not_exists=False,
+        )
+    except (DeltaError, OSError) as error:
+        raise MirrorLedgerError(f"table {table.name} cannot be created at {uri}: {error}") from error
+    return True
+
+
+def _commit_properties(now_ms: int) -> CommitProperties:
+    return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)})
+
+
+def append_operation(path: str, row: Mapping[str, object], *, now_ms: int) -> None:
+    """Append one row to `operations`, the one table that needs no JVM."""
+    table = next(table for table in TABLES if table.name == "operations")
+    data = pa.Table.from_pylist([dict(row)], schema=arrow_schema(table))
+    write_deltalake(
+        table_uri(path, table.name), data, mode="append", commit_properties=_commit_properties(now_ms)
+    )
+
+
+def commit_metadata(now_ms: int) -> str:
+    """The `userMetadata` of an append by Spark: what a time of `--as-of` is resolved by."""
+    return json.dumps({RECORDED_AT: now_ms})

@@ -1,0 +1,1 @@
+"""DuckDB: the default engine of queries."""

@@ -1,0 +1,110 @@
+"""Run a query of the catalog over a ledger at a cut, with DuckDB in this process.
+
+Values reach SQL only through the one-row relation `params`; SQL is never built from them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Protocol, TypeAlias
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ledger import catalog
+from ledger.adapters.arrow_schema import arrow_type
+from ledger.catalog import Named, Query, Value
+from ledger.errors import UsageError
+from ledger.schema import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """A table as the Parquet files of one version; never empty."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+Relation: TypeAlias = pa.Table | ds.Dataset | ParquetFiles
+
+
+class Snapshot(Protocol):
+    """The tables of a ledger at one cut."""
+
+    def relation(self, table: str) -> Relation:
+        """The rows of a table."""
+        ...
+
+
+def run_query(
+    query: Query,
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation] | None = None,
+) -> pa.Table:
+    """The answer of a query; `overrides` stand in for tables of the snapshot."""
+    query.check(params)
+    with connect(snapshot, overrides or {}) as connection:
+        register_params(connection, query.params, params)
+        return connection.sql(query.sql).to_arrow_table()
+
+
+def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
+    """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation."""
+    commit = _single_commit(snapshot, flow, topic, partition, offset)
+    if commit.num_rows == 0:
+        raise UsageError(f"flow {flow!r} has never been claimed in this ledger; nothing was translated")
+    query = catalog.query("offset_translation")
+    return run_query(query, {"flow": flow}, snapshot, {"checkpoints": commit})
+
+
+def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.DuckDBPyConnection:
+    """A connection on which every table and view of the ledger can be read."""
+    connection = duckdb.connect(":memory:")
+    for table in TABLES:
+        relation = overrides[table.name] if table.name in overrides else snapshot.relation(table.name)
+        register(connection, table.name, relation)
+    connection.execute(_sql("views.sql"))
+    return connection
+
+
+def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
+    """Make a relation readable under a name."""
+    if isinstance(relation, ParquetFiles):
+        parquet = connection.read_parquet(list(relation.paths))
+        parquet.select(*(duckdb.ColumnExpression(column) for column in relation.columns)).create_view(name)
+    else:
+        connection.register(name, relation)
+
+
+def register_params(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[Named], values: Mapping[str, Value]
+) -> None:
+    """The one-row relation `params`; none when a query takes no parameters."""
+    if names:
+        schema = pa.schema([(parameter.name, arrow_type(parameter.type)) for parameter in names])
+        connection.register("params", pa.Table.from_pylist([dict(values)], schema=schema))
+
+
+def _single_commit(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
+    names = (
+        Named("flow", "string"),
+        Named("topic", "string"),
+        Named("partition", "int"),
+        Named("committed_offset", "bigint"),
+    )
+    values: dict[str, Value] = {
+        "flow": flow,
+        "topic": topic,
+        "partition": partition,
+        "committed_offset": offset,
+    }
+    with connect(snapshot, {}) as connection:
+        register_params(connection, names, values)
+        return connection.sql(_sql("translated_offset.sql")).to_arrow_table()
+
+
+def _sql(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,41 @@
+-- One row of `checkpoints` that stands for a single offset of the latest mapped incarnation of a partition.
+with flow_source as (
+    select w.source_cluster
+    from writers as w
+    inner join params as p on p.flow = w.flow
+    where w.event = 'claimed'
+    order by w.writer_epoch desc, w.recorded_at_ms desc
+    limit 1
+),
+
+latest_sync as (
+    select o.source_topic_id
+    from offset_syncs as o
+    inner join params as p
+        on p.flow = o.flow
+        and p.topic = o.source_topic
+        and p.partition = o.source_partition
+    where o.kind in ('copied', 'lost')
+    order by o.writer_epoch desc, o.round desc, o.source_start desc
+    limit 1
+)
+
+select
+    cast(null as varchar) as writer,
+    cast(0 as bigint) as writer_epoch,
+    cast(0 as bigint) as round,
+    cast(0 as bigint) as recorded_at_ms,
+    f.source_cluster as cluster,
+    cast(null as varchar) as group_id,
+    cast(null as varchar) as group_type,
+    cast(null as varchar) as group_state,
+    p.topic,
+    s.source_topic_id as topic_id,
+    p.partition,
+    p.committed_offset,
+    cast(null as integer) as leader_epoch,
+    cast(null as varchar) as metadata,
+    cast(0 as bigint) as read_at_ms
+from params as p
+inner join flow_source as f on true
+left join latest_sync as s on true

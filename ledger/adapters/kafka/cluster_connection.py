@@ -1,0 +1,160 @@
+"""A connection to one cluster for administration: opened on first use, every call with a deadline.
+
+kafka-python's connection manager does the work. librdkafka's admin client is not used: when a response
+arrives after its deadline it can abort the whole process, and a mirror must outlive slow brokers.
+"""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from ledger.adapters.kafka.client_properties import kafka_python_properties
+from ledger.config import ClusterConfig
+from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+
+logging.getLogger("kafka").addHandler(logging.NullHandler())  # else its warnings go to stderr unasked
+
+_PROBE_S = 2.0
+_RETRY_S = 0.1
+_MAX_RESPONSE_BYTES = 200_000_000
+_REQUESTS_IN_FLIGHT = 50
+
+Answer = TypeVar("Answer")
+Work = Callable[[KafkaConnectionManager], Awaitable[Answer]]
+
+
+class ClusterConnection:
+    """Runs work on a cluster's connections; safe to use from several threads."""
+
+    def __init__(self, cluster: ClusterConfig, environ: Mapping[str, str], *, timeout_s: float) -> None:
+        self._cluster = cluster
+        self._environ = environ
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._manager: KafkaConnectionManager | None = None
+        self._net: NetworkSelector | None = None
+
+    def run(self, operation: str, work: Work[Answer]) -> Answer:
+        """The answer of `work` before the deadline; answers that say "not now" are asked for again."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._attempt(operation, work, deadline)
+            except errors.KafkaError as error:
+                if not _asks_to_wait(error) or time.monotonic() + _RETRY_S > deadline:
+                    raise self._failure(error, operation) from error
+            time.sleep(_RETRY_S)
+
+    def close(self) -> None:
+        """Close what is open; the next call opens again."""
+        with self._lock:
+            self._discard()
+
+    def _attempt(self, operation: str, work: Work[Answer], deadline: float) -> Answer:
+        manager = self._opened(operation, deadline)
+
+        async def bounded() -> Answer:
+            pending = manager.call_soon(work, manager)
+            return cast(Answer, await manager.wait_for(pending, _left_ms(deadline)))
+
+        return cast(Answer, manager.run(bounded))
+
+    def _opened(self, operation: str, deadline: float) -> KafkaConnectionManager:
+        with self._lock:
+            if self._manager is None:
+                self._open(operation, deadline)
+            return self._manager
+
+    def _open(self, operation: str, deadline: float) -> None:
+        """Bootstrap from the first address that answers; each gets its share of the time."""
+        settings = kafka_python_properties(self._cluster, self._environ)
+        addresses = cast(list[str], settings["bootstrap_servers"])
+        reasons = []
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            share_ms = _left_ms(deadline) // left
+            reason = _unreachable_reason(address, min(_PROBE_S, share_ms / 1000))
+            if reason is None and self._bootstrap({**settings, "bootstrap_servers": [address]}, share_ms):
+                return
+            reasons.append(f"{address} {reason or 'accepts connections but does not answer'}")
+        raise self._unavailable(operation, "; ".join(reasons))
+
+    def _bootstrap(self, settings: Mapping[str, object], timeout_ms: int) -> bool:
+        tuned = {
+            **settings,
+            "request_timeout_ms": int(self._timeout_s * 1000),
+            "receive_message_max_bytes": _MAX_RESPONSE_BYTES,
+            "max_in_flight_requests_per_connection": _REQUESTS_IN_FLIGHT,
+        }
+        self._net = NetworkSelector(**tuned)
+        self._manager = KafkaConnectionManager(self._net, **tuned)
+        self._net.start()
+        try:
+            self._manager.bootstrap(timeout_ms)
+        except errors.RetriableError:
+            self._discard()
+            return False
+        except errors.KafkaError:
+            self._discard()
+            raise
+        return True
+
+    def _discard(self) -> None:
+        if self._manager is not None and self._net is not None:
+            self._manager.call_soon(self._manager.close)
+            self._net.stop(timeout_ms=1000)
+            self._net.close()
+        self._manager = self._net = None
+
+    def _failure(self, error: errors.KafkaError, operation: str) -> MirrorLedgerError:
+        name = self._cluster.name
+        if isinstance(error, errors.SaslAuthenticationFailedError):
+            return PreconditionError(
+                f"cluster {name} refused the login, needed to {operation}: {error}; not done"
+            )
+        if isinstance(error, errors.AuthorizationError):
+            return PreconditionError(
+                f"cluster {name} does not allow this principal to {operation}: {error}; not done"
+            )
+        if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
+            return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
+        self.close()
+        return self._unavailable(operation, str(error))
+
+    def _unavailable(self, operation: str, reason: str) -> ClusterUnavailableError:
+        return ClusterUnavailableError(
+            f"cluster {self._cluster.name} at {self._cluster.bootstrap_servers} did not answer within "
+            f"{self._timeout_s:g} s to {operation}: {reason}; not done"
+        )
+
+
+def _asks_to_wait(error: errors.KafkaError) -> bool:
+    """The broker answered that it cannot now: a coordinator that loads, a controller that moved."""
+    ambiguous = isinstance(error, errors.RequestTimedOutError)
+    return isinstance(error, errors.BrokerResponseError) and bool(error.retriable) and not ambiguous
+
+
+def _unreachable_reason(address: str, timeout_s: float) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()
+    except OSError as error:
+        return f"cannot be connected to ({error.strerror or error})"
+    return None
+
+
+def _left_ms(deadline: float) -> int:
+    return max(1, int((deadline - time.monotonic()) * 1000))
+
+
+def require(error_code: int, detail: str | None) -> None:
+    """Raise kafka-python's error for a code that is not zero."""
+    kind: Any = errors.for_code(error_code)
+    if kind is not errors.NoError:
+        raise kind(detail or kind.description)

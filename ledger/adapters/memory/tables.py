@@ -1,0 +1,54 @@
+"""A ledger held in memory as Arrow tables: the same words as the one on Delta, for tests and simulations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.domain.cuts import Cut
+from ledger.errors import InvalidValueError
+from ledger.schema import TABLE_BY_NAME, TABLES
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySnapshot:
+    """The tables of a memory ledger at one cut."""
+
+    cut: Cut
+    tables: Mapping[str, pa.Table]
+
+    def relation(self, table: str) -> pa.Table:
+        return self.tables[table]
+
+
+@dataclass(slots=True)
+class MemoryLedger:
+    """Append-only: each append to a table makes its next version; version 0 is empty."""
+
+    _appends: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def append(self, table: str, rows: Sequence[Row]) -> int:
+        """Append rows that name every column of the table; the version that this made."""
+        if table not in TABLE_BY_NAME:
+            raise InvalidValueError(f"no table {table!r} in a ledger; nothing was appended")
+        names = set(TABLE_BY_NAME[table].column_names)
+        if wrong := [sorted(names ^ set(row)) for row in rows if set(row) != names]:
+            raise InvalidValueError(
+                f"rows of {table} must name its columns; {wrong[0]}; nothing was appended"
+            )
+        appends = self._appends.setdefault(table, [])
+        appends.append(pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table])))
+        return len(appends)
+
+    def latest(self) -> Cut:
+        return Cut.of({table.name: len(self._appends.get(table.name, ())) for table in TABLES})
+
+    def at(self, cut: Cut) -> MemorySnapshot:
+        return MemorySnapshot(cut, {name: self._table(name, version) for name, version in cut.pins})
+
+    def _table(self, name: str, version: int) -> pa.Table:
+        empty = arrow_schema(TABLE_BY_NAME[name]).empty_table()
+        return pa.concat_tables([empty, *self._appends.get(name, [])[:version]])

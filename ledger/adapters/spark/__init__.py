@@ -1,0 +1,1 @@
+"""Spark: sessions, rounds and appends."""

@@ -1,0 +1,34 @@
+"""Runs the copy tasks of a round as one Spark job.
+
+Connections to brokers are kept in the Python worker, so they survive from round to round. A task that
+fails drops them: its next attempt starts from nothing and reconciles with the target first.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pyspark import SparkContext
+
+from ledger.adapters.system import SystemClock
+from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.copy_task import CopyTask
+from ledger.ports import Network
+
+NetworkFactory = Callable[[], Network]
+
+
+class SparkRoundRunner:
+    """Implements `round_loop.RoundRunner`; `connect` is sent to the workers and must be picklable."""
+
+    def __init__(self, context: SparkContext, connect: NetworkFactory, limits: CopyLimits) -> None:
+        self._context = context
+        self._connect = connect
+        self._limits = limits
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
+        connect, limits = self._connect, self._limits
+
+        def copy(shares: Iterator[Sequence[Assignment]]) -> Iterator[PartitionResult]:
+            for share in shares:
+                yield from CopyTask(share, connect(), SystemClock(), limits).run(seconds=seconds)
+
+        return self._context.parallelize(list(tasks), len(tasks)).mapPartitions(copy).collect()

@@ -1,0 +1,35 @@
+"""The ledger's tables and views as temporary views of a SparkSession, and queries over them."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ledger.catalog import Query, Value
+from ledger.domain.cuts import Cut
+
+
+def register_ledger_views(spark: SparkSession, path: str, cut: Cut) -> None:
+    """Make every table at the cut, and the views on them, readable by name."""
+    for table, version in cut.pins:
+        frame = spark.read.format("delta").option("versionAsOf", version).load(f"{path}/{table}")
+        frame.createOrReplaceTempView(table)
+    register_derived_views(spark)
+
+
+def register_derived_views(spark: SparkSession) -> None:
+    """The views `segments`, `gaps` and `partition_events`, over tables that can be read by name already."""
+    text = files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
+    for statement in text.split(";\n"):
+        if statement.strip():
+            spark.sql(statement)
+
+
+def run_query(spark: SparkSession, query: Query, params: Mapping[str, Value]) -> DataFrame:
+    """The answer of a query over the registered views."""
+    query.check(params)
+    if query.params:
+        schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
+        row = tuple(params[name] for name in query.parameter_names)
+        spark.createDataFrame([row], schema).createOrReplaceTempView("params")
+    return spark.sql(query.sql)

@@ -1,0 +1,144 @@
+"""The queries of the product: SQL files whose header a machine reads.
+
+A header is the first block of comments: `-- key: value` lines, continued by lines that are indented further.
+`params` and `status` may be left out or `none`; the other keys are needed.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ledger.errors import InvalidValueError, UsageError
+
+_NEEDED = ("name", "answers", "grain", "reads", "columns")
+_PARAMETER_TYPES: Mapping[str, type] = {"string": str, "bigint": int, "int": int, "boolean": bool}
+_COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
+_KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
+_CONTINUATION = re.compile(r"-- {4,}(\S.*)")
+
+Value = str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A parameter or a column: a name and a Spark SQL type name."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query: what its header says, and its text."""
+
+    name: str
+    answers: str
+    grain: tuple[str, ...]
+    reads: tuple[str, ...]
+    params: tuple[Named, ...]
+    columns: tuple[Named, ...]
+    statuses: tuple[str, ...]
+    sql: str
+
+    @property
+    def is_audit(self) -> bool:
+        """An audit returns offending rows; none is a pass."""
+        return self.name.startswith("audit_")
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(parameter.name for parameter in self.params)
+
+    def check(self, values: Mapping[str, Value]) -> None:
+        """Raise `UsageError` unless `values` are exactly the parameters, each of its type."""
+        if set(values) != set(self.parameter_names):
+            raise UsageError(
+                f"query {self.name} takes {', '.join(self.parameter_names) or 'no parameters'}, "
+                f"got {', '.join(sorted(values)) or 'none'}; nothing was read"
+            )
+        for parameter in self.params:
+            _check_type(self.name, parameter, values[parameter.name])
+
+
+def queries() -> Mapping[str, Query]:
+    """All queries by name, in the order of names."""
+    return _load(_folder())
+
+
+def query(name: str) -> Query:
+    """The query of that name."""
+    known = queries()
+    if name not in known:
+        raise UsageError(f"no query {name!r}; known: {', '.join(known)}")
+    return known[name]
+
+
+def parse_query(text: str) -> Query:
+    """A query from the text of its file."""
+    header = _header(text)
+    if missing := [key for key in _NEEDED if key not in header]:
+        raise InvalidValueError(f"a query's header lacks {', '.join(missing)}: {text.splitlines()[0]!r}")
+    return Query(
+        name=header["name"],
+        answers=header["answers"],
+        grain=_words(header["grain"]),
+        reads=_words(header["reads"]),
+        params=_named(header.get("params", "none"), frozenset(_PARAMETER_TYPES)),
+        columns=_named(header["columns"], _COLUMN_TYPES),
+        statuses=_words(header.get("status", "none")),
+        sql=text,
+    )
+
+
+def _header(text: str) -> dict[str, str]:
+    header: dict[str, str] = {}
+    key = ""
+    for line in text.splitlines():
+        if started := _KEY_LINE.fullmatch(line):
+            key = started[1]
+            header[key] = started[2].strip()
+        elif key and (continued := _CONTINUATION.fullmatch(line)):
+            header[key] += " " + continued[1].strip()
+        else:
+            break
+    return header
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(word.strip() for word in text.split(","))
+
+
+def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
+    pairs = [tuple(word.split()) for word in _words(text)]
+    if wrong := [pair for pair in pairs if len(pair) != 2 or pair[1] not in types]:
+        raise InvalidValueError(f"a query's header names `name type`, with a known type, got {wrong}")
+    return tuple(Named(name, type_) for name, type_ in pairs)
+
+
+def _check_type(name: str, parameter: Named, value: Value) -> None:
+    wanted = _PARAMETER_TYPES[parameter.type]
+    if type(value) is not wanted:
+        raise UsageError(
+            f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
+            "nothing was read"
+        )
+
+
+@cache
+def _load(folder: Path) -> Mapping[str, Query]:
+    found = {}
+    for file in sorted(folder.glob("*.sql")):
+        parsed = parse_query(file.read_text(encoding="utf-8"))
+        if parsed.name != file.stem:
+            raise InvalidValueError(f"{file.name}: the header names {parsed.name!r}")
+        found[parsed.name] = parsed
+    return found
+
+
+def _folder() -> Path:
+    """`ledger/queries` of an installed package, else `queries` beside `ledger` in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "queries"
+    return installed if installed.is_dir() else package.parent / "queries"

@@ -1,0 +1,416 @@
+"""Configuration: one TOML file to frozen values, every problem reported at once.
+
+Clusters carry client properties by their librdkafka names. A secret is a reference to an environment
+variable or a file and is looked up only when a client is built, so a configuration can be printed,
+logged and sent to executors. `conf/example.toml` explains every key.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
+from ledger.errors import ConfigurationError, UsageError
+
+CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
+NAME_PATTERN = r"[A-Za-z0-9._-]+"
+
+SECRET_PROPERTIES = frozenset(
+    {
+        "sasl.password",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+    }
+)
+"""Client properties that are never written down in a configuration file."""
+
+OWN_PROPERTIES = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "client.id",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+"""Client properties that decide what is promised; the mirror sets them itself."""
+
+ADDRESS_PROPERTIES = frozenset({"bootstrap.servers", "metadata.broker.list"})
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _valid_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_valid_pattern)]
+PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+
+
+class OnLoss(StrEnum):
+    """What a flow does when source records were gone before it could copy them."""
+
+    STOP = "stop"  # stop the partition until an operator decides
+    CONTINUE = "continue"  # record the loss and go on
+
+
+class TargetMode(StrEnum):
+    """Who else may write to the flow's target partitions."""
+
+    EXCLUSIVE = "exclusive"  # nobody: a foreign record is a finding
+    SHARED = "shared"  # other flows and applications
+
+
+class SecretReference(_Frozen):
+    """Where a secret is found when a client is built: an environment variable or a file."""
+
+    env: str | None = None
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret reference has either env or file")
+        return self
+
+    def resolve(self, environ: Mapping[str, str]) -> str:
+        """The secret itself; the message of a failure names the place, never the value."""
+        if self.env is not None:
+            return self._from_environment(self.env, environ)
+        return self._from_file(Path(str(self.file)))
+
+    def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
+        if not environ.get(variable):
+            raise UsageError(f"a secret is read from {variable}, which is not set; no client was built")
+        return environ[variable]
+
+    def _from_file(self, path: Path) -> str:
+        try:
+            secret = path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise UsageError(f"a secret is read from {path}: {reason}; no client was built") from None
+        if not secret:
+            raise UsageError(f"a secret is read from {path}, which is empty; no client was built")
+        return secret
+
+
+PropertyValue = str | SecretReference
+
+
+class LedgerConfig(_Frozen):
+    """Where the ledger's tables are: a folder or a URI that Delta understands."""
+
+    path: Annotated[str, Field(min_length=1)]
+
+
+class ClusterConfig(_Frozen):
+    """One Kafka cluster: its alias, where to find it, and client properties by their librdkafka names."""
+
+    name: PlainName
+    bootstrap_servers: Annotated[str, Field(min_length=1)]
+    properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
+
+
+class FlowConfig(_Frozen):
+    """One direction of mirroring."""
+
+    name: PlainName
+    source: str
+    target: str
+    topics: Annotated[tuple[Pattern, ...], Field(min_length=1, strict=False)]
+    exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    groups: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
+    groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    topic_naming: Annotated[NamingKind, Field(strict=False)] = NamingKind.PREFIX
+    prefix: PlainName | None = None
+    on_loss: Annotated[OnLoss, Field(strict=False)] = OnLoss.STOP
+    target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
+    relay: bool = False
+    round_seconds: Annotated[float, Field(gt=0.2, le=3600)] = 5.0
+    tasks: Annotated[int, Field(ge=1, le=64)] = 1
+    checkpoint_seconds: Annotated[float, Field(gt=0)] = 5.0
+    high_watermark_seconds: Annotated[float, Field(gt=0)] = 5.0
+    full_sweep_seconds: Annotated[float, Field(gt=0)] = 300.0
+    topic_refresh_seconds: Annotated[float, Field(gt=0)] = 10.0
+    replication_factor: Annotated[int, Field(ge=1, le=32767)] | None = None
+    configuration_exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    @property
+    def naming(self) -> TopicNaming:
+        if self.topic_naming is NamingKind.IDENTITY:
+            return TopicNaming(NamingKind.IDENTITY)
+        return TopicNaming(NamingKind.PREFIX, self.prefix or self.source)
+
+    @property
+    def group_patterns(self) -> NamePatterns:
+        return NamePatterns(self.groups, self.groups_exclude)
+
+
+Named = TypeVar("Named", ClusterConfig, FlowConfig)
+
+
+class MirrorConfig(_Frozen):
+    """A whole configuration file."""
+
+    file: str
+    ledger: LedgerConfig
+    clusters: Mapping[str, ClusterConfig]
+    flows: Mapping[str, FlowConfig]
+
+    def cluster(self, name: str) -> ClusterConfig:
+        return _known("cluster", name, self.clusters, self.file)
+
+    def flow(self, name: str) -> FlowConfig:
+        return _known("flow", name, self.flows, self.file)
+
+    def topic_selection(self, flow_name: str) -> TopicSelection:
+        """The topics of a flow, without copies that came, or would come, from where the flow goes."""
+        flow = self.flow(flow_name)
+        return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow))
+
+    def _mirrored_prefixes(self, flow: FlowConfig) -> tuple[str, ...]:
+        if flow.topic_naming is NamingKind.IDENTITY:
+            return ()
+        reverse = {
+            other.naming.prefix
+            for other in self.flows.values()
+            if (other.source, other.target) == (flow.target, flow.source) and other.naming.prefix
+        }
+        return tuple(sorted(reverse | {flow.target}))
+
+
+def _known(kind: str, name: str, known: Mapping[str, Named], file: str) -> Named:
+    if name not in known:
+        raise UsageError(f"{file} has no {kind} {name!r}; it has {', '.join(sorted(known)) or 'none'}")
+    return known[name]
+
+
+def find_config(option: str | None, environ: Mapping[str, str]) -> Path:
+    """The configuration file that was asked for: the option first, then the environment."""
+    chosen = option or environ.get(CONFIG_VARIABLE)
+    if not chosen:
+        raise UsageError(f"no configuration file: pass --config FILE or set {CONFIG_VARIABLE}")
+    return Path(chosen)
+
+
+def load_config(path: Path) -> MirrorConfig:
+    """Read and check a file; raises one `ConfigurationError` with every problem."""
+    file = str(path)
+    raw = _parse(path)
+    problems = list(_problems(raw))
+    if problems:
+        raise ConfigurationError(file, problems)
+    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.parent)})
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+Table = dict[str, Any]
+
+
+def _parse(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(path), [f"is not UTF-8 text: byte {error.start}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(str(path), [f"is not TOML: {error}"]) from error
+
+
+def _normalised(raw: Table, folder: Path) -> Table:
+    """The shape that the models take; called on what has no problems."""
+    clusters = {name: _cluster_values(name, table, folder) for name, table in raw["clusters"].items()}
+    flows = {name: {"name": name, **table} for name, table in raw["flows"].items()}
+    return {"ledger": raw["ledger"], "clusters": clusters, "flows": flows}
+
+
+def _cluster_values(name: str, table: Table, folder: Path) -> Table:
+    properties = {
+        key: _property_value(value, folder) for key, value in _flattened(table) if key != "bootstrap_servers"
+    }
+    return {"name": name, "bootstrap_servers": table["bootstrap_servers"], "properties": properties}
+
+
+def _property_value(value: object, folder: Path) -> PropertyValue:
+    if isinstance(value, dict):
+        file = value.get("file")
+        located = {**value, "file": os.path.join(folder, file)} if file is not None else value
+        return SecretReference.model_validate(located)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flattened(table: Table, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Nested tables as dotted names; a table of `env` or `file` is a value."""
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and not _looks_like_reference(value):
+            yield from _flattened(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _looks_like_reference(value: Table) -> bool:
+    return bool(value) and value.keys() <= {"env", "file"}
+
+
+# Problems --------------------------------------------------------------------------------------
+
+
+def _problems(raw: Table) -> Iterator[str]:
+    for key in raw.keys() - {"ledger", "clusters", "flows"}:
+        yield f"{key}: unknown key"
+    for section in ("ledger", "clusters", "flows"):
+        if not isinstance(raw.get(section), dict) or not raw[section]:
+            yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
+    yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger", skip=not raw.get("ledger"))
+    clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
+    for name, table in clusters.items():
+        yield from _cluster_problems(name, table)
+    for name, table in flows.items():
+        yield from _flow_problems(name, table, clusters)
+    yield from _relay_ring_problems(flows)
+
+
+def _table(raw: Table, key: str) -> Table:
+    value = raw.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _model_problems(
+    model: type[BaseModel], values: Table, where: str, *, skip: bool = False
+) -> Iterator[str]:
+    if skip:
+        return
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False, include_context=False):
+            yield f"{_key_path(where, detail['loc'])}: {_sentence(detail['type'], detail['msg'])}"
+
+
+def _key_path(where: str, location: tuple[int | str, ...]) -> str:
+    """`flows.east-to-west.topics[0]`; the name of a table is reported as the table."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "name"]
+    return where + "".join(parts)
+
+
+def _sentence(kind: str, message: str) -> str:
+    plain = {"missing": "is missing", "extra_forbidden": "unknown key"}
+    return plain.get(kind, message.removeprefix("Value error, "))
+
+
+def _name_problems(name: str, where: str) -> Iterator[str]:
+    if not re.fullmatch(NAME_PATTERN, name):
+        yield f"{where}: a name has letters, digits, dot, underscore and hyphen only, got {name!r}"
+
+
+def _cluster_problems(name: str, table: object) -> Iterator[str]:
+    where = f"clusters.{name}"
+    yield from _name_problems(name, where)
+    if not isinstance(table, dict):
+        yield f"{where}: is a table, got {type(table).__name__}"
+        return
+    yield from _address_problems(table, where)
+    seen: set[str] = set()
+    for key, value in _flattened({k: v for k, v in table.items() if k != "bootstrap_servers"}):
+        if key in seen:
+            yield f"{where}.{key}: is given twice, quoted and as a nested table"
+        seen.add(key)
+        yield from _property_problems(f"{where}.{key}", key, value)
+
+
+def _address_problems(table: Table, where: str) -> Iterator[str]:
+    servers = table.get("bootstrap_servers")
+    if servers is None:
+        yield f"{where}.bootstrap_servers: is missing"
+    elif not isinstance(servers, str):
+        yield f"{where}.bootstrap_servers: is text host:port[,host:port...], got {type(servers).__name__}"
+    else:
+        for address in servers.split(","):
+            if not re.fullmatch(r"\s*[^\s:]+:\d{1,5}\s*|\s*\[[0-9a-fA-F:]+\]:\d{1,5}\s*", address):
+                yield f"{where}.bootstrap_servers: is host:port[,host:port...], got {address.strip()!r}"
+
+
+def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
+    if key in OWN_PROPERTIES:
+        yield f"{where}: is set by the mirror itself and cannot be configured"
+    elif key in ADDRESS_PROPERTIES:
+        yield f"{where}: is written bootstrap_servers"
+    elif isinstance(value, dict):
+        yield from _model_problems(SecretReference, value, where)
+    elif key in SECRET_PROPERTIES:
+        yield f'{where}: a secret is written as a reference, {{ env = "VARIABLE" }} or {{ file = "PATH" }}'
+    elif not isinstance(value, str | bool | int | float):
+        yield f"{where}: a client property is text, a number or true/false, got {type(value).__name__}"
+
+
+def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:
+    where = f"flows.{name}"
+    yield from _name_problems(name, where)
+    if not isinstance(table, dict):
+        yield f"{where}: is a table, got {type(table).__name__}"
+        return
+    if "name" in table:
+        yield f"{where}.name: unknown key"
+    yield from _model_problems(FlowConfig, {**table, "name": "checked-above"}, where)
+    for end in ("source", "target"):
+        cluster = table.get(end)
+        if isinstance(cluster, str) and cluster not in clusters:
+            known = ", ".join(sorted(clusters)) or "none"
+            yield f"{where}.{end}: there is no cluster {cluster!r}; clusters are {known}"
+    yield from _naming_problems(table, where)
+
+
+def _naming_problems(table: Table, where: str) -> Iterator[str]:
+    if table.get("topic_naming") != NamingKind.IDENTITY:
+        return
+    if "prefix" in table:
+        yield f'{where}.prefix: has no meaning with topic_naming = "identity"'
+    if table.get("source") == table.get("target") is not None:
+        yield f"{where}.topic_naming: identity on one cluster would copy each topic onto itself"
+
+
+def _relay_ring_problems(flows: Table) -> Iterator[str]:
+    relays = {
+        name: (table.get("source"), table.get("target"))
+        for name, table in flows.items()
+        if isinstance(table, dict) and table.get("relay") is True
+    }
+    for name, (source, target) in relays.items():
+        if source in _reachable(target, list(relays.values())):
+            yield f"flows.{name}.relay: relaying flows form a ring through {source!r}; records would go on"
+
+
+def _reachable(start: object, edges: list[tuple[object, object]]) -> set[object]:
+    reached = {start}
+    while grown := {target for source, target in edges if source in reached} - reached:
+        reached |= grown
+    return reached

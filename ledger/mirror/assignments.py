@@ -1,0 +1,77 @@
+"""What a copy task is told and what it returns."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ledger.domain.facts import OffsetSync, TopicPartition
+
+
+class StopCause(StrEnum):
+    """Why a partition cannot go on without a decision."""
+
+    SOURCE_OUT_OF_RANGE = "source_out_of_range"
+    TARGET_OUT_OF_RANGE = "target_out_of_range"
+    FOREIGN_WRITE = "foreign_write"
+    TAIL_MISMATCH = "tail_mismatch"
+    SOURCE_TOPIC_GONE = "source_topic_gone"
+    TARGET_TOPIC_GONE = "target_topic_gone"
+    DENIED = "denied"
+    REFUSED = "refused"
+    CORRUPT = "corrupt"
+    SHUT_OUT = "shut_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A partition that stopped: what was seen, in words that name the values."""
+
+    cause: StopCause
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One partition of a copy task, where it stands, and how far it is to go.
+
+    `stop_at`: the source offset to reach (None: no end). `exclusive`: nobody else may write to the
+    target partition. `mirror_producer_ids`: producer ids at the source whose batches are not copied.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    position: int
+    target_end: int
+    next_sequence: int
+    producer_id: int
+    stop_at: int | None
+    exclusive: bool
+    mirror_producer_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """What a task did for one partition; `trouble` is transient and says why progress fell short."""
+
+    assignment: Assignment
+    syncs: tuple[OffsetSync, ...]
+    position: int
+    target_end: int
+    next_sequence: int
+    source_last_stable: int | None
+    stop: Stop | None
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLimits:
+    """Bounds of one task: memory and waiting. Bytes and milliseconds."""
+
+    partition_fetch_bytes: int = 4 * 1024 * 1024
+    fetch_bytes: int = 16 * 1024 * 1024
+    buffered_bytes: int = 48 * 1024 * 1024
+    produce_request_bytes: int = 4 * 1024 * 1024
+    in_flight_bytes: int = 32 * 1024 * 1024
+    max_wait_ms: int = 500
+    busy_wait_ms: int = 10
+    request_timeout_ms: int = 30_000
+    drain_ms: int = 1_000

@@ -1,0 +1,179 @@
+"""What to do with each fetched batch: copy it raw, re-encode it, or leave a gap.
+
+The plan depends on the source's bytes alone, so a repeated attempt plans the same batches again and
+can be matched with what an earlier one has already written.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ledger.domain.facts import Gap, GapCause
+from ledger.errors import ProtocolError
+from ledger.wire import varint
+from ledger.wire.record_batch import BatchHeader, batches, crc_matches
+from ledger.wire.records import Record, decode, encode
+from ledger.wire.requests import Fetched
+
+_ABORT_MARKER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside."""
+
+    source_start: int
+    source_end: int
+    batch: memoryview
+    attributes: int
+    count: int
+    gaps: tuple[Gap, ...]
+    raw: bool
+    base_timestamp: int
+    max_timestamp: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Source offsets that hold nothing to copy."""
+
+    gap: Gap
+    leader_epoch: int | None
+
+    @property
+    def source_end(self) -> int:
+        return self.gap.source_end
+
+
+Step = Copy | Skip
+
+
+class _AbortedRanges:
+    """Which transactional batches to drop, by Kafka's consumer rule.
+
+    A producer's batches are aborted from the listed first offset up to its abort marker.
+    """
+
+    def __init__(self, aborted: tuple[tuple[int, int], ...]) -> None:
+        self._starts = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        heapq.heapify(self._starts)
+        self._open: set[int] = set()
+
+    def covers(self, header: BatchHeader) -> bool:
+        while self._starts and self._starts[0][0] < header.end_offset:
+            self._open.add(heapq.heappop(self._starts)[1])
+        return header.is_transactional and header.producer_id in self._open
+
+    def marker(self, producer_id: int) -> None:
+        self._open.discard(producer_id)
+
+
+def plan_batches(
+    fetched: Fetched, *, position: int, stop_at: int | None, mirror_producer_ids: frozenset[int]
+) -> Iterator[Step]:
+    """Steps that tile `[position, ...)` without a hole, in order, up to `stop_at` or the last whole batch.
+
+    Raises `ProtocolError` for a batch whose CRC or records do not add up.
+    """
+    aborted = _AbortedRanges(fetched.aborted)
+    for header, batch in batches(fetched.records):
+        if header.end_offset <= position:
+            aborted.covers(header)
+            continue
+        if stop_at is not None and position >= stop_at:
+            return
+        if header.base_offset > position:
+            yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)
+            position = header.base_offset
+        yield _plan_batch(header, batch, position, aborted, mirror_producer_ids)
+        position = header.end_offset
+
+
+def _plan_batch(
+    header: BatchHeader,
+    batch: memoryview,
+    position: int,
+    aborted: _AbortedRanges,
+    mirror_producer_ids: frozenset[int],
+) -> Step:
+    if not crc_matches(header, batch):
+        raise ProtocolError(
+            f"the batch at source offset {header.base_offset} fails its CRC; it was not copied"
+        )
+    cause = _skip_cause(header, batch, aborted, mirror_producer_ids)
+    if cause is not None:
+        return Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
+    if _may_go_raw(header, position):
+        return _copy(header, position, batch, header.attributes, header.count, (), raw=True)
+    return _re_encode(header, batch, position)
+
+
+def _skip_cause(
+    header: BatchHeader, batch: memoryview, aborted: _AbortedRanges, mirror_producer_ids: frozenset[int]
+) -> GapCause | None:
+    is_aborted = aborted.covers(header)
+    if header.is_control:
+        if header.count and _is_abort_marker(header, batch):
+            aborted.marker(header.producer_id)
+        return GapCause.CONTROL
+    if is_aborted:
+        return GapCause.ABORTED
+    if header.producer_id in mirror_producer_ids:
+        return GapCause.MIRROR_WRITE
+    return GapCause.COMPACTED if header.count == 0 else None
+
+
+def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:
+    """A control batch holds one record; its key is version and type (int16 each): 0 aborts, 1 commits."""
+    content = decode(header, batch)[0].content
+    size, start = varint.read_signed(content, 0)
+    return size >= 4 and int.from_bytes(content[start + 2 : start + 4], "big") == _ABORT_MARKER
+
+
+def _may_go_raw(header: BatchHeader, position: int) -> bool:
+    """Dense, wholly wanted, and with timestamps that mean the same at the target."""
+    return header.is_dense and header.base_offset >= position and not header.has_log_append_time
+
+
+def _re_encode(header: BatchHeader, batch: memoryview, position: int) -> Step:
+    records = [record for record in decode(header, batch) if record.offset >= position]
+    if not records:
+        return Skip(Gap(position, header.end_offset, GapCause.COMPACTED), header.leader_epoch)
+    encoded = memoryview(encode(records, codec=header.codec))
+    gaps = tuple(_holes(records, position, header.end_offset))
+    return _copy(header, position, encoded, header.codec, len(records), gaps, raw=False)
+
+
+def _holes(records: list[Record], start: int, end: int) -> Iterator[Gap]:
+    expected = start
+    for record in records:
+        if record.offset > expected:
+            yield Gap(expected, record.offset, GapCause.COMPACTED)
+        expected = record.offset + 1
+    if expected < end:
+        yield Gap(expected, end, GapCause.COMPACTED)
+
+
+def _copy(
+    header: BatchHeader,
+    position: int,
+    batch: memoryview,
+    attributes: int,
+    count: int,
+    gaps: tuple[Gap, ...],
+    *,
+    raw: bool,
+) -> Copy:
+    return Copy(
+        source_start=position,
+        source_end=header.end_offset,
+        batch=batch,
+        attributes=attributes,
+        count=count,
+        gaps=gaps,
+        raw=raw,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        leader_epoch=header.leader_epoch,
+    )

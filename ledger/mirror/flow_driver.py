@@ -1,0 +1,106 @@
+"""Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger.config import FlowConfig
+from ledger.domain.facts import WriterEvent
+from ledger.errors import PreconditionError
+from ledger.mirror.appender import BackgroundAppender
+from ledger.mirror.flow_progress import FlowProgress
+from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
+from ledger.mirror.run_summary import RunSummary
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, OperationLog, Row, WriterClaim
+
+log = logging.getLogger(__name__)
+
+_TABLE = "offset_syncs"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPorts:
+    """Everything that a driver talks to."""
+
+    source: ClusterAdmin
+    target: ClusterAdmin
+    fact_log: FactLog
+    state: LedgerState
+    operations: OperationLog
+    runner: RoundRunner
+    clock: Clock
+
+
+def run_flow(
+    flow: FlowConfig,
+    topics: FlowTopics,
+    ports: FlowPorts,
+    *,
+    host: str,
+    until_caught_up: bool,
+    stop: StopSignal,
+    on_round: Callable[[RunSummary], None],
+) -> RunSummary:
+    """Copy until caught up with the ends as of now, or until asked to stop.
+
+    Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
+    taken over; what was copied until then is found by that driver.
+    """
+    row = _claim_row(flow, ports, host)
+    mirror_ids = {} if flow.relay else ports.state.producer_ids(str(row["source_cluster_id"]))
+    claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
+    log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    with BackgroundAppender(ports.fact_log, claim, _TABLE) as appender:
+        loop = RoundLoop(
+            flow=flow,
+            topics=topics,
+            source=ports.source,
+            target=ports.target,
+            state=ports.state,
+            operations=ports.operations,
+            runner=ports.runner,
+            clock=ports.clock,
+            appender=appender,
+            progress=FlowProgress(ports.state.positions(flow.name)),
+            producer_id=int(str(row["producer_id"])),
+            mirror_producer_ids=frozenset(mirror_ids.values()),
+            on_round=on_round,
+        )
+        summary = loop.run(until_caught_up=until_caught_up, stop=stop)
+    _release(ports, claim, row, appender.last_round + 1)
+    return summary
+
+
+def _claim_row(flow: FlowConfig, ports: FlowPorts, host: str) -> Row:
+    target_cluster_id = ports.target.cluster_id()
+    return {
+        "event": str(WriterEvent.CLAIMED),
+        "host": host,
+        "flow": flow.name,
+        "source_cluster": flow.source,
+        "source_cluster_id": ports.source.cluster_id(),
+        "target_cluster": flow.target,
+        "target_cluster_id": target_cluster_id,
+        "producer_id": _producer_id(flow, ports, target_cluster_id),
+    }
+
+
+def _producer_id(flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> int:
+    """The flow's one producer id at this target: allocated once, recorded with the claim, before any write."""
+    known = ports.state.producer_ids(target_cluster_id)
+    if flow.name in known:
+        return known[flow.name]
+    allocated = ports.target.allocate_producer_id()
+    if known and allocated <= max(known.values()):
+        raise PreconditionError(
+            f"cluster {flow.target} gave producer id {allocated}, not above {max(known.values())} which is "
+            "recorded for the same cluster id: its ids were reset, so ownership of batches cannot be proved; "
+            "nothing was copied"
+        )
+    return allocated
+
+
+def _release(ports: FlowPorts, claim: WriterClaim, claim_row: Row, round_number: int) -> None:
+    row = {**claim_row, "event": str(WriterEvent.RELEASED)}
+    ports.fact_log.append(claim, "writers", round_number, [row])

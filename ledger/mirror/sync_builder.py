@@ -1,0 +1,101 @@
+"""Turns acknowledged steps of one partition into offset syncs."""
+
+from ledger.domain.facts import Gap, OffsetSync, SyncKind
+from ledger.mirror.assignments import Assignment
+from ledger.mirror.batch_plan import Copy, Skip
+from ledger.wire.record_batch import next_sequence, payload_checksum
+
+
+class SyncBuilder:
+    """Collects what is proved to be on the target, in source order.
+
+    A new offset sync begins where the target range breaks (somebody else's records lie between) and
+    where recovered batches end, so that one sync is one contiguous target range of one origin.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._finished: list[OffsetSync] = []
+        self.position = assignment.position
+        self.target_end = assignment.target_end
+        self.next_sequence = assignment.next_sequence
+        self._open()
+
+    def _open(self) -> None:
+        self._source_start = self.position
+        self._target_start = self.target_end
+        self._first_sequence = self.next_sequence
+        self._gaps: list[Gap] = []
+        self._leader_epoch: int | None = None
+        self._recovered = False
+        self._records = self._bytes = self._raw = self._record_path = self._checksum = 0
+        self._first_timestamp_ms: int | None = None
+        self._last_timestamp_ms: int | None = None
+
+    def skip(self, step: Skip) -> None:
+        """Source offsets without a record to copy are behind us."""
+        self._add_gap(step.gap)
+        if step.leader_epoch is not None:
+            self._leader_epoch = step.leader_epoch
+        self.position = step.source_end
+
+    def copied(self, step: Copy, *, base_offset: int, recovered: bool) -> None:
+        """The step's records are on the target from `base_offset` on."""
+        if self._records and (base_offset != self.target_end or recovered != self._recovered):
+            self._close()
+        if not self._records:
+            self._target_start = base_offset
+            self._recovered = recovered
+            self._first_timestamp_ms = step.base_timestamp
+        for gap in step.gaps:
+            self._add_gap(gap)
+        self._records += step.count
+        self._bytes += len(step.batch)
+        self._checksum = payload_checksum(step.batch, self._checksum)
+        self._raw += step.raw
+        self._record_path += not step.raw
+        self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
+        self._leader_epoch = step.leader_epoch
+        self.position = step.source_end
+        self.target_end = base_offset + step.count
+        self.next_sequence = next_sequence(self.next_sequence, step.count)
+
+    def syncs(self) -> tuple[OffsetSync, ...]:
+        """Everything collected; the builder is finished with."""
+        self._close()
+        return tuple(self._finished)
+
+    def _add_gap(self, gap: Gap) -> None:
+        last = self._gaps[-1] if self._gaps else None
+        if last is not None and last.source_end == gap.source_start and last.cause is gap.cause:
+            self._gaps[-1] = Gap(last.source_start, gap.source_end, gap.cause)
+        else:
+            self._gaps.append(gap)
+
+    def _close(self) -> None:
+        if self.position > self._source_start:
+            self._finished.append(self._sync())
+        self._open()
+
+    def _sync(self) -> OffsetSync:
+        return OffsetSync(
+            source=self._assignment.source,
+            target=self._assignment.target,
+            source_leader_epoch=self._leader_epoch,
+            source_start=self._source_start,
+            source_end=self.position,
+            target_start=self._target_start,
+            target_end=self._target_start + self._records,
+            first_sequence=self._first_sequence,
+            gaps=tuple(self._gaps),
+            kind=SyncKind.COPIED,
+            cause=None,
+            recovered=self._recovered,
+            first_timestamp_ms=self._first_timestamp_ms,
+            last_timestamp_ms=self._last_timestamp_ms,
+            records=self._records,
+            bytes=self._bytes,
+            checksum=self._checksum if self._records else None,
+            raw_batches=self._raw,
+            record_path_batches=self._record_path,
+        )

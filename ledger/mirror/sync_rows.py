@@ -1,0 +1,50 @@
+"""Offset syncs as rows of `offset_syncs`."""
+
+from dataclasses import dataclass
+
+from ledger.domain.facts import OffsetSync
+from ledger.ports import Row
+
+
+@dataclass(frozen=True, slots=True)
+class FlowIdentity:
+    """What every row of a flow says about it."""
+
+    flow: str
+    source_cluster: str
+    target_cluster: str
+
+
+def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
+    """One row without its stamp."""
+    return {
+        "flow": identity.flow,
+        "source_cluster": identity.source_cluster,
+        "target_cluster": identity.target_cluster,
+        "source_topic": sync.source.topic,
+        "source_topic_id": sync.source.topic_id,
+        "source_partition": sync.source.partition,
+        "source_leader_epoch": sync.source_leader_epoch,
+        "target_topic": sync.target.topic,
+        "target_topic_id": sync.target.topic_id,
+        "target_partition": sync.target.partition,
+        "source_start": sync.source_start,
+        "source_end": sync.source_end,
+        "target_start": sync.target_start,
+        "target_end": sync.target_end,
+        "first_sequence": sync.first_sequence,
+        "gaps": [
+            {"source_start": gap.source_start, "source_end": gap.source_end, "cause": str(gap.cause)}
+            for gap in sync.gaps
+        ],
+        "kind": str(sync.kind),
+        "cause": None if sync.cause is None else str(sync.cause),
+        "recovered": sync.recovered,
+        "first_timestamp_ms": sync.first_timestamp_ms,
+        "last_timestamp_ms": sync.last_timestamp_ms,
+        "records": sync.records,
+        "bytes": sync.bytes,
+        "checksum": sync.checksum,
+        "raw_batches": sync.raw_batches,
+        "record_path_batches": sync.record_path_batches,
+    }

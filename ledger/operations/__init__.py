@@ -1,0 +1,1 @@
+"""Requests and receipts that operators leave in the ledger."""

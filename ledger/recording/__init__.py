@@ -1,0 +1,1 @@
+"""Recorders: what groups committed and where partitions ended, when it changed."""

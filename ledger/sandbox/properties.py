@@ -1,0 +1,111 @@
+"""Server properties of sandbox brokers: small, quick to start, and quick to show what takes long elsewhere.
+
+Every node is broker and controller in one. It listens for clients on `CLIENT`, whose security can be
+chosen; brokers talk among themselves, and the sandbox with them, over the plain loopback listener
+`INTERNAL`. So a cluster can be checked and stopped whatever its clients must present.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+REPLICAS_FOR_QUORUM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSecurity:
+    """What clients must present on the `CLIENT` listener."""
+
+    protocol: str = "PLAINTEXT"  # SASL_PLAINTEXT, SSL or SASL_SSL
+    properties: Mapping[str, str] = field(default_factory=dict)  # server side: mechanisms, stores, authorizer
+
+
+PLAINTEXT = ListenerSecurity()
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """The loopback ports of one node, kept over restarts."""
+
+    node_id: int
+    client: int
+    internal: int
+    controller: int
+
+
+def server_properties(
+    node: NodePorts,
+    nodes: Sequence[NodePorts],
+    data: str,
+    security: ListenerSecurity,
+    overrides: Mapping[str, str],
+) -> dict[str, str]:
+    """All properties of one node; security and then overrides win over what the sandbox sets."""
+    return (
+        _listeners(node, nodes, security)
+        | _replication(len(nodes))
+        | _quick()
+        | {"node.id": str(node.node_id), "log.dirs": data}
+        | dict(security.properties)
+        | dict(overrides)
+    )
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """A Java properties file."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(properties.items()))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _listeners(node: NodePorts, nodes: Sequence[NodePorts], security: ListenerSecurity) -> dict[str, str]:
+    voters = ",".join(f"{other.node_id}@127.0.0.1:{other.controller}" for other in nodes)
+    reachable = f"CLIENT://127.0.0.1:{node.client},INTERNAL://127.0.0.1:{node.internal}"
+    return {
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{reachable},CONTROLLER://127.0.0.1:{node.controller}",
+        "advertised.listeners": reachable,
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": (
+            f"CLIENT:{security.protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+    }
+
+
+def _replication(nodes: int) -> dict[str, str]:
+    replicas = str(min(nodes, REPLICAS_FOR_QUORUM))
+    in_sync = "2" if nodes >= REPLICAS_FOR_QUORUM else "1"
+    return _sessions(nodes) | {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+def _sessions(nodes: int) -> dict[str, str]:
+    """A broker that was killed may register again only when its session has ended: 9 s by default."""
+    timeout_ms = "3000" if nodes == 1 else "5000"
+    return {"broker.session.timeout.ms": timeout_ms, "broker.heartbeat.interval.ms": "500"}
+
+
+def _quick() -> dict[str, str]:
+    return {
+        "auto.create.topics.enable": "false",
+        "num.partitions": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "0",
+        # Retention and compaction can be watched within seconds.
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "5000",
+        "log.cleaner.backoff.ms": "1000",
+        "log.cleaner.dedupe.buffer.size": "16777216",  # 128 MiB by default, half of the heap
+    }

@@ -1,0 +1,132 @@
+"""What the sandbox remembers between calls: addresses, identities and processes, in one JSON file."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ledger.sandbox.processes import Process, is_paused, is_running
+from ledger.sandbox.properties import ListenerSecurity, NodePorts
+
+STATE_FILE = "sandbox.json"
+
+
+class BrokerState(StrEnum):
+    """What a broker's process does at the moment."""
+
+    RUNNING = "running"
+    PAUSED = "paused"  # stopped by SIGSTOP: holds its connections and answers nothing
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxBroker:
+    """One broker as a user sees it; `pid` is None when it is dead."""
+
+    node_id: int
+    port: int
+    pid: int | None
+    state: BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxCluster:
+    """One cluster as a user sees it."""
+
+    alias: str
+    bootstrap_servers: str
+    cluster_id: str
+    brokers: tuple[SandboxBroker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One broker as it is remembered; `process` is the last one that was started for it."""
+
+    ports: NodePorts
+    process: Process | None = None
+
+    @property
+    def live(self) -> Process | None:
+        """Its process, if that runs."""
+        return self.process if self.process is not None and is_running(self.process) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """One cluster as it is remembered."""
+
+    cluster_id: str
+    nodes: tuple[NodeRecord, ...]
+    security: ListenerSecurity
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def with_process(self, node_id: int, process: Process) -> "ClusterRecord":
+        """The same cluster after `process` was started for a node."""
+        nodes = (
+            replace(node, process=process) if node.ports.node_id == node_id else node for node in self.nodes
+        )
+        return replace(self, nodes=tuple(nodes))
+
+
+Records = dict[str, ClusterRecord]  # by alias, in the order in which they were asked for
+
+
+def load(root: Path) -> Records | None:
+    """What is remembered under `root`; None when there is no sandbox."""
+    try:
+        text = (root / STATE_FILE).read_text()
+    except FileNotFoundError:
+        return None
+    return {alias: _cluster(fields) for alias, fields in json.loads(text).items()}
+
+
+def save(root: Path, records: Records) -> None:
+    """Replace the state file at once, so that a reader never sees half of it."""
+    text = json.dumps({alias: asdict(record) for alias, record in records.items()}, indent=2)
+    scratch = root / f"{STATE_FILE}.new"
+    scratch.write_text(text)
+    os.replace(scratch, root / STATE_FILE)
+
+
+def view(alias: str, record: ClusterRecord) -> SandboxCluster:
+    """A remembered cluster with what its processes do now."""
+    return SandboxCluster(
+        alias=alias,
+        bootstrap_servers=",".join(f"127.0.0.1:{node.ports.client}" for node in record.nodes),
+        cluster_id=record.cluster_id,
+        brokers=tuple(_view_node(node) for node in record.nodes),
+    )
+
+
+def _view_node(node: NodeRecord) -> SandboxBroker:
+    process = node.live
+    return SandboxBroker(
+        node_id=node.ports.node_id,
+        port=node.ports.client,
+        pid=process.pid if process else None,
+        state=_state_of(process),
+    )
+
+
+def _state_of(process: Process | None) -> BrokerState:
+    if process is None:
+        return BrokerState.DEAD
+    return BrokerState.PAUSED if is_paused(process) else BrokerState.RUNNING
+
+
+def _cluster(fields: dict[str, Any]) -> ClusterRecord:
+    return ClusterRecord(
+        cluster_id=fields["cluster_id"],
+        nodes=tuple(_node(node) for node in fields["nodes"]),
+        security=ListenerSecurity(**fields["security"]),
+        overrides=fields["overrides"],
+    )
+
+
+def _node(fields: dict[str, Any]) -> NodeRecord:
+    process = fields["process"]
+    return NodeRecord(NodePorts(**fields["ports"]), Process(**process) if process else None)
