@@ -5,33 +5,46 @@ Spark (configuration, ledger, brokers) is tried before a session is started.
 """
 
 import getpass
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, open_ledger
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.worker_networks import KeptNetwork
+from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.fact_log import DeltaFactLog
 from ledger.adapters.spark.rounds import SparkRoundRunner
-from ledger.adapters.system import SystemClock, process_identity
+from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.topics import TopicFollowing
-from ledger.errors import UsageError
+from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.recording.background import BackgroundRecorders
+from ledger.recording.observation import RecorderSettings, Subject
+from ledger.recording.recorder import ClusterRecorder
+from ledger.recording.roles import RoleVerdict
 
 SessionFactory = Callable[[], SparkSession]
+Partitions = Sequence[tuple[str, int]]
+
+
+# Writing ---------------------------------------------------------------------------------------
 
 
 def init_ledger(config: MirrorConfig) -> list[str]:
@@ -48,40 +61,97 @@ def run_flow(
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
-    """Run a flow with its recorders until caught up or asked to stop."""
+    """Run a flow, with the recorders of its clusters, until caught up or asked to stop."""
     flow = config.flow(flow_name)
-    ledger = open_ledger(config.ledger.path)
-    clock = SystemClock()
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
     source, target = _admin(config, flow.source), _admin(config, flow.target)
-    topics = FlowTopics(
-        config.topic_selection(flow_name),
-        TopicFollowing(
-            flow.naming, target.broker_count(), flow.replication_factor, flow.configuration_exclude
-        ),
-        source,
-        target,
-    )
+    topics = _topics(config, flow, source, target)
     source.broker_count()
     spark = session()
+    fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
     limits = CopyLimits()
     ports = FlowPorts(
         source=source,
         target=target,
-        fact_log=DeltaFactLog(spark, config.ledger.path, clock),
-        state=DeltaLedgerState(ledger),
+        fact_log=fact_log,
+        state=state,
         operations=_operations(config),
         runner=SparkRoundRunner(spark.sparkContext, _network(config, flow, limits), limits),
-        clock=clock,
+        clock=SystemClock(),
     )
-    return flow_driver.run_flow(
-        flow,
-        topics,
-        ports,
-        host=process_identity(),
-        until_caught_up=until_caught_up,
-        stop=stop,
-        on_round=on_round,
-    )
+    recorders = [
+        _recorder(admin, fact_log, state, RecorderSettings.of_flows([flow]), partitions)
+        for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
+    ]
+    with BackgroundRecorders(recorders):
+        return flow_driver.run_flow(
+            flow,
+            topics,
+            ports,
+            host=str(LocalProcesses().own()),
+            until_caught_up=until_caught_up,
+            stop=stop,
+            on_round=on_round,
+        )
+
+
+def record_cluster(
+    config: MirrorConfig,
+    cluster: str,
+    subjects: frozenset[Subject],
+    *,
+    session: SessionFactory,
+    stop: StopSignal,
+    once: bool,
+) -> Mapping[str, int]:
+    """Record one cluster for all flows that touch it, once or until asked to stop; returns rows by table."""
+    config.cluster(cluster)
+    flows = [flow for flow in config.flows.values() if cluster in (flow.source, flow.target)]
+    if not flows:
+        raise PreconditionError(f"no flow of {config.file} touches cluster {cluster}; nothing was recorded")
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    admin = _admin(config, cluster)
+    admin.broker_count()
+    fact_log = DeltaFactLog(session(), config.ledger.path, SystemClock())
+    mirrored = _MirroredPartitions(config, admin, flows)
+    settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)
+    recorder = _recorder(admin, fact_log, state, settings, mirrored)
+    if recorder.take_role() is RoleVerdict.IN_USE:
+        raise PreconditionError(f"{recorder.writer} is held by a running recorder; nothing was recorded")
+    rows: Counter[str] = Counter()
+    with ExitStack() as at_the_end:
+        at_the_end.callback(recorder.release)
+        rows.update(recorder.record_once().rows)
+        while not once and not stop.wait(_RECORDER_TICK_S):
+            rows.update(recorder.record_due().rows)
+    return rows
+
+
+_RECORDER_TICK_S = 0.5
+
+
+class _MirroredPartitions:
+    """Partitions of a cluster that flows read or write, as its topics are now."""
+
+    def __init__(self, config: MirrorConfig, admin: KafkaAdmin, flows: Sequence[FlowConfig]) -> None:
+        self._config = config
+        self._admin = admin
+        self._flows = flows
+
+    def __call__(self) -> Partitions:
+        return [
+            (topic.name, partition)
+            for topic in self._admin.topics().values()
+            if any(self._is_mirrored(flow, topic.name, internal=topic.internal) for flow in self._flows)
+            for partition in range(topic.partitions)
+        ]
+
+    def _is_mirrored(self, flow: FlowConfig, topic: str, *, internal: bool) -> bool:
+        selection = self._config.topic_selection(flow.name)
+        if flow.source == self._admin.alias and selection.selects(topic, internal=internal):
+            return True
+        origin = flow.naming.source_name(topic) if flow.target == self._admin.alias else None
+        return origin is not None and selection.selects(origin, internal=internal)
 
 
 def request_stop(config: MirrorConfig, flow_name: str, *, reason: str | None) -> str:
@@ -91,13 +161,73 @@ def request_stop(config: MirrorConfig, flow_name: str, *, reason: str | None) ->
     return _operations(config).record("stop", flow=flow_name, reason=reason, content={})
 
 
+# Reading ---------------------------------------------------------------------------------------
+
+
+def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
+    """The ledger at the cut that `as_of` names; none is now."""
+    ledger = open_ledger(config.ledger.path)
+    return ledger.at(ledger.resolve(as_of))
+
+
+def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
+    """The answer of a query of the catalog."""
+    return engine.run_query(catalog.query(name), params, at)
+
+
+def translate_groups(at: DeltaSnapshot, flow: str, *, group: str | None) -> pa.Table:
+    """Where the committed offsets of all groups, or of one, land on the flow's target."""
+    found = run_query(at, "offset_translation", {"flow": flow})
+    if group is None:
+        return found
+    of_group = found.filter(pc.equal(found["group_id"], group))
+    if of_group.num_rows == 0:
+        raise PreconditionError(
+            f"the ledger has no committed offset of group {group!r} at the source of {flow}; nothing was translated"
+        )
+    return of_group
+
+
+def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:
+    """Where one source offset lands on the flow's target."""
+    return engine.translate_offset(at, flow, topic, partition, offset)
+
+
+# Parts -----------------------------------------------------------------------------------------
+
+
 def _admin(config: MirrorConfig, cluster: str) -> KafkaAdmin:
     return KafkaAdmin(cluster, config.cluster(cluster), SystemClock())
+
+
+def _topics(config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin) -> FlowTopics:
+    following = TopicFollowing(
+        flow.naming, target.broker_count(), flow.replication_factor, flow.configuration_exclude
+    )
+    return FlowTopics(config.topic_selection(flow.name), following, source, target)
 
 
 def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
     return KeptNetwork(
         config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
+    )
+
+
+def _recorder(
+    admin: KafkaAdmin,
+    fact_log: DeltaFactLog,
+    state: DeltaLedgerState,
+    settings: RecorderSettings,
+    partitions: Callable[[], Partitions],
+) -> ClusterRecorder:
+    return ClusterRecorder(
+        admin,
+        fact_log,
+        state,
+        SystemClock(),
+        settings,
+        partitions=partitions,
+        processes=LocalProcesses(),
     )
 
 

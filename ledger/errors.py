@@ -37,7 +37,7 @@ class ConfigurationError(UsageError):
         super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
 
 
-class EnvironmentError_(UsageError):  # noqa: N801  the builtin of this name is an alias of OSError
+class EnvironmentError_(UsageError):  # noqa: N801, N818  the builtin of this name is OSError
     """The machine lacks something: Java, Python, JVM artifacts, or the path is not a ledger."""
 
 

@@ -156,7 +156,9 @@ class LedgerState(Protocol):
 class OperationLog(Protocol):
     """Appends to `operations`, the one table that needs no Spark."""
 
-    def record(self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]) -> str:
+    def record(
+        self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]
+    ) -> str:
         """Append one row and return its operation id."""
         ...
 
@@ -220,8 +222,11 @@ class Completion:
 class Network(Protocol):
     """Both sides of a copy task and the wait for whatever is answered first."""
 
-    source: ClusterLink
-    target: ClusterLink
+    @property
+    def source(self) -> ClusterLink: ...
+
+    @property
+    def target(self) -> ClusterLink: ...
 
     def poll(self, timeout_s: float) -> list[Completion]:
         """Answers that have arrived; waits up to `timeout_s` for the first."""

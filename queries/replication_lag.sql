@@ -9,11 +9,12 @@
 --          behind_since_ms bigint, lag_ms bigint, measured_at_ms bigint, status string
 -- status:  unknown, other_incarnation, caught_up, behind
 --
--- Lag is measured at the last read of the source's ends (measured_at_ms), to the last stable offset: what lies
--- above it cannot be copied yet. Records are counted as offsets, so gaps of the unread part count as records.
--- lag_bytes is an estimate: bytes per source offset so far, times the lag. Ends may be older than the last
--- offset sync: then the lag is 0. Without ends, or without a map, everything is unknown. A partition of the
--- source cluster that the flow does not mirror is unknown too.
+-- Lag is measured at the last read of the source's ends (measured_at_ms), to the last stable offset: what
+-- lies above it cannot be copied yet. Records are counted as offsets, so gaps of the part not yet copied
+-- count too. lag_bytes is an estimate: bytes per source offset so far, times the lag. Ends may be older than
+-- the last offset sync: then the lag is 0. Without ends or without any map the status is unknown; that is
+-- so for partitions of the source cluster that the flow does not mirror, as well. other_incarnation: the
+-- flow has mapped this partition, but no offset of this topic id.
 with flow_source as (
     select c.flow, c.source_cluster
     from (
@@ -104,6 +105,7 @@ known as (
     group by m.source_topic, m.source_partition
 ),
 
+-- The earliest read that already saw more than is mirrored now.
 behind_since as (
     select e.topic, e.topic_id, e.partition, min(e.read_at_ms) as behind_since_ms
     from ends as e
@@ -118,20 +120,67 @@ behind_since as (
 
 measured as (
     select
-        a.flow,
-        a.source_topic,
-        a.source_topic_id,
-        a.source_partition,
-        e.last_stable,
-        e.high_watermark,
-        m.source_end,
-        greatest(e.last_stable - m.source_end, 0 * m.source_end * e.last_stable) as lag_records,
-        e.read_at_ms
-    from partitions as a
-    left join maps as m
-        on m.source_topic = a.source_topic
-    left join ends as e
-        on e.topic = a.source_topic
+        m.source_topic,
+        m.source_topic_id,
+        m.source_partition,
+        greatest(e.last_stable, m.source_end) - m.source_end as lag_records,
+        greatest(e.high_watermark, m.source_end) - m.source_end as lag_records_to_high_watermark,
+        cast(m.copied_bytes as double) / nullif(m.copied_offsets, 0) as bytes_per_offset,
+        b.behind_since_ms
+    from maps as m
+    inner join ends as e
+        on e.topic = m.source_topic
+        and e.topic_id = m.source_topic_id
+        and e.partition = m.source_partition
+        and e.age = m.age
+    left join behind_since as b
+        on b.topic = m.source_topic
+        and b.topic_id = m.source_topic_id
+        and b.partition = m.source_partition
+    where m.age = 1
 )
 
-select 1
+select
+    a.flow,
+    a.source_topic,
+    a.source_topic_id,
+    a.source_partition,
+    e.last_stable,
+    e.high_watermark,
+    m.source_end as mirrored_end,
+    d.lag_records,
+    d.lag_records_to_high_watermark,
+    cast(round(d.lag_records * d.bytes_per_offset) as bigint) as lag_bytes,
+    case when d.lag_records > 0 then d.behind_since_ms end as behind_since_ms,
+    case when d.lag_records > 0 then e.read_at_ms - d.behind_since_ms end as lag_ms,
+    e.read_at_ms as measured_at_ms,
+    case
+        when e.read_at_ms is null then 'unknown'
+        when k.map_count is null then 'unknown'
+        when d.lag_records is null then 'other_incarnation'
+        when d.lag_records = 0 then 'caught_up'
+        else 'behind'
+    end as status
+from partitions as a
+left join maps as m
+    on m.source_topic = a.source_topic
+    and m.source_topic_id = a.source_topic_id
+    and m.source_partition = a.source_partition
+    and m.age = 1
+left join ends as e
+    on e.topic = a.source_topic
+    and e.topic_id = a.source_topic_id
+    and e.partition = a.source_partition
+    and e.age = 1
+left join measured as d
+    on d.source_topic = a.source_topic
+    and d.source_topic_id = a.source_topic_id
+    and d.source_partition = a.source_partition
+left join known as k
+    on k.source_topic = a.source_topic
+    and k.source_partition = a.source_partition
+order by
+    a.flow nulls last,
+    a.source_topic nulls last,
+    a.source_topic_id nulls last,
+    a.source_partition nulls last

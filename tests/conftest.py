@@ -1,12 +1,14 @@
-"""Fixtures that all suites share: the artifacts' home and a pair of real one-broker clusters."""
+"""Fixtures that all suites share: the artifacts' home, a pair of real one-broker clusters, a Spark session."""
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from ledger.adapters import jvm
+from ledger.adapters.spark.session import local_session
 from ledger.sandbox import Sandbox, SandboxCluster
 
 CHECKOUT = Path(__file__).parent.parent
@@ -34,3 +36,13 @@ def broker_pair_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sa
 def broker_pair(broker_pair_sandbox: Sandbox) -> Mapping[str, SandboxCluster]:
     """Clusters `east` and `west`, one broker each, shared by the whole run: use topics of your own."""
     return broker_pair_sandbox.status()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one session of the run, with room for two copy tasks: Spark has one per process anyway."""
+    session = local_session(tasks=2)
+    try:
+        yield session
+    finally:
+        session.stop()

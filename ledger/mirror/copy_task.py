@@ -12,7 +12,7 @@ from typing import TypeVar
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.partition_copy import PartitionCopy
-from ledger.ports import ClusterLink, Clock, Completion, FetchItem, Network, ProduceItem
+from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
 

@@ -38,6 +38,15 @@ class FlowTopics:
         self._source = source
         self._target = target
         self._warned: set[str] = set()
+        self._paired: list[PartitionPair] = []
+
+    def source_partitions(self) -> list[tuple[str, int]]:
+        """Source partitions as of the last look, for recorders."""
+        return [(pair.source.topic, pair.source.partition) for pair in self._paired]
+
+    def target_partitions(self) -> list[tuple[str, int]]:
+        """Target partitions as of the last look, for recorders."""
+        return [(pair.target.topic, pair.target.partition) for pair in self._paired]
 
     def follow(self, *, written_topic_ids: frozenset[str]) -> list[PartitionPair]:
         """Create what is missing at the target, then pair every selected source partition."""
@@ -52,7 +61,8 @@ class FlowTopics:
             self._carry_out(action)
         if plan.actions:
             targets = self._target.topics()
-        return list(self._pairs(sources, targets))
+        self._paired = list(self._pairs(sources, targets))
+        return self._paired
 
     def _selected(self) -> dict[str, TopicDescription]:
         return {

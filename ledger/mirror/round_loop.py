@@ -173,7 +173,9 @@ class RoundLoop:
         goes_on = self.flow.on_loss is OnLoss.CONTINUE
         lost = self.progress.lose(result, ends.log_start, goes_on=goes_on)
         self.summary.lost_offsets += lost.source_end - lost.source_start
-        message = f"source offsets {lost.source_start} to {lost.source_end} were deleted before they were copied"
+        message = (
+            f"source offsets {lost.source_start} to {lost.source_end} were deleted before they were copied"
+        )
         if goes_on:
             log.warning("%s: %s: %s; going on after them", self.flow.name, _name(pair), message)
         else:
@@ -185,8 +187,15 @@ class RoundLoop:
     def _record_stop(self, pair: PartitionPair, stop: Stop) -> None:
         log.error("%s: %s stopped: %s", self.flow.name, _name(pair), stop.message)
         self.summary.stopped.append(f"{_name(pair)}: {stop.message}")
-        content = {**_coordinates(pair), "cause": str(stop.cause), "message": stop.message, "next": advice(stop.cause)}
-        self.operations.record("partition_stopped", flow=self.flow.name, reason=str(stop.cause), content=content)
+        content = {
+            **_coordinates(pair),
+            "cause": str(stop.cause),
+            "message": stop.message,
+            "next": advice(stop.cause),
+        }
+        self.operations.record(
+            "partition_stopped", flow=self.flow.name, reason=str(stop.cause), content=content
+        )
 
     def _record_resumed(self, result: PartitionResult) -> None:
         source = result.assignment.source

@@ -1,1 +1,1 @@
-"""Recorders: what groups committed and where partitions ended, when it changed."""
+"""Recorders: what groups had committed, where partitions ended, how topics looked; written when changed."""

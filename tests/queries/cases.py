@@ -34,7 +34,8 @@ class Case:
     def relation(self, table: str) -> Relation:
         columns = TABLE_BY_NAME[table].columns
         rows = [_typed(row, columns) for row in self.blocks.get(table, [])]
-        return pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME[table]))
+        fields = [field.with_nullable(True) for field in arrow_schema(TABLE_BY_NAME[table])]
+        return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
     def params(self, query: Query) -> Mapping[str, Value]:
         given = self.blocks.get("params", [{}])[0]

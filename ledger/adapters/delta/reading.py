@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.tables import RECORDED_AT, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
 from ledger.domain.cuts import Cut, is_token
 from ledger.errors import EnvironmentError_, InvalidValueError, UsageError
@@ -25,7 +26,6 @@ from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
 _GLOB = re.compile(r"[*?\[\]]")
-_METADATA_KEY = "recorded_at_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class DeltaSnapshot:
     cut: Cut
 
     def relation(self, table: str) -> Relation:
-        return _relation(DeltaTable(f"{self.path}/{table}", version=self.cut.versions[table]), table)
+        return _relation(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class DeltaLedger:
         return min(int(at_ms) for at_ms in rows.column("recorded_at_ms").to_pylist())
 
     def _open(self, table: str) -> DeltaTable:
-        return DeltaTable(f"{self.path}/{table}")
+        return DeltaTable(table_uri(self.path, table))
 
 
 def open_ledger(path: str) -> DeltaLedger:
@@ -136,13 +136,13 @@ def parse_time(text: str) -> int | None:
 
 def recorded_at_ms(entry: Mapping[str, object]) -> int | None:
     """When a commit was recorded, from its history entry: Spark's `userMetadata`, or a key of its own."""
-    if isinstance(own := entry.get(_METADATA_KEY), str | int):
+    if isinstance(own := entry.get(RECORDED_AT), str | int):
         return int(own)
     try:
         metadata = json.loads(str(entry.get("userMetadata")))
     except ValueError:
         return None
-    stated = metadata.get(_METADATA_KEY) if isinstance(metadata, dict) else None
+    stated = metadata.get(RECORDED_AT) if isinstance(metadata, dict) else None
     return stated if isinstance(stated, int) else None
 
 
@@ -154,7 +154,7 @@ def _parse_token(token: str) -> Cut:
 
 
 def _check_table(path: str, table: str) -> None:
-    location = f"{path}/{table}"
+    location = table_uri(path, table)
     found = DeltaTable.is_deltatable(location)
     version = DeltaTable(location).metadata().configuration.get(SCHEMA_VERSION_PROPERTY) if found else None
     if version is None:

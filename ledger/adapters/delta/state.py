@@ -1,27 +1,30 @@
 """The latest state of the ledger, as drivers need it: no JVM, no time travel."""
 
+import json
 import uuid
 from collections.abc import Mapping
-
-import json
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.reading import DeltaLedger
+from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
 from ledger.adapters.delta.tables import append_operation, table_uri
 from ledger.adapters.duck.engine import connect, run_query
 from ledger.catalog import query
-from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.ports import Clock, FlowPosition, WriterClaim
-from ledger.schema import STAMP
+from ledger.recording.roles import LastClaim
+from ledger.recording.topic_states import TopicEvent
+from ledger.schema import FACT_TABLES, STAMP
 
 _STAMP_NAMES = {column.name for column in STAMP}
 OPERATOR_WRITER = "operator"
 
 
 class DeltaLedgerState:
-    """Implements `ports.LedgerState`."""
+    """Implements `recording.recorder.RecordingState`, and with it `ports.LedgerState`."""
 
     def __init__(self, ledger: DeltaLedger) -> None:
         self._ledger = ledger
@@ -68,9 +71,30 @@ class DeltaLedgerState:
         rows = self._last("high_watermarks", cluster, ("topic", "topic_id", "partition"))
         return [HighWatermark(**row) for row in rows]
 
-    def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, object]]:
+    def last_topic_states(self, cluster: str) -> list[TopicState]:
+        rows = self._last("topics", cluster, ("topic",))
+        return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        rows = self._rows("writers", [("writer", "=", writer)])
+        if not rows:
+            return None
+        last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
+        return LastClaim(
+            epoch=last["writer_epoch"],
+            host=last["host"],
+            released=last["event"] == WriterEvent.RELEASED,
+            last_recorded_at_ms=max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES),
+        )
+
+    def _last_recorded_at(self, table: str, writer: str) -> int:
+        opened = DeltaTable(table_uri(self._ledger.path, table))
+        found = opened.to_pyarrow_table(columns=["recorded_at_ms"], filters=[("writer", "=", writer)])
+        return pc.max(found["recorded_at_ms"]).as_py() or 0
+
+    def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
         """The newest row per `grain`, without its stamp."""
-        newest: dict[tuple[object, ...], dict[str, object]] = {}
+        newest: dict[tuple[object, ...], dict[str, Any]] = {}
         rows = self._rows(table, [("cluster", "=", cluster)])
         for row in sorted(rows, key=lambda row: (row["writer_epoch"], row["round"])):
             newest[tuple(row[column] for column in grain)] = {
@@ -78,13 +102,24 @@ class DeltaLedgerState:
             }
         return list(newest.values())
 
-    def _rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, object]]:
+    def _rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, Any]]:
         opened = DeltaTable(table_uri(self._ledger.path, table))
         found: pa.Table = opened.to_pyarrow_table(filters=filters)
         return list(found.to_pylist())
 
-    def _latest(self):
+    def _latest(self) -> DeltaSnapshot:
         return self._ledger.at(self._ledger.latest())
+
+
+def _topic_state(row: Mapping[str, Any]) -> TopicState:
+    return TopicState(
+        cluster=row["cluster"],
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partitions=row["partitions"],
+        replication_factor=row["replication_factor"],
+        configuration=tuple(sorted(json.loads(row["configuration"]).items())),
+    )
 
 
 class DeltaOperationLog:

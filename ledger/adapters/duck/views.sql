@@ -11,7 +11,9 @@ with numbered as (
 ended as (
     select
         * exclude (gaps),
-        unnest(list_append(gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null})) as gap
+        unnest(
+            list_append(gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null})
+        ) as gap
     from numbered
 ),
 

@@ -3,7 +3,6 @@
 import struct
 from collections import deque
 from collections.abc import Sequence
-
 from ssl import SSLWantReadError, SSLWantWriteError
 
 from ledger.adapters.kafka.connection import BrokerConnection
@@ -15,7 +14,7 @@ _WOULD_BLOCK = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
 class Channel:
-    """Owns a connected socket. `flush` and `receive` never wait; both raise `OSError` when the peer is gone."""
+    """Owns a connected socket. `flush` and `receive` never wait; they raise `OSError` once the peer is gone."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self.address = connection.address

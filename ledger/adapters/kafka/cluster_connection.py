@@ -44,12 +44,18 @@ class ClusterConnection:
     def run(self, operation: str, work: Work[Answer]) -> Answer:
         """The answer of `work` before the deadline; answers that say "not now" are asked for again."""
         deadline = time.monotonic() + self._timeout_s
+        reconnects_left = 1  # connections that were idle while a broker restarted are dead
         while True:
             try:
                 return self._attempt(operation, work, deadline)
             except errors.KafkaError as error:
-                if not _asks_to_wait(error) or time.monotonic() + _RETRY_S > deadline:
+                lost = _lost_connection(error)
+                may_repeat = reconnects_left > 0 if lost else _asks_to_wait(error)
+                if not may_repeat or time.monotonic() + _RETRY_S > deadline:
                     raise self._failure(error, operation) from error
+            if lost:
+                reconnects_left -= 1
+                self.close()
             time.sleep(_RETRY_S)
 
     def close(self) -> None:
@@ -129,9 +135,14 @@ class ClusterConnection:
 
     def _unavailable(self, operation: str, reason: str) -> ClusterUnavailableError:
         return ClusterUnavailableError(
-            f"cluster {self._cluster.name} at {self._cluster.bootstrap_servers} did not answer within "
-            f"{self._timeout_s:g} s to {operation}: {reason}; not done"
+            f"cluster {self._cluster.name} at {self._cluster.bootstrap_servers} could not be reached to "
+            f"{operation}: {reason}; not done"
         )
+
+
+def _lost_connection(error: errors.KafkaError) -> bool:
+    refused_later = isinstance(error, errors.BrokerResponseError | errors.KafkaTimeoutError)
+    return isinstance(error, errors.RetriableError) and not refused_later
 
 
 def _asks_to_wait(error: errors.KafkaError) -> bool:

@@ -60,7 +60,7 @@ class BrokerConnection:
             raise
 
     def call(self, request: Any, response_type: Any) -> Any:
-        """Send a kafka-python request whose version is set; raises `ClusterUnavailableError` when it is not answered."""
+        """Send a kafka-python request of a set version; raises `ClusterUnavailableError` without an answer."""
         self._correlation_id += 1
         request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
         try:

@@ -30,8 +30,8 @@ from ledger.wire.requests import (
     PRODUCE_KEY,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    FetchFrom,
     Fetched,
+    FetchFrom,
     Produced,
     ProduceTo,
     TopicRef,
@@ -179,7 +179,7 @@ class KafkaLink:
         return max(_MIN_WINDOW, min(_MAX_WINDOW, int(round_trip_ms * _REQUESTS_PER_MS)))
 
     def _goes_by_id(self, node: int, api_key: int, by_id: int, by_name: int) -> bool:
-        """Topic ids where the broker can; connects when there is no channel. False too when it is unreachable."""
+        """Topic ids where the broker can; connects when needed. False too when it is unreachable."""
         try:
             versions = self._connected(node).versions
         except ClusterUnavailableError:

@@ -21,7 +21,9 @@ class KeptNetwork:
     request_timeout_s: float
 
     def __hash__(self) -> int:
-        return hash((self.source.name, self.target.name, self.source.bootstrap_servers, self.target.bootstrap_servers))
+        return hash(
+            (self.source.name, self.target.name, self.source.bootstrap_servers, self.target.bootstrap_servers)
+        )
 
     def __call__(self) -> KafkaNetwork:
         kept = _kept.pop(self, None)

@@ -65,7 +65,8 @@ class DeltaFactLog:
         )
         if [found["host"] for found in rows] != [row["host"]]:
             raise PreconditionError(
-                f"epoch {claim.epoch} of {claim.writer} was claimed by {rows} at the same moment; nothing was copied"
+                f"epoch {claim.epoch} of {claim.writer} was claimed at the same moment by {rows}; "
+                "nothing was copied"
             )
 
     def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
@@ -89,7 +90,8 @@ class DeltaFactLog:
         except (Py4JJavaError, PySparkException) as error:
             if self._transaction_version(table, claim.writer) < _version(claim, round_number):
                 raise MirrorLedgerError(
-                    f"round {round_number} of {claim.writer} could not be appended to {table}: {_first_line(error)}"
+                    f"round {round_number} of {claim.writer} could not be appended to {table}: "
+                    f"{_first_line(error)}"
                 ) from error
             log.warning("an append to %s failed after its commit: %s", table, _first_line(error))
 
@@ -97,12 +99,14 @@ class DeltaFactLog:
         found, expected = self._transaction_version(table, claim.writer), _version(claim, round_number)
         if found > expected:
             raise ShutOutError(
-                f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch {found // _ROUNDS_PER_EPOCH}; "
+                f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
+                f"{found // _ROUNDS_PER_EPOCH}; "
                 f"round {round_number} may not have been recorded, its records are found by the later epoch"
             )
         if found < expected:
             raise MirrorLedgerError(
-                f"{table} does not hold round {round_number} of {claim.writer} epoch {claim.epoch} after its append"
+                f"{table} does not hold round {round_number} of {claim.writer} epoch {claim.epoch} "
+                "after its append"
             )
 
     def _transaction_version(self, table: str, writer: str) -> int:

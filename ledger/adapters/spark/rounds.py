@@ -4,7 +4,7 @@ Connections to brokers are kept in the Python worker, so they survive from round
 fails drops them: its next attempt starts from nothing and reconciles with the target first.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pyspark import SparkContext
 
@@ -27,7 +27,7 @@ class SparkRoundRunner:
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
         connect, limits = self._connect, self._limits
 
-        def copy(shares: Iterator[Sequence[Assignment]]) -> Iterator[PartitionResult]:
+        def copy(shares: Iterable[Sequence[Assignment]]) -> Iterator[PartitionResult]:
             for share in shares:
                 yield from CopyTask(share, connect(), SystemClock(), limits).run(seconds=seconds)
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.resources import files
 
 from pyspark.sql import SparkSession
 
@@ -32,12 +33,16 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     **_LEAN_APPENDS,
 }
-_JVM_OPTIONS = "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_LOGGING = files(__package__).joinpath("log4j2.properties")
+_JVM_OPTIONS = (
+    f"-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=file:{_LOGGING}"
+)
 
 
 def local_session(*, tasks: int) -> SparkSession:
     """A session inside this process with room for `tasks` copy tasks and one append beside them."""
     check_java()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{tasks + 1},{LOCAL_TASK_ATTEMPTS}]")
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in delta_jars()))

@@ -1,0 +1,65 @@
+"""Mirror one flow, with the recorders of its clusters.
+
+    spark-submit --jars "$(mirror-ledger spark-jars)" jobs/mirror_topics.py \\
+        --config FILE --flow F [--until-caught-up]
+
+Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
+Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
+Retry    start it again: positions come from the ledger, what was copied and not recorded is recovered
+Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped; 5 shut out
+"""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from json import dumps
+
+from ledger import app
+from ledger.adapters.spark.session import submitted_session
+from ledger.config import MirrorConfig, find_config, load_config
+from ledger.errors import MirrorLedgerError, UnsafeError
+from ledger.mirror.run_summary import RunSummary
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Mirror one flow.")
+    parser.add_argument("--config")
+    parser.add_argument("--flow", required=True)
+    parser.add_argument("--until-caught-up", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def run(config: MirrorConfig, flow: str, *, until_caught_up: bool) -> RunSummary:
+    """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    return app.run_flow(
+        config,
+        flow,
+        session=submitted_session,
+        until_caught_up=until_caught_up,
+        stop=stop,
+        on_round=lambda _: None,
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        summary = run(
+            load_config(find_config(options.config, os.environ)),
+            options.flow,
+            until_caught_up=options.until_caught_up,
+        )
+    except MirrorLedgerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")
+    return UnsafeError.exit_code if summary.stopped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

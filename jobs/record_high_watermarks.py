@@ -1,0 +1,29 @@
+"""Record where the mirrored partitions of a cluster start and end.
+
+    spark-submit --jars "$(mirror-ledger spark-jars)" jobs/record_high_watermarks.py \
+        --config FILE --cluster CLUSTER [--once]
+
+A running flow records the same for its clusters; this job is for clusters or times without one.
+
+Reads    the ends of the partitions that flows read or write
+Appends  high_watermarks, writers
+Retry    start it again: what has not changed since the last row is not appended twice
+Exit     0 recorded; 1 failed; 2 configuration; 5 another recorder of the cluster is running
+"""
+
+import sys
+
+from ledger.cli.recording import record_job
+from ledger.recording.observation import Subject
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return record_job(
+        arguments,
+        description="Record where the mirrored partitions of a cluster start and end.",
+        subjects=frozenset({Subject.HIGH_WATERMARKS, Subject.SWEEP}),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

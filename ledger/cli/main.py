@@ -1,0 +1,74 @@
+"""The `mirror-ledger` command. Data goes to stdout, everything else to stderr.
+
+Exit codes: 0 done or nothing to do; 1 failed; 2 usage, configuration, environment; 4 a check says not
+safe; 5 a precondition is not met or has moved.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ledger.cli.offsets import offsets
+from ledger.cli.reading import query, status
+from ledger.cli.running import init, run, spark_jars, stop
+from ledger.cli.sandbox import sandbox
+from ledger.config import CONFIG_VARIABLE
+from ledger.errors import MirrorLedgerError, UsageError
+
+_QUIET_LOGGERS = ("py4j", "kafka", "pyspark")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    help=f"Configuration file; else {CONFIG_VARIABLE}.",
+)
+@click.version_option(package_name="mirror-ledger")
+@click.pass_context
+def cli(context: click.Context, config_file: str | None) -> None:
+    """Mirror Kafka topics with Spark and answer for every offset from a Delta Lake ledger."""
+    context.obj = config_file
+
+
+for command in (init, run, stop, status, query, offsets, sandbox, spark_jars):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    _log_to_stderr()
+    sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    try:
+        result = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return UsageError.exit_code
+    except click.Abort:
+        click.echo("aborted", err=True)
+        return MirrorLedgerError.exit_code
+    except MirrorLedgerError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return MirrorLedgerError.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    for name in _QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""`offsets translate`: where committed offsets land on the target."""
+
+import click
+import pyarrow as pa
+
+from ledger import app
+from ledger.cli.configured import configuration
+from ledger.cli.reading import as_of_option, show
+from ledger.errors import UnsafeError, UsageError
+from ledger.reports.rendering import render_kafka_reset, render_table
+
+
+@click.group()
+def offsets() -> None:
+    """Offsets of one cluster in terms of another."""
+
+
+@offsets.command()
+@click.option("--flow", required=True, help="The flow whose map is used.")
+@click.option("--group", help="Only this consumer group.")
+@click.option("--topic", help="With --partition and --offset: translate one source offset.")
+@click.option("--partition", type=click.IntRange(min=0))
+@click.option("--offset", type=click.IntRange(min=0))
+@as_of_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "csv", "kafka-reset"]),
+    default="table",
+    show_default=True,
+)
+@click.pass_context
+def translate(
+    context: click.Context,
+    flow: str,
+    group: str | None,
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
+    as_of: str | None,
+    output: str,
+) -> None:
+    """Translate committed offsets of groups, or one offset, from the ledger alone."""
+    config = configuration(context)
+    config.flow(flow)
+    single = (topic, partition, offset)
+    if any(part is not None for part in single) and (None in single or group is not None):
+        raise UsageError(
+            "one offset needs --topic, --partition and --offset, and no --group; nothing was translated"
+        )
+    at = app.snapshot(config, as_of)
+    if topic is not None and partition is not None and offset is not None:
+        answer = app.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
+    else:
+        answer = app.translate_groups(at, flow, group=group)
+    if output == "kafka-reset":
+        _show_reset(answer)
+    else:
+        show(at, answer, output)
+
+
+def _show_reset(answer: pa.Table) -> None:
+    """The reset file on stdout; rows that have no offset to reset to on stderr, and exit code 4."""
+    reset = render_kafka_reset(answer)
+    click.echo(reset.csv, nl=False)
+    if reset.left_out.num_rows:
+        click.echo(render_table(reset.left_out), err=True, nl=False)
+        raise UnsafeError(
+            f"{reset.left_out.num_rows} commits have no target offset; they are not in the file"
+        )

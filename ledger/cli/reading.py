@@ -1,0 +1,92 @@
+"""Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
+
+import click
+import pyarrow as pa
+
+from ledger import app, catalog
+from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.catalog import Value
+from ledger.cli.configured import configuration
+from ledger.errors import UnsafeError, UsageError
+from ledger.reports.rendering import RENDERERS
+
+as_of_option = click.option(
+    "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
+)
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+)
+
+
+def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
+    """The answer on stdout, the cut that it was computed from on stderr."""
+    click.echo(RENDERERS[output](answer), nl=False)
+    click.echo(f"cut {at.cut.token}", err=True)
+
+
+@click.command()
+@click.option("--flow", help="Only this flow.")
+@as_of_option
+@output_option
+@click.pass_context
+def status(context: click.Context, flow: str | None, as_of: str | None, output: str) -> None:
+    """Where flows stand: positions, lag, how batches were copied, what stopped and why."""
+    config = configuration(context)
+    flows = [config.flow(flow).name] if flow else list(config.flows)
+    at = app.snapshot(config, as_of)
+    answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
+    show(at, pa.concat_tables(answers), output)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the query.")
+@click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
+@as_of_option
+@output_option
+@click.pass_context
+def query(
+    context: click.Context,
+    name: str | None,
+    params: tuple[str, ...],
+    list_only: bool,
+    as_of: str | None,
+    output: str,
+) -> None:
+    """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
+    if list_only or name is None:
+        rows = [
+            {"query": found.name, "parameters": ", ".join(found.parameter_names), "answers": found.answers}
+            for found in catalog.queries().values()
+        ]
+        click.echo(RENDERERS[output](pa.Table.from_pylist(rows)), nl=False)
+        return
+    wanted = catalog.query(name)
+    values = _values(wanted, params)
+    at = app.snapshot(configuration(context), as_of)
+    answer = app.run_query(at, name, values)
+    show(at, answer, output)
+    if wanted.is_audit and answer.num_rows:
+        raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
+
+
+def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:
+    types = {parameter.name: parameter.type for parameter in wanted.params}
+    values: dict[str, Value] = {}
+    for param in params:
+        key, separator, text = param.partition("=")
+        if not separator:
+            raise UsageError(f"--param takes KEY=VALUE, got {param!r}; nothing was read")
+        values[key] = _typed(key, text, types.get(key, "string"))
+    return values
+
+
+def _typed(key: str, text: str, type_: str) -> Value:
+    if type_ == "boolean" and text in ("true", "false"):
+        return text == "true"
+    if type_ in ("bigint", "int"):
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"--param {key} takes a number, got {text!r}; nothing was read") from None
+    return text

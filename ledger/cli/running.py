@@ -1,0 +1,98 @@
+"""Commands that write: `init`, `run`, `stop`; and what spark-submit needs: `spark-jars`."""
+
+import signal
+import sys
+import threading
+
+import click
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from ledger import app
+from ledger.adapters.jvm import delta_jars
+from ledger.adapters.spark.session import local_session
+from ledger.cli.configured import configuration
+from ledger.errors import UnsafeError
+from ledger.mirror.run_summary import RunSummary
+
+
+@click.command()
+@click.pass_context
+def init(context: click.Context) -> None:
+    """Create the ledger's tables; existing ones stay as they are."""
+    config = configuration(context)
+    created = app.init_ledger(config)
+    click.echo(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}", err=True)
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
+@click.pass_context
+def run(context: click.Context, flow: str, until_caught_up: bool) -> None:
+    """Mirror FLOW in a local Spark session until it is stopped or caught up."""
+    config = configuration(context)
+    tasks = config.flow(flow).tasks
+    stop_signal = threading.Event()
+
+    def session() -> SparkSession:
+        started = local_session(tasks=tasks)
+        _stop_on_signals(stop_signal)
+        return started
+
+    with Console(stderr=True).status(f"{flow}: starting") as shown:
+        summary = app.run_flow(
+            config,
+            flow,
+            session=session,
+            until_caught_up=until_caught_up,
+            stop=stop_signal,
+            on_round=lambda so_far: shown.update(f"{flow}: {one_line(so_far)}"),
+        )
+    click.echo(f"{flow}: {one_line(summary)}", err=True)
+    refuse_stopped(flow, summary)
+
+
+def one_line(summary: RunSummary) -> str:
+    """The summary of a run for people."""
+    return (
+        f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB in {summary.rounds} rounds; batches: "
+        f"{summary.raw_batches:,} raw, {summary.record_path_batches:,} record path; "
+        f"{summary.recovered_records:,} recovered records, {summary.lost_offsets:,} lost offsets"
+    )
+
+
+def refuse_stopped(flow: str, summary: RunSummary) -> None:
+    """A run in which a partition stopped is not a success."""
+    if summary.stopped:
+        lines = "\n  ".join(summary.stopped)
+        raise UnsafeError(
+            f"{flow}: {len(summary.stopped)} partitions need a decision (see status):\n  {lines}"
+        )
+
+
+def _stop_on_signals(stop_signal: threading.Event) -> None:
+    """End after the round under way. Set after Spark has started, which installs a handler of its own."""
+
+    def ask(_number: int, _frame: object) -> None:
+        sys.stderr.write("stopping after this round\n")
+        stop_signal.set()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)
+
+
+@click.command(name="spark-jars")
+def spark_jars() -> None:
+    """Print the jars that spark-submit needs (--jars), fetching them once."""
+    click.echo(",".join(str(jar) for jar in delta_jars()))
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--reason", help="Why, for the ledger.")
+@click.pass_context
+def stop(context: click.Context, flow: str, reason: str | None) -> None:
+    """Ask a running FLOW, wherever its driver is, to end after its round."""
+    operation_id = app.request_stop(configuration(context), flow, reason=reason)
+    click.echo(f"{flow}: asked to stop; operation {operation_id}", err=True)

@@ -1,0 +1,156 @@
+"""One look at a cluster: committed offsets, ends and topics, each with the topic id it belongs to.
+
+Ids of topics are read before and after offsets. A topic that was created, recreated or deleted in
+between is `unsettled` and left out, so offsets never carry the id of another incarnation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from ledger.config import FlowConfig
+from ledger.domain.facts import Checkpoint, HighWatermark, TopicState
+from ledger.domain.topics import NamePatterns
+from ledger.ports import Clock, ClusterAdmin, PartitionEnds, TopicDescription
+
+Partitions = Callable[[], Sequence[tuple[str, int]]]
+"""The partitions whose ends are recorded, asked for at each look."""
+
+
+class Subject(StrEnum):
+    """What a recorder looks at, each at its own pace."""
+
+    CHECKPOINTS = "checkpoints"
+    HIGH_WATERMARKS = "high_watermarks"
+    TOPICS = "topics"
+    SWEEP = "sweep"  # with this one due, unchanged checkpoints and high watermarks are appended too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderSettings:
+    """Which groups, how often, and which subjects: a job may record some of them only."""
+
+    groups: tuple[NamePatterns, ...]
+    checkpoint_seconds: float
+    high_watermark_seconds: float
+    topic_refresh_seconds: float
+    full_sweep_seconds: float
+    subjects: frozenset[Subject] = frozenset(Subject)
+
+    @classmethod
+    def of_flows(cls, flows: Sequence[FlowConfig]) -> Self:
+        """The union of what flows that share a cluster ask for, at the quickest pace of each."""
+        return cls(
+            groups=tuple(dict.fromkeys(flow.group_patterns for flow in flows)),
+            checkpoint_seconds=min(flow.checkpoint_seconds for flow in flows),
+            high_watermark_seconds=min(flow.high_watermark_seconds for flow in flows),
+            topic_refresh_seconds=min(flow.topic_refresh_seconds for flow in flows),
+            full_sweep_seconds=min(flow.full_sweep_seconds for flow in flows),
+        )
+
+    def records_group(self, group_id: str) -> bool:
+        return any(patterns.matches(group_id) for patterns in self.groups)
+
+    def seconds_between(self, subject: Subject) -> float:
+        return {
+            Subject.CHECKPOINTS: self.checkpoint_seconds,
+            Subject.HIGH_WATERMARKS: self.high_watermark_seconds,
+            Subject.TOPICS: self.topic_refresh_seconds,
+            Subject.SWEEP: self.full_sweep_seconds,
+        }[subject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was read. None: not looked at this time."""
+
+    checkpoints: tuple[Checkpoint, ...] | None
+    high_watermarks: tuple[HighWatermark, ...] | None
+    topics: Mapping[str, TopicState] | None
+    unsettled: frozenset[str]
+    read_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Looks at one cluster."""
+
+    admin: ClusterAdmin
+    clock: Clock
+    settings: RecorderSettings
+    partitions: Partitions
+
+    def observe(self, subjects: frozenset[Subject]) -> Observation:
+        before = self.admin.topics()
+        checkpoints = self._checkpoints(before) if Subject.CHECKPOINTS in subjects else None
+        ends = self.admin.ends(self.partitions()) if Subject.HIGH_WATERMARKS in subjects else None
+        states = self._topic_states(before) if Subject.TOPICS in subjects else None
+        unsettled = _unsettled(before, self.admin.topics())
+        read_at_ms = self.clock.now_ms()
+        return Observation(
+            checkpoints=None if checkpoints is None else _settled(checkpoints, unsettled),
+            high_watermarks=None
+            if ends is None
+            else self._high_watermarks(ends, before, unsettled, read_at_ms),
+            topics=states if not unsettled else None,
+            unsettled=unsettled,
+            read_at_ms=read_at_ms,
+        )
+
+    def _checkpoints(self, topics: Mapping[str, TopicDescription]) -> list[Checkpoint]:
+        groups = [group for group in self.admin.groups() if self.settings.records_group(group.group_id)]
+        return self.admin.commits(groups, topic_ids={name: topic.topic_id for name, topic in topics.items()})
+
+    def _topic_states(self, topics: Mapping[str, TopicDescription]) -> dict[str, TopicState]:
+        own = {name: topic for name, topic in topics.items() if not topic.internal}
+        settings = self.admin.configurations(sorted(own))
+        return {
+            name: self._topic_state(topic, settings[name]) for name, topic in own.items() if name in settings
+        }
+
+    def _topic_state(self, topic: TopicDescription, configuration: Mapping[str, str]) -> TopicState:
+        return TopicState(
+            cluster=self.admin.alias,
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            configuration=tuple(sorted(configuration.items())),
+        )
+
+    def _high_watermarks(
+        self,
+        ends: Mapping[tuple[str, int], PartitionEnds],
+        topics: Mapping[str, TopicDescription],
+        unsettled: frozenset[str],
+        read_at_ms: int,
+    ) -> tuple[HighWatermark, ...]:
+        return tuple(
+            HighWatermark(
+                cluster=self.admin.alias,
+                topic=topic,
+                topic_id=topics[topic].topic_id,
+                partition=partition,
+                leader_epoch=end.leader_epoch,
+                log_start=end.log_start,
+                last_stable=end.last_stable,
+                high_watermark=end.high_watermark,
+                read_at_ms=read_at_ms,
+            )
+            for (topic, partition), end in ends.items()
+            if topic in topics and topic not in unsettled
+        )
+
+
+def _unsettled(
+    before: Mapping[str, TopicDescription], after: Mapping[str, TopicDescription]
+) -> frozenset[str]:
+    ids_before = {name: topic.topic_id for name, topic in before.items()}
+    ids_after = {name: topic.topic_id for name, topic in after.items()}
+    names = ids_before.keys() | ids_after.keys()
+    return frozenset(name for name in names if ids_before.get(name) != ids_after.get(name))
+
+
+def _settled(read: Sequence[Checkpoint], unsettled: frozenset[str]) -> tuple[Checkpoint, ...]:
+    return tuple(row for row in read if row.topic not in unsettled)

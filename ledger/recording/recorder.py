@@ -1,0 +1,228 @@
+"""The recorder of one cluster: takes the role, looks, appends what changed, gives the role back.
+
+A call that found something appends one round; its number is the same in each table that it touches.
+What the ledger holds is remembered only after the append was read back, so a failed append is repeated
+by the next call.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
+
+from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.errors import PreconditionError, ShutOutError
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim
+from ledger.recording.checkpoints import (
+    CheckpointKey,
+    changed_checkpoints,
+    checkpoints_by_key,
+)
+from ledger.recording.high_watermarks import (
+    HighWatermarkKey,
+    changed_high_watermarks,
+    high_watermarks_by_key,
+)
+from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
+from ledger.recording.roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
+from ledger.recording.topic_states import topic_changes, topic_row
+
+log = logging.getLogger(__name__)
+
+RECORDED_TABLES = ("checkpoints", "high_watermarks", "topics")
+_EVERYTHING_CHANGED = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS, Subject.TOPICS})
+_SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
+
+
+class RecordingState(LedgerState, Protocol):
+    """What a recorder reads from the ledger."""
+
+    def last_topic_states(self, cluster: str) -> list[TopicState]:
+        """The latest state of each topic that was not deleted since."""
+        ...
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The claim with the highest epoch, and when that writer last appended anywhere."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRound:
+    """What one call appended; no round number when nothing had changed."""
+
+    round_number: int | None
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the ledger holds, as far as this epoch knows."""
+
+    claim: WriterClaim
+    rounds: int
+    checkpoints: dict[CheckpointKey, Checkpoint]
+    high_watermarks: dict[HighWatermarkKey, HighWatermark]
+    topics: Mapping[str, TopicState]
+    looked_at: dict[Subject, float] = field(default_factory=dict)
+
+
+class ClusterRecorder:
+    """Records one cluster while it holds the role `recorder:ALIAS`. Safe to call from several threads."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        fact_log: FactLog,
+        ledger_state: RecordingState,
+        clock: Clock,
+        settings: RecorderSettings,
+        *,
+        partitions: Partitions,
+        processes: ProcessTable,
+    ) -> None:
+        self.writer = f"recorder:{admin.alias}"
+        self._admin = admin
+        self._fact_log = fact_log
+        self._state = ledger_state
+        self._clock = clock
+        self._settings = settings
+        self._processes = processes
+        self._observer = Observer(admin, clock, settings, partitions)
+        self._lock = threading.RLock()
+        self._memory: _Memory | None = None
+
+    @property
+    def holds_role(self) -> bool:
+        return self._memory is not None
+
+    def take_role(self) -> RoleVerdict:
+        """Claim the role if it is free; the verdict says why, or why not."""
+        with self._lock:
+            if self._memory is not None:
+                return RoleVerdict.HELD
+            verdict = verdict_here(
+                self._state.last_claim(self.writer),
+                self._processes,
+                now_ms=self._clock.now_ms(),
+                heartbeat_ms=int(self._settings.full_sweep_seconds * 1000),
+            )
+            log.info("%s: role is %s", self.writer, verdict.value)
+            if verdict.is_free:
+                self._claim()
+            return verdict
+
+    def record_once(self) -> RecordedRound:
+        """Look at groups, ends and topics now, and append what changed since the last look."""
+        return self._record(_EVERYTHING_CHANGED)
+
+    def record_due(self) -> RecordedRound:
+        """Look at what is due by its pace; nothing due, nothing read."""
+        return self._record(frozenset())
+
+    def release(self) -> None:
+        """Give the role back; without the role nothing happens."""
+        with self._lock:
+            if self._memory is None:
+                return
+            row = self._writer_row(WriterEvent.RELEASED)
+            self._fact_log.append(self._memory.claim, "writers", self._memory.rounds + 1, [row])
+            self._memory = None
+
+    def _claim(self) -> None:
+        claim = self._fact_log.claim(self.writer, RECORDED_TABLES, self._writer_row(WriterEvent.CLAIMED))
+        alias = self._admin.alias
+        self._memory = _Memory(
+            claim=claim,
+            rounds=0,
+            checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
+            high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
+            topics={state.topic: state for state in self._state.last_topic_states(alias)},
+        )
+
+    def _writer_row(self, event: WriterEvent) -> Row:
+        return {
+            "event": event.value,
+            "host": str(self._processes.own()),
+            "flow": None,
+            "source_cluster": self._admin.alias,
+            "source_cluster_id": self._admin.cluster_id(),
+            "target_cluster": None,
+            "target_cluster_id": None,
+            "producer_id": None,
+        }
+
+    def _record(self, asked: frozenset[Subject]) -> RecordedRound:
+        with self._lock:
+            if self._memory is None:
+                raise PreconditionError(f"{self.writer} does not hold its role; nothing was recorded")
+            subjects = (asked | self._due(self._memory)) & self._settings.subjects
+            if not subjects:
+                return RecordedRound(None)
+            recorded = self._append(self._memory, self._observer.observe(subjects), subjects)
+            self._memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
+            return recorded
+
+    def _due(self, memory: _Memory) -> frozenset[Subject]:
+        now = self._clock.monotonic()
+        due = frozenset(
+            subject
+            for subject in Subject
+            if subject not in memory.looked_at
+            or now - memory.looked_at[subject] >= self._settings.seconds_between(subject)
+        )
+        return due | _SWEPT if Subject.SWEEP in due else due
+
+    def _append(self, memory: _Memory, seen: Observation, subjects: frozenset[Subject]) -> RecordedRound:
+        swept = Subject.SWEEP in subjects
+        checkpoints = self._checkpoint_rows(memory, seen, swept)
+        high_watermarks = _high_watermark_rows(memory, seen, swept)
+        topics = topic_changes(memory.topics, seen.topics) if seen.topics is not None else []
+        rows: dict[str, list[Row]] = {
+            "checkpoints": [asdict(row) for row in checkpoints],
+            "high_watermarks": [asdict(row) for row in high_watermarks],
+            "topics": [topic_row(change) for change in topics],
+        }
+        recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
+        memory.checkpoints |= checkpoints_by_key(checkpoints)
+        memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
+        memory.topics = memory.topics if seen.topics is None else seen.topics
+        return recorded
+
+    def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
+        if not rows:
+            return RecordedRound(None)
+        memory.rounds += 1  # also when an append fails: a round number is never used twice
+        try:
+            for table, found in rows.items():
+                self._fact_log.append(memory.claim, table, memory.rounds, found)
+        except ShutOutError:
+            self._memory = None
+            raise
+        return RecordedRound(memory.rounds, {table: len(found) for table, found in rows.items()})
+
+    def _checkpoint_rows(self, memory: _Memory, seen: Observation, swept: bool) -> list[Checkpoint]:
+        if seen.checkpoints is None:
+            return []
+        read = checkpoints_by_key(seen.checkpoints)
+        last = _unread(memory.checkpoints, read) if swept else memory.checkpoints
+        return changed_checkpoints(
+            last,
+            read,
+            was_read=lambda key: self._settings.records_group(key[0]) and key[1] not in seen.unsettled,
+            read_at_ms=seen.read_at_ms,
+        )
+
+
+def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:
+    if seen.high_watermarks is None:
+        return []
+    read = high_watermarks_by_key(seen.high_watermarks)
+    return changed_high_watermarks({} if swept else memory.high_watermarks, read)
+
+
+def _unread(
+    last: Mapping[CheckpointKey, Checkpoint], read: Mapping[CheckpointKey, Checkpoint]
+) -> dict[CheckpointKey, Checkpoint]:
+    """A full sweep compares with nothing that was read: all of it is appended again."""
+    return {key: row for key, row in last.items() if key not in read}

@@ -1,0 +1,95 @@
+"""Who may record for a cluster: one recorder at a time, and a rule for when the role is free.
+
+Taking the role from a recorder that still runs is safe for the ledger, because a claim shuts the earlier
+epoch out, but it would make two drivers fight for it. So a role that may be in use is left alone.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from ledger.errors import InvalidValueError
+
+SILENT_HEARTBEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """One process of one host; the start time tells it from a later process of the same id."""
+
+    host: str
+    pid: int
+    start_ticks: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}:{self.start_ticks}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ProcessMark":
+        host, _, rest = text.partition(":")
+        pid, _, ticks = rest.partition(":")
+        if not (host and pid.isdecimal() and ticks.isdecimal()):
+            raise InvalidValueError(f"a process is written host:pid:start_ticks, got {text!r}")
+        return cls(host, int(pid), int(ticks))
+
+
+class ProcessTable(Protocol):
+    """The processes of this host."""
+
+    def own(self) -> ProcessMark: ...
+
+    def is_alive(self, mark: ProcessMark) -> bool:
+        """Whether a process of this host still runs; only asked for marks of this host."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LastClaim:
+    """The latest claim of a writer and what the writer did since."""
+
+    epoch: int
+    host: str
+    released: bool
+    last_recorded_at_ms: int
+
+
+class RoleVerdict(StrEnum):
+    """Why a role can be taken or cannot. The first that applies, in this order, is reported."""
+
+    UNCLAIMED = "unclaimed"  # nobody ever had it
+    RELEASED = "released"  # the last holder gave it back
+    HOLDER_DEAD = "holder_dead"  # the holder ran on this host, and its process is gone
+    HOLDER_SILENT = "holder_silent"  # nothing recorded for three heartbeats
+    IN_USE = "in_use"
+    HELD = "held"  # by the one who asks
+
+    @property
+    def is_free(self) -> bool:
+        return self not in (RoleVerdict.IN_USE, RoleVerdict.HELD)
+
+
+def role_verdict(
+    claim: LastClaim | None, *, own_host: str, holder_alive: bool, now_ms: int, heartbeat_ms: int
+) -> RoleVerdict:
+    """The verdict on a role; `holder_alive` counts only when the holder is of `own_host`."""
+    if claim is None:
+        return RoleVerdict.UNCLAIMED
+    if claim.released:
+        return RoleVerdict.RELEASED
+    if ProcessMark.parse(claim.host).host == own_host and not holder_alive:
+        return RoleVerdict.HOLDER_DEAD
+    if now_ms - claim.last_recorded_at_ms >= SILENT_HEARTBEATS * heartbeat_ms:
+        return RoleVerdict.HOLDER_SILENT
+    return RoleVerdict.IN_USE
+
+
+def verdict_here(
+    claim: LastClaim | None, processes: ProcessTable, *, now_ms: int, heartbeat_ms: int
+) -> RoleVerdict:
+    """`role_verdict` with what this host knows about the holder."""
+    own = processes.own()
+    holder = ProcessMark.parse(claim.host) if claim is not None else own
+    holder_alive = holder.host != own.host or processes.is_alive(holder)
+    return role_verdict(
+        claim, own_host=own.host, holder_alive=holder_alive, now_ms=now_ms, heartbeat_ms=heartbeat_ms
+    )

@@ -1,0 +1,71 @@
+"""What happened to topics between two looks at a cluster."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ledger.domain.facts import TopicState
+from ledger.ports import Row
+
+
+class TopicEvent(StrEnum):
+    """What a row of `topics` says. One look can yield several rows for a topic, in this order."""
+
+    OBSERVED = "observed"  # seen at the first look at a cluster, or with another replication factor
+    DELETED = "deleted"  # no longer there: this topic id has ended
+    CREATED = "created"  # new since the last look
+    PARTITIONS_ADDED = "partitions_added"
+    CONFIGURATION_CHANGED = "configuration_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """An event and the state after it; for `deleted`, the last state known."""
+
+    event: TopicEvent
+    state: TopicState
+
+
+def topic_changes(last: Mapping[str, TopicState], now: Mapping[str, TopicState]) -> list[TopicChange]:
+    """Events by topic name. Nothing recorded before makes every topic `observed`, not `created`."""
+    appeared = TopicEvent.CREATED if last else TopicEvent.OBSERVED
+    changes = []
+    for name in sorted(last.keys() | now.keys()):
+        changes += _changes_of(last.get(name), now.get(name), appeared)
+    return changes
+
+
+def _changes_of(last: TopicState | None, now: TopicState | None, appeared: TopicEvent) -> list[TopicChange]:
+    changes = []
+    same_life = last is not None and now is not None and last.topic_id == now.topic_id
+    if last is not None and not same_life:
+        changes.append(TopicChange(TopicEvent.DELETED, last))
+    if now is not None and not same_life:
+        changes.append(TopicChange(appeared if last is None else TopicEvent.CREATED, now))
+    if last is not None and now is not None and same_life:
+        changes += [TopicChange(event, now) for event in _events_between(last, now)]
+    return changes
+
+
+def _events_between(last: TopicState, now: TopicState) -> Sequence[TopicEvent]:
+    differs = {
+        TopicEvent.OBSERVED: last.replication_factor != now.replication_factor,
+        TopicEvent.PARTITIONS_ADDED: last.partitions != now.partitions,
+        TopicEvent.CONFIGURATION_CHANGED: last.configuration != now.configuration,
+    }
+    return [event for event, is_so in differs.items() if is_so]
+
+
+def topic_row(change: TopicChange) -> Row:
+    """A row of `topics`, without its stamp."""
+    state = change.state
+    return {
+        "cluster": state.cluster,
+        "topic": state.topic,
+        "topic_id": state.topic_id,
+        "partitions": state.partitions,
+        "replication_factor": state.replication_factor,
+        "configuration": json.dumps(dict(state.configuration), sort_keys=True),
+        "event": change.event.value,
+    }

@@ -1,0 +1,91 @@
+"""Answers as text: for people, for programs, and for Kafka's own tool."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+NARROWEST = 80
+_WIDEST = 10_000
+_NULL = "-"
+_RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReset:
+    """What `kafka-consumer-groups --reset-offsets --from-file` reads, and the rows that it cannot hold."""
+
+    csv: str
+    left_out: pa.Table
+
+
+def render_table(answer: pa.Table, width: int | None = None) -> str:
+    """Columns under their names, as wide as they need; within a `width`, long values are folded, never cut."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for field in answer.schema:
+        table.add_column(field.name, justify=_justification(field.type), overflow="fold")
+    for row in answer.to_pylist():
+        table.add_row(*(_cell(value) for value in row.values()))
+    return _printed(table, _WIDEST if width is None else max(width, NARROWEST))
+
+
+def render_json(answer: pa.Table) -> str:
+    """An array of objects keyed by column."""
+    return json.dumps(answer.to_pylist(), indent=2, ensure_ascii=False) + "\n"
+
+
+def render_csv(answer: pa.Table) -> str:
+    """A header and a line per row; null is an empty field."""
+    return _csv([answer.column_names, *(list(row.values()) for row in answer.to_pylist())])
+
+
+def render_kafka_reset(translation: pa.Table) -> KafkaReset:
+    """Lines `group,topic,partition,offset` of the target, from the answer of `offset_translation`.
+
+    That is the form for several groups: without a header, read line by line. So a row without a group or an
+    offset is left out, and so is one whose group has a line break in its name.
+    """
+    rows = translation.to_pylist()
+    holds = [_fits_a_line(row) for row in rows]
+    lines = [[row[name] for name in _RESET_COLUMNS] for row, fits in zip(rows, holds, strict=True) if fits]
+    return KafkaReset(_csv(lines), translation.filter(pa.array([not fits for fits in holds], pa.bool_())))
+
+
+RENDERERS: Mapping[str, Callable[[pa.Table], str]] = {
+    "table": render_table,
+    "json": render_json,
+    "csv": render_csv,
+}
+
+
+def _fits_a_line(row: Mapping[str, object]) -> bool:
+    values = [row[name] for name in _RESET_COLUMNS]
+    return None not in values and not any(break_ in str(row["group_id"]) for break_ in "\r\n")
+
+
+def _csv(lines: list[list[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    return _NULL if value is None else str(value)
+
+
+def _justification(type_: pa.DataType) -> Literal["left", "right"]:
+    return "right" if pa.types.is_integer(type_) or pa.types.is_floating(type_) else "left"
+
+
+def _printed(table: Table, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()

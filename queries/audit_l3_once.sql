@@ -1,0 +1,103 @@
+-- name:    audit_l3_once
+-- answers: which target offsets are claimed twice, by one flow or by two?
+-- grain:   target_cluster, target_topic, target_topic_id, target_partition, target_start, finding
+-- reads:   segments
+-- params:  none
+-- columns: target_cluster string, target_topic string, target_topic_id string, target_partition int,
+--          target_start bigint, target_end bigint, claimed_to bigint, flow string, source_topic string,
+--          source_topic_id string, source_partition int, source_start bigint, finding bigint, status string
+-- status:  claimed_twice
+--
+-- A row is a segment whose target range starts below what others claim (claimed_to), in the order of target
+-- offsets. finding numbers the segments that start at one target offset.
+with ordered as (
+    select
+        s.target_cluster,
+        s.target_topic,
+        s.target_topic_id,
+        s.target_partition,
+        s.target_start,
+        s.target_start + (s.source_end - s.source_start) as target_end,
+        s.flow,
+        s.source_topic,
+        s.source_topic_id,
+        s.source_partition,
+        s.source_start,
+        cast(
+        row_number() over (
+                partition by
+                    s.target_cluster,
+                    s.target_topic,
+                    s.target_topic_id,
+                    s.target_partition
+                order by
+                    s.target_start nulls last,
+                    s.flow nulls last,
+                    s.source_topic nulls last,
+                    s.source_topic_id nulls last,
+                    s.source_partition nulls last,
+                    s.source_start nulls last,
+                    s.source_end nulls last
+            ) as place
+        from segments as s
+    ),
+    
+    claimed as (
+        select
+            o.target_cluster,
+            o.target_topic,
+            o.target_topic_id,
+            o.target_partition,
+            o.target_start,
+            o.target_end,
+            o.flow,
+            o.source_topic,
+            o.source_topic_id,
+            o.source_partition,
+            o.source_start,
+            o.place,
+            max(o.target_end) over (
+                partition by
+                    o.target_cluster,
+                    o.target_topic,
+                    o.target_topic_id,
+                    o.target_partition
+                order by o.place nulls last
+                rows between unbounded preceding and 1 preceding
+            ) as claimed_to
+        from ordered as o
+    )
+    
+    select
+        c.target_cluster,
+        c.target_topic,
+        c.target_topic_id,
+        c.target_partition,
+        c.target_start,
+        c.target_end,
+        c.claimed_to,
+        c.flow,
+        c.source_topic,
+        c.source_topic_id,
+        c.source_partition,
+        c.source_start,
+        row_number() over (
+            partition by
+                c.target_cluster,
+                c.target_topic,
+                c.target_topic_id,
+                c.target_partition,
+                c.target_start
+            order by c.place nulls last
+        ) as bigint
+    ) as finding,
+    'claimed_twice' as status
+from claimed as c
+where c.target_start < c.claimed_to
+order by
+    c.target_cluster nulls last,
+    c.target_topic nulls last,
+    c.target_topic_id nulls last,
+    c.target_partition nulls last,
+    c.target_start nulls last,
+    finding nulls last

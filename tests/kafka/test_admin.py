@@ -1,0 +1,286 @@
+"""`KafkaAdmin` on real brokers."""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig, SecretReference
+from ledger.domain.topic_ids import topic_id_bytes
+from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
+from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+
+
+def admin_of(cluster: SandboxCluster, *, timeout_s: float = 9.0, **properties: object) -> KafkaAdmin:
+    config = ClusterConfig(
+        name=cluster.alias,
+        bootstrap_servers=cluster.bootstrap_servers,
+        properties={name.replace("_", "."): value for name, value in properties.items()},
+    )
+    environ = {"RIGHT": "pw", "WRONG": "no"}
+    return KafkaAdmin(cluster.alias, config, SystemClock(), timeout_s=timeout_s, environ=environ)
+
+
+@pytest.fixture(scope="module")
+def east(broker_pair: Mapping[str, SandboxCluster]) -> SandboxCluster:
+    return broker_pair["east"]
+
+
+@pytest.fixture(scope="module")
+def admin(east: SandboxCluster) -> Iterator[KafkaAdmin]:
+    admin = admin_of(east)
+    yield admin
+    admin.close()
+
+
+@pytest.fixture
+def topic(admin: KafkaAdmin) -> str:
+    name = f"admin-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(name, partitions=2, replication_factor=1, configuration={"retention.ms": "-1"})
+    return name
+
+
+def commit(cluster: SandboxCluster, group: str, *offsets: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=list(offsets), asynchronous=False)
+    consumer.close()
+
+
+def test_it_is_a_cluster_admin(admin: KafkaAdmin, east: SandboxCluster) -> None:
+    port: ClusterAdmin = admin
+    assert port.cluster_id() == east.cluster_id
+    assert port.broker_count() == 1
+
+
+def test_a_created_topic_is_described(admin: KafkaAdmin, topic: str) -> None:
+    found = admin.topics()[topic]
+    assert (found.name, found.partitions, found.replication_factor, found.internal) == (topic, 2, 1, False)
+    assert len(topic_id_bytes(found.topic_id)) == 16
+
+
+def test_only_settings_of_the_topic_itself_are_told(admin: KafkaAdmin, topic: str) -> None:
+    assert admin.configurations([topic, "no-such-topic"]) == {topic: {"retention.ms": "-1"}}
+    assert admin.configurations([]) == {}
+
+
+def test_partitions_are_added(admin: KafkaAdmin, topic: str) -> None:
+    admin.add_partitions(topic, total=5)
+    assert admin.topics()[topic].partitions == 5
+    with pytest.raises(PreconditionError, match=f"bring topic {topic} to 3 partitions: .*not done"):
+        admin.add_partitions(topic, total=3)
+
+
+@pytest.mark.parametrize(
+    ("replication_factor", "configuration", "reason"),
+    [(1, {}, "already exists"), (9, {}, "replication factor of 9"), (1, {"no.such": "1"}, "no.such")],
+)
+def test_what_cannot_be_created_is_refused(
+    admin: KafkaAdmin, topic: str, replication_factor: int, configuration: dict[str, str], reason: str
+) -> None:
+    name = topic if reason == "already exists" else f"{topic}-2"
+    with pytest.raises(PreconditionError, match=f"refused to create topic {name}: .*{reason}.*not done"):
+        admin.create_topic(
+            name, partitions=1, replication_factor=replication_factor, configuration=configuration
+        )
+
+
+def test_ends_tell_open_transactions_apart(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": east.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(3):
+        producer.produce(topic, b"value", partition=0)
+    producer.flush()
+    wanted = [(topic, 0), (topic, 1), (topic, 9), ("no-such-topic", 0)]
+    assert admin.ends(wanted) == {
+        (topic, 0): PartitionEnds(0, 0, 3, 0),
+        (topic, 1): PartitionEnds(0, 0, 0, 0),
+    }
+    producer.commit_transaction()
+    time.sleep(0.2)
+    assert admin.ends([(topic, 0)]) == {(topic, 0): PartitionEnds(0, 4, 4, 0)}
+    assert admin.ends([]) == {}
+
+
+def test_groups_and_their_commits(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:
+    commit(east, f"{topic}-a", TopicPartition(topic, 0, 7, "note"), TopicPartition(topic, 1, 0))
+    commit(east, f"{topic}-b", TopicPartition(topic, 1, 3))
+    mine = [group for group in admin.groups() if group.group_id.startswith(topic)]
+    assert mine == [GroupListing(f"{topic}-{end}", "classic", "Empty") for end in "ab"]
+    gone = GroupListing("no-such-group", None, None)
+    found = admin.commits([*mine, gone], topic_ids={topic: "the-id"})
+    assert [(row.group_id, row.partition, row.committed_offset, row.metadata) for row in found] == [
+        (f"{topic}-a", 0, 7, "note"),
+        (f"{topic}-a", 1, 0, ""),
+        (f"{topic}-b", 1, 3, ""),
+    ]
+    assert {(row.cluster, row.topic, row.topic_id) for row in found} == {("east", topic, "the-id")}
+    assert {row.topic_id for row in admin.commits(mine, topic_ids={})} == {None}
+
+
+def test_producer_ids_are_never_given_twice(admin: KafkaAdmin) -> None:
+    given = [admin.allocate_producer_id() for _ in range(3)]
+    assert given == sorted(set(given))
+
+
+def test_nothing_is_opened_before_the_first_call() -> None:
+    KafkaAdmin("x", ClusterConfig(name="x", bootstrap_servers="nowhere.invalid:1"), SystemClock()).close()
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [("127.0.0.1:1", "Connection refused"), ("nowhere.invalid:1", "nowhere.invalid:1 ")],
+)
+def test_an_unreachable_cluster_is_named_with_the_reason(
+    address: str, reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    admin = KafkaAdmin("east", ClusterConfig(name="east", bootstrap_servers=address), SystemClock())
+    with pytest.raises(ClusterUnavailableError, match=f"cluster east at {address} .*{reason}.*not done"):
+        admin.topics()
+    assert capfd.readouterr().err == ""
+
+
+def test_an_address_that_is_dead_does_not_matter_beside_one_that_lives(east: SandboxCluster) -> None:
+    config = ClusterConfig(name="east", bootstrap_servers=f"127.0.0.1:1,{east.bootstrap_servers}")
+    admin = KafkaAdmin("east", config, SystemClock())
+    assert admin.cluster_id() == east.cluster_id
+    admin.close()
+
+
+def test_a_paused_broker_meets_the_deadline_and_may_answer_late(
+    broker_pair_sandbox: Sandbox, east: SandboxCluster
+) -> None:
+    admin = admin_of(east, timeout_s=1.0)
+    admin.groups()
+    broker_pair_sandbox.pause("east")
+    try:
+        for call in (admin.groups, admin.topics, admin.allocate_producer_id):
+            started = time.monotonic()
+            with pytest.raises(ClusterUnavailableError, match="could not be reached to"):
+                call()
+            assert time.monotonic() - started < 2.0
+    finally:
+        broker_pair_sandbox.resume("east")
+    assert admin.cluster_id() == east.cluster_id
+    admin.close()
+
+
+def test_connections_survive_a_restart_of_the_broker(
+    broker_pair_sandbox: Sandbox, east: SandboxCluster
+) -> None:
+    admin = admin_of(east)
+    admin.topics()
+    broker_pair_sandbox.stop("east")
+    with pytest.raises(ClusterUnavailableError, match="Connection refused"):
+        admin.topics()
+    broker_pair_sandbox.start("east")
+    assert admin.cluster_id() == east.cluster_id
+    admin.close()
+
+
+# Security --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
+    """A cluster that wants a password and whose user `ada` may do nothing."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    security = ListenerSecurity(
+        "SASL_PLAINTEXT",
+        {
+            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_ada="pw";',
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        },
+    )
+    sandbox = Sandbox(tmp_path_factory.mktemp("guarded") / "sandbox")
+    try:
+        yield sandbox.up(["solo"], 1, security={"solo": security})["solo"]
+    finally:
+        sandbox.down()
+
+
+def guest(cluster: SandboxCluster, secret: str) -> KafkaAdmin:
+    return admin_of(
+        cluster,
+        security_protocol="sasl_plaintext",
+        sasl_mechanism="PLAIN",
+        sasl_username="ada",
+        sasl_password=SecretReference(env=secret),
+    )
+
+
+def test_a_wrong_password_is_said_at_once(guarded: SandboxCluster) -> None:
+    started = time.monotonic()
+    with pytest.raises(PreconditionError, match="cluster solo refused the login, needed to describe the"):
+        guest(guarded, "WRONG").cluster_id()
+    assert time.monotonic() - started < 5
+
+
+def test_a_secret_that_is_not_there_is_said_before_connecting(guarded: SandboxCluster) -> None:
+    with pytest.raises(UsageError, match="MISSING, which is not set; no client was built"):
+        guest(guarded, "MISSING").topics()
+
+
+def test_what_is_not_allowed_names_operation_and_topic(guarded: SandboxCluster) -> None:
+    admin = guest(guarded, "RIGHT")
+    assert admin.cluster_id() == guarded.cluster_id
+    assert admin.topics() == {}
+    with pytest.raises(
+        PreconditionError, match="does not allow this principal to create topic mine: .*not done"
+    ):
+        admin.create_topic("mine", partitions=1, replication_factor=1, configuration={})
+    with pytest.raises(PreconditionError, match="does not allow .* list offsets of topic mine: .*not done"):
+        admin.ends([("mine", 0)])
+    with pytest.raises(PreconditionError, match="does not allow .* read the committed offsets of group g: "):
+        admin.commits([GroupListing("g", None, None)], topic_ids={})
+    with pytest.raises(PreconditionError, match="does not allow .* allocate a producer id: "):
+        admin.allocate_producer_id()
+
+
+@pytest.mark.parametrize("secret_store", ["ssl.keystore.location", "sasl.oauthbearer.method"])
+def test_security_that_cannot_be_carried_over_is_refused(secret_store: str) -> None:
+    config = ClusterConfig(name="east", bootstrap_servers="x:1", properties={secret_store: "y"})
+    with pytest.raises(UsageError, match=f"cluster east: {secret_store} cannot be used"):
+        KafkaAdmin("east", config, SystemClock()).topics()
+
+
+# Several brokers -------------------------------------------------------------------------------
+
+
+def test_a_dead_broker_takes_only_its_partitions_away(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path / "sandbox")
+    try:
+        cluster = sandbox.up(["trio"], 3)["trio"]
+        admin = admin_of(cluster)
+        admin.create_topic("spread", partitions=6, replication_factor=1, configuration={})
+        partitions = [("spread", partition) for partition in range(6)]
+        assert len(admin.ends(partitions)) == 6
+        sandbox.kill("trio", 2)
+        deadline = time.monotonic() + 30
+        while not (left := ends_if_reachable(admin, partitions)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert len(left) == 4
+        assert admin.broker_count() == 2
+        assert admin.groups() == []
+        assert admin.topics()["spread"].partitions == 6
+        admin.close()
+    finally:
+        sandbox.down()
+
+
+def ends_if_reachable(
+    admin: KafkaAdmin, partitions: list[tuple[str, int]]
+) -> dict[tuple[str, int], PartitionEnds]:
+    """Empty while the cluster still believes in the dead broker."""
+    try:
+        return admin.ends(partitions)
+    except ClusterUnavailableError:
+        return {}

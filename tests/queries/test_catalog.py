@@ -1,0 +1,77 @@
+"""The catalog: headers, parameters, unknown names."""
+
+import pytest
+
+from ledger import catalog
+from ledger.catalog import Named, parse_query
+from ledger.errors import InvalidValueError, UsageError
+
+HEADER = """-- name:    example
+-- answers: which?
+-- grain:   flow, topic
+-- reads:   segments
+-- params:  flow string, at_ms bigint
+-- columns: flow string,
+--          topic string
+-- status:  one, two
+--
+-- more: this is prose
+select 1
+"""
+
+
+def test_a_header_is_read() -> None:
+    query = parse_query(HEADER)
+    assert (query.name, query.answers, query.grain, query.reads) == (
+        "example",
+        "which?",
+        ("flow", "topic"),
+        ("segments",),
+    )
+    assert query.params == (Named("flow", "string"), Named("at_ms", "bigint"))
+    assert query.columns == (Named("flow", "string"), Named("topic", "string"))
+    assert query.statuses == ("one", "two")
+
+
+def test_no_parameters_and_no_status() -> None:
+    text = HEADER.replace("flow string, at_ms bigint", "none").replace("-- status:  one, two\n", "")
+    assert (parse_query(text).params, parse_query(text).statuses) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("-- grain:   flow, topic\n", "", "lacks grain"),
+        ("at_ms bigint", "at_ms", "name type"),
+        ("at_ms bigint", "at_ms number", "name type"),
+    ],
+)
+def test_a_wrong_header_is_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        parse_query(HEADER.replace(old, new))
+
+
+def test_an_unknown_query_lists_the_known() -> None:
+    with pytest.raises(UsageError, match=r"no query 'nonsense'; known: .*offset_translation"):
+        catalog.query("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"flow": "f"}, "takes flow, at_ms, got flow"),
+        ({"flow": "f", "at_ms": 1, "more": 1}, "got at_ms, flow, more"),
+        ({"flow": "f", "at_ms": "1"}, "at_ms of query example is a bigint, got '1'"),
+        ({"flow": "f", "at_ms": True}, "is a bigint, got True"),
+        ({"flow": None, "at_ms": 1}, "is a string, got None"),
+    ],
+)
+def test_parameters_are_checked(values: dict[str, catalog.Value], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_query(HEADER).check(values)
+
+
+def test_audits_are_known_by_name() -> None:
+    assert [query.name[:8] for query in catalog.queries().values() if query.is_audit] == [
+        f"audit_l{number}" for number in range(1, 7)
+    ]
