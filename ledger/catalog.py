@@ -14,6 +14,7 @@ from ledger.errors import InvalidValueError, UsageError
 
 _NEEDED = ("name", "answers", "grain", "reads", "columns")
 _PARAMETER_TYPES: Mapping[str, type] = {"string": str, "bigint": int, "int": int, "boolean": bool}
+_INTEGER_BITS: Mapping[str, int] = {"bigint": 63, "int": 31}
 _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
@@ -118,12 +119,16 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
 
 
 def _check_type(name: str, parameter: Named, value: Value) -> None:
-    wanted = _PARAMETER_TYPES[parameter.type]
-    if type(value) is not wanted:
+    if type(value) is not _PARAMETER_TYPES[parameter.type] or _too_large(parameter, value):
         raise UsageError(
             f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
             "nothing was read"
         )
+
+
+def _too_large(parameter: Named, value: Value) -> bool:
+    limit = 2 ** _INTEGER_BITS.get(parameter.type, 0)
+    return isinstance(value, int) and not isinstance(value, bool) and not -limit <= value < limit
 
 
 @cache

@@ -23,64 +23,64 @@ with ordered as (
         s.source_topic_id,
         s.source_partition,
         s.source_start,
-        cast(
         row_number() over (
-                partition by
-                    s.target_cluster,
-                    s.target_topic,
-                    s.target_topic_id,
-                    s.target_partition
-                order by
-                    s.target_start nulls last,
-                    s.flow nulls last,
-                    s.source_topic nulls last,
-                    s.source_topic_id nulls last,
-                    s.source_partition nulls last,
-                    s.source_start nulls last,
-                    s.source_end nulls last
-            ) as place
-        from segments as s
-    ),
-    
-    claimed as (
-        select
-            o.target_cluster,
-            o.target_topic,
-            o.target_topic_id,
-            o.target_partition,
-            o.target_start,
-            o.target_end,
-            o.flow,
-            o.source_topic,
-            o.source_topic_id,
-            o.source_partition,
-            o.source_start,
-            o.place,
-            max(o.target_end) over (
-                partition by
-                    o.target_cluster,
-                    o.target_topic,
-                    o.target_topic_id,
-                    o.target_partition
-                order by o.place nulls last
-                rows between unbounded preceding and 1 preceding
-            ) as claimed_to
-        from ordered as o
-    )
-    
+            partition by
+                s.target_cluster,
+                s.target_topic,
+                s.target_topic_id,
+                s.target_partition
+            order by
+                s.target_start nulls last,
+                s.flow nulls last,
+                s.source_topic nulls last,
+                s.source_topic_id nulls last,
+                s.source_partition nulls last,
+                s.source_start nulls last,
+                s.source_end nulls last
+        ) as place
+    from segments as s
+),
+
+claimed as (
     select
-        c.target_cluster,
-        c.target_topic,
-        c.target_topic_id,
-        c.target_partition,
-        c.target_start,
-        c.target_end,
-        c.claimed_to,
-        c.flow,
-        c.source_topic,
-        c.source_topic_id,
-        c.source_partition,
-        c.source_start,
+        o.target_cluster,
+        o.target_topic,
+        o.target_topic_id,
+        o.target_partition,
+        o.target_start,
+        o.target_end,
+        o.flow,
+        o.source_topic,
+        o.source_topic_id,
+        o.source_partition,
+        o.source_start,
+        o.place,
+        max(o.target_end) over (
+            partition by
+                o.target_cluster,
+                o.target_topic,
+                o.target_topic_id,
+                o.target_partition
+            order by o.place nulls last
+            rows between unbounded preceding and 1 preceding
+        ) as claimed_to
+    from ordered as o
+)
+
+select
+    c.target_cluster,
+    c.target_topic,
+    c.target_topic_id,
+    c.target_partition,
+    c.target_start,
+    c.target_end,
+    c.claimed_to,
+    c.flow,
+    c.source_topic,
+    c.source_topic_id,
+    c.source_partition,
+    c.source_start,
+    cast(
         row_number() over (
             partition by
                 c.target_cluster,

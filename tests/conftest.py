@@ -14,6 +14,11 @@ from ledger.sandbox import Sandbox, SandboxCluster
 CHECKOUT = Path(__file__).parent.parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--simulation-seed", type=int, help="repeat the simulation of this seed")
+    parser.addoption("--simulation-seeds", type=int, default=60, help="how many seeds are simulated")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Path:
     """Where fetched artifacts are; in the checkout unless MIRROR_LEDGER_HOME says otherwise."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from ledger.cli.demo import demo
 from ledger.cli.offsets import offsets
 from ledger.cli.reading import query, status
 from ledger.cli.running import init, run, spark_jars, stop
@@ -35,7 +36,7 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, run, stop, status, query, offsets, sandbox, spark_jars):
+for command in (init, run, stop, status, query, offsets, sandbox, spark_jars, demo):
     cli.add_command(command)
 
 

@@ -149,7 +149,7 @@ def test_what_pins_nothing_is_refused(ledger: DeltaLedger, as_of: str, message: 
 
 
 def test_a_path_without_a_ledger(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentError_, match="is not a ledger .* nothing was read"):
+    with pytest.raises(EnvironmentError_, match=r"is not a ledger .* nothing was read"):
         open_ledger(str(tmp_path / "nowhere"))
 
 

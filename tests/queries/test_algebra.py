@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import catalog
-from ledger.adapters.duck.engine import connect, run_query, translate_offset
-from ledger.domain.offsets import OffsetMap, Segment, Translation, TranslationStatus, Unmapped
-from tests.domain.ledgers import SOURCE, History, histories
+from ledger.adapters.duck.engine import connect, run_query
+from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
+from tests.domain.ledgers import History, histories
 from tests.queries.generated import FLOW, group_of, ledger_of, offsets
 
 PRINTED = settings(print_blob=True, derandomize=False, deadline=None, max_examples=60)
@@ -43,13 +43,6 @@ def test_views_expand_as_the_algebra(history: History) -> None:
         ).fetchall()
     assert sorted(Segment(*row) for row in segments) == list(offset_map.segments)
     assert sorted(gaps) == [_as_row(stretch) for stretch in offset_map.unmapped]
-
-
-def test_a_single_offset_translates_without_a_checkpoint() -> None:
-    history = History(10, 100)
-    history.copy_round([True] * 5, 0)
-    row = translate_offset(ledger_of(history, None), FLOW, SOURCE.topic, SOURCE.partition, 12).to_pylist()[0]
-    assert (row["group_id"], row["target_offset"], row["status"]) == (None, 102, TranslationStatus.EXACT)
 
 
 def _as_row(stretch: Unmapped) -> tuple[int, int, int, str, str]:

@@ -64,11 +64,17 @@ def test_an_unknown_query_lists_the_known() -> None:
         ({"flow": "f", "at_ms": "1"}, "at_ms of query example is a bigint, got '1'"),
         ({"flow": "f", "at_ms": True}, "is a bigint, got True"),
         ({"flow": None, "at_ms": 1}, "is a string, got None"),
+        ({"flow": "f", "at_ms": 2**63}, "is a bigint, got 9223372036854775808"),
     ],
 )
 def test_parameters_are_checked(values: dict[str, catalog.Value], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_query(HEADER).check(values)
+
+
+def test_the_largest_values_fit() -> None:
+    parse_query(HEADER).check({"flow": "", "at_ms": 2**63 - 1})
+    parse_query(HEADER).check({"flow": "", "at_ms": -(2**63)})
 
 
 def test_audits_are_known_by_name() -> None:

@@ -53,11 +53,23 @@ def run_query(
 
 def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
     """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation."""
-    commit = _single_commit(snapshot, flow, topic, partition, offset)
-    if commit.num_rows == 0:
-        raise UsageError(f"flow {flow!r} has never been claimed in this ledger; nothing was translated")
+    if min(partition, offset) < 0 or partition >= 2**31 or offset >= 2**63:
+        raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
+    known = flows(snapshot)
+    if flow not in known:
+        raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
     query = catalog.query("offset_translation")
+    commit = _single_commit(snapshot, flow, topic, partition, offset)
     return run_query(query, {"flow": flow}, snapshot, {"checkpoints": commit})
+
+
+def flows(snapshot: Snapshot) -> tuple[str, ...]:
+    """Every flow that was ever claimed, in the order of names."""
+    with connect(snapshot, {}) as connection:
+        rows = connection.execute(
+            "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
+        ).fetchall()
+    return tuple(flow for (flow,) in rows)
 
 
 def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.DuckDBPyConnection:

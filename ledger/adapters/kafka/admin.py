@@ -429,12 +429,13 @@ def _offset_fetch(groups: Sequence[str]) -> OffsetFetchRequest:
 
 
 def _commits_of(group: Any) -> list[_Commit]:
-    return [
+    commits = [
         (topic.name, entry)
         for topic in group.topics
         for entry in topic.partitions
         if entry.committed_offset >= 0 and _is_present(entry.error_code, topic.name, _ABSENT_TOPIC)
     ]
+    return sorted(commits, key=lambda commit: (commit[0], commit[1].partition_index))
 
 
 # Producer ids ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ arrives after its deadline it can abort the whole process, and a mirror must out
 """
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,9 +14,10 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from ledger.adapters.kafka.client_properties import kafka_python_properties
+from ledger.adapters.kafka.client_properties import kafka_python_properties, resolved_properties
+from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.config import ClusterConfig
-from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, UsageError
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())  # else its warnings go to stderr unasked
 
@@ -25,6 +25,7 @@ _PROBE_S = 2.0
 _RETRY_S = 0.1
 _MAX_RESPONSE_BYTES = 200_000_000
 _REQUESTS_IN_FLIGHT = 50
+_MAX_BACKOFF_MS = 300  # a deadline of seconds needs more than a few attempts
 
 Answer = TypeVar("Answer")
 Work = Callable[[KafkaConnectionManager], Awaitable[Answer]]
@@ -81,35 +82,48 @@ class ClusterConnection:
     def _open(self, operation: str, deadline: float) -> None:
         """Bootstrap from the first address that answers; each gets its share of the time."""
         settings = kafka_python_properties(self._cluster, self._environ)
-        addresses = cast(list[str], settings["bootstrap_servers"])
+        addresses = parse_addresses(self._cluster.bootstrap_servers)
         reasons = []
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            share_ms = _left_ms(deadline) // left
-            reason = _unreachable_reason(address, min(_PROBE_S, share_ms / 1000))
-            if reason is None and self._bootstrap({**settings, "bootstrap_servers": [address]}, share_ms):
+            share_end = time.monotonic() + _left_ms(deadline) / 1000 / left
+            try:
+                self._probe(address, operation, share_end)
+                self._bootstrap({**settings, "bootstrap_servers": [str(address)]}, share_end)
                 return
-            reasons.append(f"{address} {reason or 'accepts connections but does not answer'}")
+            except (errors.RetriableError, ClusterUnavailableError) as error:
+                self._discard()
+                reasons.append(f"{address}: {_reason(error)}")
+            except errors.KafkaError:
+                self._discard()
+                raise
         raise self._unavailable(operation, "; ".join(reasons))
 
-    def _bootstrap(self, settings: Mapping[str, object], timeout_ms: int) -> bool:
+    def _probe(self, address: Address, operation: str, deadline: float) -> None:
+        """Connect and log in once on a plain socket, for the reason when that fails.
+
+        kafka-python drops what a broker says just before it closes a connection, a refused login above
+        all, and would try again until the deadline.
+        """
+        properties = resolved_properties(self._cluster, self._environ)
+        try:
+            BrokerConnection(address, properties, timeout_s=min(_PROBE_S, _left_ms(deadline) / 1000)).close()
+        except UsageError as error:
+            raise PreconditionError(
+                f"cluster {self._cluster.name} refused the login, needed to {operation}: {error}; not done"
+            ) from error
+
+    def _bootstrap(self, settings: Mapping[str, object], deadline: float) -> None:
         tuned = {
             **settings,
             "request_timeout_ms": int(self._timeout_s * 1000),
             "receive_message_max_bytes": _MAX_RESPONSE_BYTES,
             "max_in_flight_requests_per_connection": _REQUESTS_IN_FLIGHT,
+            "reconnect_backoff_max_ms": _MAX_BACKOFF_MS,
         }
         self._net = NetworkSelector(**tuned)
         self._manager = KafkaConnectionManager(self._net, **tuned)
         self._net.start()
-        try:
-            self._manager.bootstrap(timeout_ms)
-        except errors.RetriableError:
-            self._discard()
-            return False
-        except errors.KafkaError:
-            self._discard()
-            raise
-        return True
+        self._manager.bootstrap(_left_ms(deadline))
 
     def _discard(self) -> None:
         if self._manager is not None and self._net is not None:
@@ -151,13 +165,10 @@ def _asks_to_wait(error: errors.KafkaError) -> bool:
     return isinstance(error, errors.BrokerResponseError) and bool(error.retriable) and not ambiguous
 
 
-def _unreachable_reason(address: str, timeout_s: float) -> str | None:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()
-    except OSError as error:
-        return f"cannot be connected to ({error.strerror or error})"
-    return None
+def _reason(error: errors.KafkaError | ClusterUnavailableError) -> str:
+    if isinstance(error, errors.KafkaTimeoutError):
+        return "accepts connections but does not answer"
+    return str(error)
 
 
 def _left_ms(deadline: float) -> int:

@@ -1,0 +1,166 @@
+"""The append side and the latest state of a memory ledger, under the epoch rule of the real one (L4).
+
+A writer's version in a table is epoch * 2^32 + round. An append that is not above the last version is
+skipped without a word, as Delta does, and the read-back tells who was shut out.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.errors import PreconditionError, ShutOutError
+from ledger.ports import Clock, FlowPosition, Row, WriterClaim
+from ledger.schema import STAMP
+from ledger.wire.record_batch import SEQUENCE_MODULUS
+
+_ROUNDS_PER_EPOCH = 1 << 32
+_WRITERS = "writers"
+_STAMP_NAMES = frozenset(column.name for column in STAMP)
+
+
+class MemoryFactLog:
+    """Implements `ports.FactLog`; drivers that share one share its ledger."""
+
+    def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._versions: dict[tuple[str, str], int] = {}
+
+    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+        last = max(self._version(table, writer) for table in (_WRITERS, *tables))
+        claim = WriterClaim(writer, last // _ROUNDS_PER_EPOCH + 1)
+        if not self._write(claim, _WRITERS, 0, [row]):
+            raise PreconditionError(f"epoch {claim.epoch} of {writer} was claimed at the same moment")
+        for table in tables:
+            self._write(claim, table, 0, [])
+        return claim
+
+    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        self._write(claim, table, round_number, rows)
+        found = self._version(table, claim.writer)
+        if found > claim.epoch * _ROUNDS_PER_EPOCH + round_number:
+            raise ShutOutError(
+                f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
+                f"{found // _ROUNDS_PER_EPOCH}; round {round_number} was not recorded"
+            )
+
+    def _version(self, table: str, writer: str) -> int:
+        return self._versions.get((table, writer), 0)
+
+    def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
+        version = claim.epoch * _ROUNDS_PER_EPOCH + round_number
+        if version <= self._version(table, claim.writer):
+            return False
+        self._versions[(table, claim.writer)] = version
+        stamp = {
+            "writer": claim.writer,
+            "writer_epoch": claim.epoch,
+            "round": round_number,
+            "recorded_at_ms": self._clock.now_ms(),
+        }
+        if rows:
+            self._ledger.append(table, [{**stamp, **row} for row in rows])
+        return True
+
+
+class MemoryLedgerState:
+    """Implements `ports.LedgerState` on a memory ledger."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+
+    def positions(self, flow: str) -> list[FlowPosition]:
+        furthest: dict[tuple[str, int], dict[str, Any]] = {}
+        for row in self._rows("offset_syncs"):
+            key = (row["source_topic_id"], row["source_partition"])
+            known = furthest.get(key)
+            if row["flow"] == flow and (known is None or row["source_end"] > known["source_end"]):
+                furthest[key] = row
+        return [_position(row) for row in furthest.values()]
+
+    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
+        """The first id recorded for a flow is its own for ever."""
+        found: dict[str, int] = {}
+        for row in self._rows(_WRITERS):
+            if row["target_cluster_id"] == target_cluster_id and row["producer_id"] is not None:
+                found.setdefault(row["flow"], row["producer_id"])
+        return found
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
+        rows = self._newest("checkpoints", cluster, ("group_id", "topic", "partition"))
+        return [Checkpoint(**row) for row in rows]
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
+        rows = self._newest("high_watermarks", cluster, ("topic", "topic_id", "partition"))
+        return [HighWatermark(**row) for row in rows]
+
+    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
+        stopped: dict[tuple[str, int], bool] = {}
+        for row in self._operations(flow):
+            if row["kind"] in {"partition_stopped", "partition_resumed"}:
+                content = json.loads(row["content"])
+                stopped[(content["topic_id"], content["partition"])] = row["kind"] == "partition_stopped"
+        return {key for key, is_stopped in stopped.items() if is_stopped}
+
+    def stop_requested(self, flow: str, *, since_ms: int) -> bool:
+        return any(
+            row["kind"] == "stop" and row["recorded_at_ms"] >= since_ms for row in self._operations(flow)
+        )
+
+    def _operations(self, flow: str) -> list[dict[str, Any]]:
+        return [row for row in self._rows("operations") if row["flow"] == flow]
+
+    def _newest(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
+        newest = {
+            tuple(row[column] for column in grain): {
+                name: value for name, value in row.items() if name not in _STAMP_NAMES
+            }
+            for row in self._rows(table)
+            if row["cluster"] == cluster
+        }
+        return list(newest.values())
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        return list(self._ledger.at(self._ledger.latest()).relation(table).to_pylist())
+
+
+class MemoryOperationLog:
+    """Implements `ports.OperationLog` on a memory ledger; operations are numbered."""
+
+    def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._recorded = 0
+
+    def record(self, kind: str, *, flow: str | None, reason: str | None, content: Row) -> str:
+        self._recorded += 1
+        row = {
+            "writer": "operator",
+            "writer_epoch": 0,
+            "round": 0,
+            "recorded_at_ms": self._clock.now_ms(),
+            "operation_id": f"operation-{self._recorded}",
+            "kind": kind,
+            "flow": flow,
+            "operator": "memory",
+            "reason": reason,
+            "ticket": None,
+            "content": json.dumps(content),
+        }
+        self._ledger.append("operations", [row])
+        return str(row["operation_id"])
+
+
+def _position(row: dict[str, Any]) -> FlowPosition:
+    return FlowPosition(
+        source_topic=row["source_topic"],
+        source_topic_id=row["source_topic_id"],
+        partition=row["source_partition"],
+        target_topic=row["target_topic"],
+        target_topic_id=row["target_topic_id"],
+        source_end=row["source_end"],
+        target_end=row["target_end"],
+        next_sequence=(row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS,
+    )

@@ -1,0 +1,233 @@
+"""In-memory clusters: brokers, topics and their logs, with the administration that a flow needs.
+
+Requests that carry records come through `memory.network`; what a test does to a cluster (leaders that
+move, restarts, topics recreated) is a method here.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.ports import Clock, FetchItem, GroupListing, PartitionEnds, ProduceItem, TopicDescription
+from ledger.wire.error_codes import ErrorCode
+from ledger.wire.requests import Fetched, Produced
+
+NOT_LEADER_OR_FOLLOWER = 6
+_ID_BYTES = 16
+_NOTHING = memoryview(b"")
+NodeListener = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class MemoryTopic:
+    """One incarnation of a topic; `leaders` by partition, None while there is none."""
+
+    name: str
+    topic_id: str
+    replication_factor: int
+    configuration: dict[str, str]
+    logs: list[PartitionLog]
+    leaders: list[int | None]
+
+
+@dataclass(slots=True)
+class MemoryCluster:
+    """Implements `ports.ClusterAdmin`; `available` False: no broker answers."""
+
+    alias: str
+    clock: Clock
+    nodes: tuple[int, ...] = (1, 2, 3)
+    available: bool = True
+    topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
+    committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    on_restart: list[NodeListener] = field(default_factory=list)
+    _created_topics: int = 0
+    _next_producer_id: int = 0
+
+    # -- administration --------------------------------------------------------------------------
+
+    def cluster_id(self) -> str:
+        self._reach()
+        return f"cluster-of-{self.alias}"
+
+    def broker_count(self) -> int:
+        self._reach()
+        return len(self.nodes)
+
+    def topics(self) -> dict[str, TopicDescription]:
+        self._reach()
+        return {
+            name: TopicDescription(name, topic.topic_id, len(topic.logs), topic.replication_factor, False)
+            for name, topic in self.topic_by_name.items()
+        }
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        self._reach()
+        return {
+            name: dict(self.topic_by_name[name].configuration)
+            for name in topics
+            if name in self.topic_by_name
+        }
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        self._reach()
+        if name in self.topic_by_name:
+            raise PreconditionError(f"{self.alias} has a topic {name} already; it was not created")
+        topic = MemoryTopic(name, self._new_topic_id(), replication_factor, dict(configuration), [], [])
+        self.topic_by_name[name] = topic
+        self.add_partitions(name, total=partitions)
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        self._reach()
+        topic = self.topic_by_name[name]
+        for partition in range(len(topic.logs), total):
+            log_append_time = topic.configuration.get("message.timestamp.type") == "LogAppendTime"
+            topic.logs.append(PartitionLog(log_append_time=log_append_time))
+            topic.leaders.append(self.nodes[partition % len(self.nodes)])
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        self._reach()
+        found = {}
+        for name, partition in partitions:
+            topic = self.topic_by_name.get(name)
+            if topic is not None and partition < len(topic.logs) and topic.leaders[partition] is not None:
+                log = topic.logs[partition]
+                found[(name, partition)] = PartitionEnds(
+                    log.log_start, log.last_stable, log.high_watermark, log.leader_epoch
+                )
+        return found
+
+    def groups(self) -> list[GroupListing]:
+        self._reach()
+        return [
+            GroupListing(group, "classic", "Empty") for group in sorted({key[0] for key in self.committed})
+        ]
+
+    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        self._reach()
+        by_id = {group.group_id: group for group in groups}
+        return [
+            Checkpoint(
+                cluster=self.alias,
+                group_id=group_id,
+                group_type=by_id[group_id].group_type,
+                group_state=by_id[group_id].group_state,
+                topic=topic,
+                topic_id=topic_ids.get(topic),
+                partition=partition,
+                committed_offset=offset,
+                leader_epoch=None,
+                metadata="",
+                read_at_ms=self.clock.now_ms(),
+            )
+            for (group_id, topic, partition), offset in sorted(self.committed.items())
+            if group_id in by_id
+        ]
+
+    def allocate_producer_id(self) -> int:
+        self._reach()
+        self._next_producer_id += 1
+        return self._next_producer_id
+
+    def _reach(self) -> None:
+        if not self.available:
+            raise ClusterUnavailableError(f"cluster {self.alias!r}: no broker answers")
+
+    def _new_topic_id(self) -> str:
+        self._created_topics += 1
+        seed = f"{self.alias}/{self._created_topics}".encode()
+        return topic_id_text(hashlib.sha256(seed).digest()[:_ID_BYTES])
+
+    # -- what happens to a cluster ---------------------------------------------------------------
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        return self.topic_by_name[topic].logs[partition]
+
+    def delete_topic(self, name: str) -> None:
+        del self.topic_by_name[name]
+
+    def move_leader(self, topic: str, partition: int, node: int | None, *, keep_held: bool = True) -> None:
+        """Another node leads, or none; what only the old one had is kept or lost."""
+        self.topic_by_name[topic].leaders[partition] = node
+        self.log(topic, partition).fail_over(keep_held=keep_held)
+
+    def restart(self, node: int) -> None:
+        """The node comes back at once: its connections and unanswered requests are gone, producer state thins out."""
+        for topic in self.topic_by_name.values():
+            for log, leader in zip(topic.logs, topic.leaders, strict=True):
+                if leader == node:
+                    log.restart(now_ms=self.clock.now_ms())
+        for listener in self.on_restart:
+            listener(node)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def fetch(
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_bytes: int
+    ) -> tuple[Fetched, ...]:
+        """Answer a Fetch: partitions in the order asked, until the response is full."""
+        answers: list[Fetched] = []
+        room = max_bytes
+        for item in items:
+            fetched = self._fetch_one(node, item, committed=committed, room=room, is_first=room == max_bytes)
+            room -= len(fetched.records)
+            answers.append(fetched)
+        return tuple(answers)
+
+    def _fetch_one(
+        self, node: int, item: FetchItem, *, committed: bool, room: int, is_first: bool
+    ) -> Fetched:
+        log = self._led_by(node, item.partition)
+        if isinstance(log, int):
+            return _fetch_error(item.partition, log)
+        read = log.read(
+            item.offset,
+            committed=committed,
+            max_bytes=max(0, min(item.max_bytes, room)),
+            at_least_one=is_first,
+        )
+        return Fetched(
+            topic=topic_id_bytes(item.partition.topic_id),
+            partition=item.partition.partition,
+            error=read.error,
+            high_watermark=log.high_watermark,
+            last_stable=log.last_stable,
+            log_start=log.log_start,
+            aborted=read.aborted,
+            records=memoryview(bytearray(read.records)),
+            diverging_end=None,
+        )
+
+    def produce(self, node: int, items: Sequence[ProduceItem]) -> tuple[Produced, ...]:
+        """Answer a Produce with acks=all."""
+        return tuple(self._produce_one(node, item) for item in items)
+
+    def _produce_one(self, node: int, item: ProduceItem) -> Produced:
+        log = self._led_by(node, item.partition)
+        topic, partition = topic_id_bytes(item.partition.topic_id), item.partition.partition
+        if isinstance(log, int):
+            return Produced(topic, partition, log, -1, None)
+        appended = log.produce(bytes(item.batch), now_ms=self.clock.now_ms())
+        return Produced(topic, partition, appended.error, appended.base_offset, None)
+
+    def _led_by(self, node: int, partition: TopicPartition) -> PartitionLog | int:
+        """The log, or the error code that a node which does not lead it answers."""
+        topic = self.topic_by_name.get(partition.topic)
+        if topic is None or topic.topic_id != partition.topic_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if partition.partition >= len(topic.logs):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic.leaders[partition.partition] != node:
+            return NOT_LEADER_OR_FOLLOWER
+        return topic.logs[partition.partition]
+
+
+def _fetch_error(partition: TopicPartition, error: int) -> Fetched:
+    topic = topic_id_bytes(partition.topic_id)
+    return Fetched(topic, partition.partition, error, -1, -1, -1, (), _NOTHING, None)

@@ -1,0 +1,275 @@
+"""The network of a copy task to in-memory clusters, in simulated time and any weather.
+
+Requests on one connection are executed and answered in order; connections to different nodes overtake
+each other. When a connection is lost, a beginning of what was under way may still be executed, later
+than everything that is sent on the next connection: the client cannot know.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.schedule import Schedule
+from ledger.domain.facts import TopicPartition
+from ledger.errors import ClusterUnavailableError
+from ledger.ports import Completion, FetchItem, ProduceItem
+
+_WINDOW = 5
+
+
+class Fate(Enum):
+    """What becomes of a request."""
+
+    ANSWERED = auto()
+    LOST_BEFORE = auto()  # the connection breaks, the broker has not executed it
+    LOST_AFTER = auto()  # the broker has executed it, its answer is lost with the connection
+
+
+class Weather(Protocol):
+    """Decides what happens to requests."""
+
+    def delay_s(self) -> float:
+        """Time of one way."""
+        ...
+
+    def fate(self, *, is_fetch: bool) -> Fate: ...
+
+    def survivors(self, waiting: int) -> int:
+        """How many of the requests under way on a lost connection are executed all the same."""
+        ...
+
+    def lateness_s(self) -> float:
+        """How much later those are executed."""
+        ...
+
+    def hears_of_leaders(self) -> bool:
+        """Whether a metadata answer is up to date."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CalmWeather:
+    """Every request is answered after the same time."""
+
+    way_s: float = 0.001
+
+    def delay_s(self) -> float:
+        return self.way_s
+
+    def fate(self, *, is_fetch: bool) -> Fate:  # noqa: ARG002  all alike
+        return Fate.ANSWERED
+
+    def survivors(self, waiting: int) -> int:
+        return waiting
+
+    def lateness_s(self) -> float:
+        return 0.0
+
+    def hears_of_leaders(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class _Request:
+    """`execute` returns the broker's answer; `None` once it is cancelled."""
+
+    ticket: int
+    execute: Callable[[], Completion] | None
+    is_fetch: bool
+    wait_s: float = 0.0
+    is_late: bool = False
+
+
+@dataclass(slots=True)
+class _Connection:
+    """Requests without an answer, oldest first, and when the last of them is executed and answered.
+
+    `orphans`: of a lost connection, what is still executed.
+    """
+
+    waiting: list[_Request] = field(default_factory=list)
+    orphans: list[_Request] = field(default_factory=list)
+    executed_at: float = 0.0
+    answered_at: float = 0.0
+    lateness_s: float = 0.0
+    is_open: bool = True
+
+
+class MemoryLink:
+    """Implements `ports.ClusterLink`."""
+
+    def __init__(self, cluster: MemoryCluster, network: "MemoryNetwork") -> None:
+        self._cluster = cluster
+        self._network = network
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._connections: dict[int, _Connection] = {}
+        self._lost: list[_Connection] = []
+        cluster.on_restart.append(self._restarted)
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        return self._leaders.get((partition.topic_id, partition.partition))
+
+    def refresh(self, topics: Sequence[str]) -> None:
+        if not self._cluster.available:
+            raise ClusterUnavailableError(f"cluster {self._cluster.alias!r}: no broker answers")
+        if self._leaders and not self._network.weather.hears_of_leaders():
+            return
+        known = [self._cluster.topic_by_name[name] for name in topics if name in self._cluster.topic_by_name]
+        self._leaders = {
+            (topic.topic_id, partition): leader
+            for topic in known
+            for partition, leader in enumerate(topic.leaders)
+            if leader is not None
+        }
+
+    def fetch(
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+    ) -> int:
+        ticket = self._network.next_ticket()
+        asked = tuple(items)
+
+        def execute() -> Completion:
+            fetched = self._cluster.fetch(node, asked, committed=committed, max_bytes=max_bytes)
+            return Completion(ticket, fetched=fetched)
+
+        self._send(node, _Request(ticket, execute, is_fetch=True, wait_s=max_wait_ms / 1000))
+        return ticket
+
+    def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:  # noqa: ARG002
+        ticket = self._network.next_ticket()
+        sent = tuple(ProduceItem(item.partition, memoryview(bytes(item.batch))) for item in items)
+
+        def execute() -> Completion:
+            return Completion(ticket, produced=self._cluster.produce(node, sent))
+
+        self._send(node, _Request(ticket, execute, is_fetch=False))
+        return ticket
+
+    def produce_window(self, node: int) -> int:  # noqa: ARG002  all nodes are alike
+        return _WINDOW
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(connection.waiting for connection in self._connections.values())
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def _send(self, node: int, request: _Request) -> None:
+        connection = self._connections.get(node)
+        if connection is None or not connection.is_open:
+            connection = self._connections[node] = _Connection()
+        connection.waiting.append(request)
+        weather, schedule = self._network.weather, self._network.schedule
+        now = schedule.monotonic()
+        connection.executed_at = max(connection.executed_at, now + weather.delay_s())
+        fate = weather.fate(is_fetch=request.is_fetch)
+        schedule.after(connection.executed_at - now, lambda: self._arrive(connection, request, fate))
+
+    def _arrive(self, connection: _Connection, request: _Request, fate: Fate) -> None:
+        if request.execute is None:
+            return
+        if connection.is_open:
+            self._serve(connection, request, request.execute, fate)
+        elif not request.is_late:
+            request.is_late = True
+            self._network.schedule.after(
+                connection.lateness_s, lambda: self._arrive(connection, request, fate)
+            )
+        elif self._cluster.available:
+            request.execute()
+
+    def _serve(
+        self, connection: _Connection, request: _Request, execute: Callable[[], Completion], fate: Fate
+    ) -> None:
+        request.execute = None
+        if not self._cluster.available or fate is Fate.LOST_BEFORE:
+            self._lose(connection)
+            return
+        answer = execute()
+        if fate is Fate.LOST_AFTER:
+            self._lose(connection)
+        elif request.wait_s and not any(part and (part.records or part.error) for part in answer.fetched):
+            self._network.schedule.after(request.wait_s, lambda: self._answer(connection, request, execute()))
+        else:
+            self._answer(connection, request, answer)
+
+    def _answer(self, connection: _Connection, request: _Request, answer: Completion) -> None:
+        if not connection.is_open:
+            return
+        now = self._network.schedule.monotonic()
+        connection.answered_at = max(connection.answered_at, now + self._network.weather.delay_s())
+
+        def deliver() -> None:
+            if connection.is_open:
+                connection.waiting.remove(request)
+                self._network.answered(answer)
+
+        self._network.schedule.after(connection.answered_at - now, deliver)
+
+    def _lose(self, connection: _Connection) -> None:
+        """Break a connection: everything under way fails, a beginning of it is executed all the same."""
+        connection.is_open = False
+        connection.lateness_s = self._network.weather.lateness_s()
+        under_way = [request for request in connection.waiting if request.execute is not None]
+        kept = self._network.weather.survivors(len(under_way))
+        connection.orphans = under_way[:kept]
+        for request in under_way[kept:]:
+            request.execute = None
+        for request in connection.waiting:
+            failure = f"{self._cluster.alias}: the connection was lost"
+            self._network.answered(Completion(request.ticket, failure=failure))
+        connection.waiting = []
+        self._lost.append(connection)
+
+    def lose_all(self) -> None:
+        for connection in self._connections.values():
+            if connection.is_open:
+                self._lose(connection)
+
+    def _restarted(self, node: int) -> None:
+        """What a broker had not executed dies with it; nor does anything late outlive a restart."""
+        connection = self._connections.get(node)
+        if connection is not None and connection.is_open:
+            self._lose(connection)
+        for lost in self._lost:
+            for request in lost.orphans:
+                request.execute = None
+        self._lost.clear()
+
+
+class MemoryNetwork:
+    """Implements `ports.Network`."""
+
+    def __init__(
+        self, source: MemoryCluster, target: MemoryCluster, schedule: Schedule, weather: Weather
+    ) -> None:
+        self.schedule = schedule
+        self.weather = weather
+        self._tickets = 0
+        self._inbox: list[Completion] = []
+        self.source = MemoryLink(source, self)
+        self.target = MemoryLink(target, self)
+
+    @property
+    def is_idle(self) -> bool:
+        """No request waits for its answer."""
+        return not self._inbox and self.source.is_idle and self.target.is_idle
+
+    def next_ticket(self) -> int:
+        self._tickets += 1
+        return self._tickets
+
+    def answered(self, completion: Completion) -> None:
+        self._inbox.append(completion)
+
+    def poll(self, timeout_s: float) -> list[Completion]:
+        self.schedule.wait(timeout_s, lambda: bool(self._inbox))
+        arrived, self._inbox = self._inbox, []
+        return arrived
+
+    def abandon(self) -> None:
+        """The client is gone; what it had sent may still be executed."""
+        self.source.lose_all()
+        self.target.lose_all()

@@ -1,0 +1,371 @@
+"""One partition of an in-memory cluster: a log of real record batches, with a broker's rules.
+
+Rules, by name (each was seen on a real broker)
+    B1  a batch is taken only when its CRC is right, it is dense and below the size limit
+    B2  idempotence by producer id and epoch: one of the last five batches again is answered with its
+        offset, another sequence than the next one is refused; without state any sequence is taken
+    B3  a restart keeps the last batch of a producer only, and nothing of one whose batches are old
+    B4  readers see up to the high watermark; committed readers up to the first open transaction
+    B5  a read begins with the whole batch that holds the offset, and may end with a cut-off one
+"""
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+import crc32c
+
+from ledger.adapters.memory.stored_batches import (
+    NO_PRODUCER,
+    Producer,
+    StoredBatch,
+    StoredRecord,
+    key_of,
+    marker,
+)
+from ledger.wire.error_codes import ErrorCode
+from ledger.wire.record_batch import (
+    CRC_START,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    crc_matches,
+    next_sequence,
+    read_header,
+)
+from ledger.wire.records import Record, decode
+
+CORRUPT_MESSAGE = 2
+NOT_ENOUGH_REPLICAS = 19
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+INVALID_TXN_STATE = 48
+PRODUCER_EXPIRATION_MS = 86_400_000
+_REMEMBERED_BATCHES = 5
+_PLACE = struct.Struct(">qii")
+
+
+class Replication(Enum):
+    """What becomes of a produced batch."""
+
+    FULL = auto()
+    REFUSED = auto()  # not enough replicas: nothing is appended
+    HELD = auto()  # appended, but the replicas do not follow: neither acknowledged nor readable
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A broker's answer to one produced batch."""
+
+    error: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A broker's answer to a read of one partition."""
+
+    error: int
+    records: bytes
+    aborted: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A batch that the broker remembers of a producer."""
+
+    first_sequence: int
+    count: int
+    base_offset: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
+class _ProducerState:
+    epoch: int
+    batches: deque[_Known] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Aborted:
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """`target_codec`: the topic recompresses what it takes; None keeps the producer's bytes."""
+
+    log_append_time: bool = False
+    target_codec: int | None = None
+    max_message_bytes: int = 1 << 20
+    log_start: int = 0
+    leader_epoch: int = 0
+    replication: Replication = Replication.FULL
+    _batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
+    _end: int = 0
+    _held_at: int = 0
+    _producers: dict[int, _ProducerState] = field(default_factory=dict)
+    _open: dict[int, int] = field(default_factory=dict)
+    _aborted: list[_Aborted] = field(default_factory=list)
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    @property
+    def high_watermark(self) -> int:
+        return self._held_at if self.replication is Replication.HELD else self._end
+
+    @property
+    def last_stable(self) -> int:
+        return min([self.high_watermark, *self._open.values()])
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def produce(self, batch: bytes, *, now_ms: int) -> Appended:
+        """Take a batch as a broker takes a Produce request with acks=all."""
+        header = read_header(memoryview(batch))
+        error = self._validation_error(header, batch)
+        if error:
+            return Appended(error, -1)
+        known = self._duplicate_of(header)
+        if known is not None:
+            return self._acknowledged(known.base_offset, header.count)
+        if not self._is_next(header):
+            return Appended(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+        if self.replication is Replication.REFUSED:
+            return Appended(NOT_ENOUGH_REPLICAS, -1)
+        return self._acknowledged(self._append(self._recompressed(header, batch), now_ms), header.count)
+
+    def _validation_error(self, header: BatchHeader, batch: bytes) -> int:
+        """B1, and what keeps a mirror from writing: transactions it does not have, a later epoch."""
+        state = self._producers.get(header.producer_id)
+        broken_rules = (
+            (CORRUPT_MESSAGE, not crc_matches(header, memoryview(batch))),
+            (ErrorCode.MESSAGE_TOO_LARGE, len(batch) > self.max_message_bytes),
+            (ErrorCode.INVALID_RECORD, not header.is_dense or header.count == 0 or header.is_control),
+            (ErrorCode.INVALID_TIMESTAMP, header.has_log_append_time),
+            (INVALID_TXN_STATE, header.is_transactional),
+            (ErrorCode.INVALID_PRODUCER_EPOCH, state is not None and header.producer_epoch < state.epoch),
+        )
+        return next((int(code) for code, broken in broken_rules if broken), 0)
+
+    def _duplicate_of(self, header: BatchHeader) -> _Known | None:
+        state = self._producers.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            return None
+        asked = (header.base_sequence, header.count)
+        return next((k for k in state.batches if (k.first_sequence, k.count) == asked), None)
+
+    def _is_next(self, header: BatchHeader) -> bool:
+        """B2."""
+        state = self._producers.get(header.producer_id)
+        if header.producer_id == NO_PRODUCER or state is None:
+            return True
+        if header.producer_epoch > state.epoch:
+            return header.base_sequence == 0
+        if not state.batches:
+            return True
+        last = state.batches[-1]
+        return header.base_sequence == next_sequence(last.first_sequence, last.count)
+
+    def _acknowledged(self, base_offset: int, count: int) -> Appended:
+        if base_offset + count > self.high_watermark:
+            return Appended(NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)
+        return Appended(0, base_offset)
+
+    def _recompressed(self, header: BatchHeader, batch: bytes) -> bytes:
+        if self.target_codec is None or self.target_codec == header.codec:
+            return batch
+        return _rewritten(header, decode(header, memoryview(batch)), codec=self.target_codec).encoded()
+
+    def append(self, batch: StoredBatch, *, now_ms: int) -> int:
+        """Append what an application or a coordinator wrote; returns the base offset."""
+        base_offset = self._append(batch.encoded(), now_ms)
+        if batch.attributes & TRANSACTIONAL:
+            self._open.setdefault(batch.producer.producer_id, base_offset)
+        return base_offset
+
+    def end_transaction(self, producer_id: int, epoch: int, *, commit: bool, now_ms: int) -> None:
+        """Append the marker; an abort is listed for committed readers, and a later epoch shuts out an earlier."""
+        written = marker(producer_id, epoch, timestamp=now_ms, commit=commit)
+        offset = self._append(written.encoded(), now_ms)
+        first = self._open.pop(producer_id, None)
+        if first is not None and not commit:
+            self._aborted.append(_Aborted(producer_id, first, offset))
+
+    def _append(self, batch: bytes, now_ms: int) -> int:
+        stored = bytearray(batch)
+        length = len(stored) - 12
+        _PLACE.pack_into(stored, 0, self._end, length, self.leader_epoch)
+        header = read_header(memoryview(stored))
+        if self.log_append_time and not header.is_control:
+            header = _stamp(stored, header, now_ms)
+        self._remember(header)
+        self._batches.append((header, bytes(stored)))
+        self._end = header.end_offset
+        return header.base_offset
+
+    def _remember(self, header: BatchHeader) -> None:
+        if header.producer_id == NO_PRODUCER:
+            return
+        state = self._producers.setdefault(header.producer_id, _ProducerState(header.producer_epoch))
+        if header.producer_epoch != state.epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+        if not header.is_control:
+            state.batches.append(
+                _Known(header.base_sequence, header.count, header.base_offset, header.max_timestamp)
+            )
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, offset: int, *, committed: bool, max_bytes: int, at_least_one: bool) -> Read:
+        """B4, B5. `at_least_one`: the first batch is returned whatever its size."""
+        if not self.log_start <= offset <= self._end:
+            return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"", ())
+        limit = self.last_stable if committed else self.high_watermark
+        records, read_end = bytearray(), offset
+        for header, batch in self._from(offset, limit):
+            room = max_bytes - len(records)
+            if len(batch) > room and (records or not at_least_one):
+                records += batch[: max(room, 0)]
+                break
+            records += batch
+            read_end = header.end_offset
+        return Read(0, bytes(records), self._aborted_between(offset, read_end) if committed else ())
+
+    def _from(self, offset: int, limit: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        for header, batch in self._batches:
+            if header.base_offset >= limit:
+                return
+            if header.end_offset > offset:
+                yield header, batch
+
+    def _aborted_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            (entry.producer_id, entry.first_offset)
+            for entry in self._aborted
+            if entry.last_offset >= start and entry.first_offset < end
+        )
+
+    def readable(self) -> list[Record]:
+        """What a committed reader from the log start sees, by looking at whole transactions."""
+        return [record for record in self._committed_records() if record.offset >= self.log_start]
+
+    def _committed_records(self) -> Iterator[Record]:
+        for header, batch in self._batches:
+            if (
+                header.base_offset < self.last_stable
+                and not header.is_control
+                and not self._is_aborted(header)
+            ):
+                yield from decode(header, memoryview(batch))
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        return header.is_transactional and any(
+            entry.producer_id == header.producer_id
+            and entry.first_offset <= header.base_offset < entry.last_offset
+            for entry in self._aborted
+        )
+
+    def headers(self) -> list[BatchHeader]:
+        """Headers of all batches in the log."""
+        return [header for header, _batch in self._batches]
+
+    # -- what happens to a log -------------------------------------------------------------------
+
+    def delete_before(self, offset: int) -> None:
+        """Retention or DeleteRecords: move the log start; whole batches below it go."""
+        self.log_start = max(self.log_start, min(offset, self.high_watermark))
+        self._batches = [entry for entry in self._batches if entry[0].end_offset > self.log_start]
+
+    def compact(self, up_to: int) -> None:
+        """Keep the last record of each key below `up_to`; aborted records go, emptied batches too."""
+        limit = min(up_to, self.last_stable)
+        below = [record for record in self._committed_records() if record.offset < limit]
+        latest = {key_of(record.content): record.offset for record in below}
+        kept = {offset for key, offset in latest.items() if key is not None}
+        cleaned = (self._cleaned(header, batch, kept, limit) for header, batch in self._batches)
+        self._batches = [entry for entry in cleaned if entry is not None]
+
+    def _cleaned(
+        self, header: BatchHeader, batch: bytes, kept: set[int], limit: int
+    ) -> tuple[BatchHeader, bytes] | None:
+        if header.is_control or header.end_offset > limit:
+            return header, batch
+        records = [record for record in decode(header, memoryview(batch)) if record.offset in kept]
+        if len(records) == header.count:
+            return header, batch
+        if not records and not self._is_last_of_producer(header):
+            return None
+        rewritten = _rewritten(header, records, codec=header.codec).encoded()
+        return read_header(memoryview(rewritten)), rewritten
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """The cleaner keeps the last batch of a producer, empty if need be, for its sequence."""
+        state = self._producers.get(header.producer_id)
+        return (
+            state is not None and bool(state.batches) and state.batches[-1].base_offset == header.base_offset
+        )
+
+    def restart(self, *, now_ms: int) -> None:
+        """B3."""
+        for producer_id, state in list(self._producers.items()):
+            last = list(state.batches)[-1:]
+            if last and last[0].max_timestamp < now_ms - PRODUCER_EXPIRATION_MS:
+                del self._producers[producer_id]
+            else:
+                state.batches = deque(last, maxlen=_REMEMBERED_BATCHES)
+
+    def fail_over(self, *, keep_held: bool) -> None:
+        """A new leader: what the replicas had not taken is there or lost; producer state follows the log."""
+        self.leader_epoch += 1
+        if self.replication is Replication.HELD and not keep_held:
+            self._truncate(self._held_at)
+        self.replication = Replication.FULL
+
+    def hold(self) -> None:
+        """From now on the replicas do not follow."""
+        if self.replication is not Replication.HELD:
+            self._held_at = self._end
+            self.replication = Replication.HELD
+
+    def _truncate(self, end: int) -> None:
+        self._batches = [entry for entry in self._batches if entry[0].end_offset <= end]
+        self._end = end
+        self._open = {pid: first for pid, first in self._open.items() if first < end}
+        self._aborted = [entry for entry in self._aborted if entry.last_offset < end]
+        self._producers = {}
+        for header, _batch in self._batches:
+            self._remember(header)
+
+
+def _stamp(stored: bytearray, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """LogAppendTime: the broker's time for the whole batch; base timestamp and records stay."""
+    struct.pack_into(">h", stored, CRC_START, header.attributes | LOG_APPEND_TIME)
+    struct.pack_into(">q", stored, 35, now_ms)
+    struct.pack_into(">I", stored, CRC_START - 4, crc32c.crc32c(memoryview(stored)[CRC_START:]))
+    return read_header(memoryview(stored))
+
+
+def _rewritten(header: BatchHeader, records: Sequence[Record], *, codec: int) -> StoredBatch:
+    """The batch with these records and the same place, producer and last offset."""
+    stored = tuple(
+        StoredRecord(record.offset - header.base_offset, record.timestamp, record.content)
+        for record in records
+    )
+    batch = StoredBatch(
+        records=stored,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        attributes=header.attributes & ~header.codec | codec,
+        producer=Producer(header.producer_id, header.producer_epoch, header.base_sequence),
+    )
+    return replace(batch, base_offset=header.base_offset, leader_epoch=header.leader_epoch)

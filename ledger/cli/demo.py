@@ -1,0 +1,269 @@
+"""`demo`: mirror a busy cluster, lose it, and resume every group on the other one, checked record by record."""
+
+import csv
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from ledger import app, catalog
+from ledger.adapters import jvm
+from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.spark.session import local_session
+from ledger.cli.running import one_line, refuse_stopped
+from ledger.config import MirrorConfig, load_config
+from ledger.errors import UnsafeError
+from ledger.mirror.run_summary import RunSummary
+from ledger.reports.rendering import render_kafka_reset, render_table
+from ledger.sandbox import Sandbox
+from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
+from ledger.sandbox.log_gaps import produce_inventory, produce_transfers, wait_until_cleaned
+from ledger.sandbox.reading import Partition, Readings, ends, read_topics
+from ledger.sandbox.resumption import Resumption, compare
+from ledger.sandbox.workload import RecordSource, Workload, produce_events
+
+FLOW = "east-to-west"
+FOLDER = "demo"
+RESET_FILE = "kafka-reset.csv"
+RECORDS_ARE_OLDER_BY_MS = 600_000
+STATUS_COLUMNS = (
+    *("source_topic", "source_partition", "target_topic", "source_end", "target_end", "records"),
+    *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
+)
+LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
+TRANSLATION_COLUMNS = (
+    *("group_id", "source_topic", "source_partition", "committed_offset"),
+    *("target_topic", "target_offset", "status"),
+)
+
+
+@click.command()
+@click.option(
+    "--records", type=click.IntRange(min=1_000), default=50_000, show_default=True, help="Records per topic."
+)
+@click.option("--keep", is_flag=True, help="Leave the clusters and the ledger as they are at the end.")
+def demo(records: int, keep: bool) -> None:
+    """Mirror between two local clusters, kill one, and resume its groups on the other."""
+    sandbox = Sandbox(jvm.home() / FOLDER)
+    shown = Progress(Console(stderr=True))
+    # Leave nothing behind when the process is asked to end.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(UnsafeError.exit_code))
+    logging.getLogger().setLevel(logging.WARNING)
+    sandbox.down()
+    try:
+        _play(sandbox, shown, records)
+    finally:
+        if keep:
+            click.echo(f"kept: {sandbox.root}; configuration: {sandbox.configuration}", err=True)
+        else:
+            sandbox.down()
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is being done, how long it took, and what came out, on stderr."""
+
+    console: Console
+    started_s: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator["Step"]:
+        started_s = time.monotonic()
+        with self.console.status(title) as status:
+            step = Step(lambda text: status.update(f"{title}: {text}"))
+            yield step
+        elapsed_s = time.monotonic() - started_s
+        outcome = f": {step.outcome}" if step.outcome else ""
+        self.console.print(f"{elapsed_s:6.1f} s  {title}{outcome}", highlight=False, soft_wrap=True)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started_s
+
+
+@dataclass(slots=True)
+class Step:
+    """One step under way: `update` shows how far it is, `outcome` stays when it is done."""
+
+    update: Callable[[str], None]
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was known of the source before it was lost: its records, and what its groups had read."""
+
+    topics: Sequence[str]
+    survivors: Readings
+    groups: Sequence[GroupPlan]
+    read: dict[str, Readings]
+
+    @property
+    def records(self) -> int:
+        return sum(map(len, self.survivors.values()))
+
+
+# Scenes ----------------------------------------------------------------------------------------
+
+
+def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
+    with shown.step("start clusters east and west") as step:
+        clusters = sandbox.up(["east", "west"], brokers=1)
+        step.outcome = ", ".join(cluster.bootstrap_servers for cluster in clusters.values())
+    config = load_config(sandbox.configuration)
+    source = _prepare_source(clusters["east"].bootstrap_servers, shown, records)
+    summary = _mirror(config, shown)
+    at = app.snapshot(config, None)
+    _show_ledger(at)
+    with shown.step("kill cluster east (SIGKILL)"):
+        sandbox.kill("east")
+    with shown.step("translate every group from the ledger alone") as step:
+        at = app.snapshot(config, None)
+        translated = app.translate_groups(at, FLOW, group=None)
+        step.outcome = f"{translated.num_rows} committed offsets, cut {at.cut.token}"
+    click.echo(render_table(translated.select(TRANSLATION_COLUMNS)), nl=False)
+    broken = _audit(at, shown)
+    target = clusters["west"].bootstrap_servers
+    _reset_groups(sandbox, target, translated, shown)
+    resumptions = _resume_groups(config, target, source, shown)
+    _close(shown, source, summary, resumptions, broken)
+
+
+def _prepare_source(servers: str, shown: Progress, records: int) -> Source:
+    workload = Workload(
+        records_per_topic=records, started_ms=time.time_ns() // 1_000_000 - RECORDS_ARE_OLDER_BY_MS
+    )
+    with shown.step("produce on east") as step:
+        made = _produce(servers, workload, step)
+        step.outcome = f"{made:,} records in {len(workload.topics)} topics"
+    with shown.step("read and commit a part on east") as step:
+        groups = plan_groups(workload, ends(servers, workload.topics))
+        read = {plan.group_id: consume(servers, plan) for plan in groups}
+        total = sum(len(records) for by_partition in read.values() for records in by_partition.values())
+        step.outcome = f"{total:,} records in {len(groups)} groups"
+    with shown.step("wait for the cleaner on east") as step:
+        gaps = wait_until_cleaned(servers, workload)
+        step.outcome = f"{sum(gaps.values()):,} offsets of {workload.inventory} have no record any more"
+    with shown.step("remember what a client reads on east") as step:
+        survivors = read_topics(servers, workload.topics)
+        step.outcome = f"{sum(map(len, survivors.values())):,} committed records"
+    return Source(workload.topics, survivors, groups, read)
+
+
+def _produce(servers: str, workload: Workload, step: Step) -> int:
+    source = RecordSource(workload)
+    step.update(workload.inventory)
+    produce_inventory(servers, workload, source)
+    produce_events(servers, workload, source, lambda: step.update(f"{source.taken:,} records"))
+    step.update(workload.transfers)
+    produce_transfers(servers, workload, source)
+    return source.taken
+
+
+def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
+    with shown.step("create the ledger") as step:
+        step.outcome = ", ".join(app.init_ledger(config))
+    with shown.step("start Spark"):
+        spark = local_session(tasks=config.flow(FLOW).tasks)
+    try:
+        with shown.step("mirror east to west until caught up") as step:
+            summary = app.run_flow(
+                config,
+                FLOW,
+                session=lambda: spark,
+                until_caught_up=True,
+                stop=threading.Event(),
+                on_round=lambda so_far: step.update(one_line(so_far)),
+            )
+            step.outcome = one_line(summary)
+    finally:
+        spark.stop()
+    refuse_stopped(FLOW, summary)
+    return summary
+
+
+def _show_ledger(at: DeltaSnapshot) -> None:
+    status = app.run_query(at, "flow_status", {"flow": FLOW})
+    lag = app.run_query(at, "replication_lag", {"flow": FLOW})
+    click.echo(render_table(status.select(STATUS_COLUMNS)), nl=False)
+    click.echo(render_table(lag.select(LAG_COLUMNS)), nl=False)
+
+
+def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
+    """Rows that break an invariant, by audit."""
+    with shown.step("audit the ledger") as step:
+        audits = [name for name, query in catalog.queries().items() if query.is_audit]
+        broken = {name: app.run_query(at, name, {}).num_rows for name in audits}
+        step.outcome = ", ".join(f"{name} {rows} rows" for name, rows in broken.items())
+    return broken
+
+
+def _reset_groups(sandbox: Sandbox, target: str, translated: pa.Table, shown: Progress) -> None:
+    """Write the file that Kafka's own tool would read, and do what the tool would do with it."""
+    file = sandbox.root / RESET_FILE
+    with shown.step("set the groups' offsets on west") as step:
+        reset = render_kafka_reset(translated)
+        if reset.left_out.num_rows:
+            raise UnsafeError(
+                f"{reset.left_out.num_rows} commits have no target offset; no group was moved:\n"
+                + render_table(reset.left_out.select(TRANSLATION_COLUMNS))
+            )
+        file.write_text(reset.csv)
+        by_group: dict[str, dict[Partition, int]] = {}
+        for group, topic, partition, offset in csv.reader(reset.csv.splitlines()):
+            by_group.setdefault(group, {})[(topic, int(partition))] = int(offset)
+        for group, offsets in by_group.items():
+            set_offsets(target, group, offsets)
+        step.outcome = f"{len(by_group)} groups from {file.name}"
+
+
+def _resume_groups(config: MirrorConfig, target: str, source: Source, shown: Progress) -> list[Resumption]:
+    naming = config.flow(FLOW).naming
+    resumptions = []
+    with shown.step("resume the groups on west") as step:
+        for plan in source.groups:
+            step.update(plan.group_id)
+            at_target = {(naming.target_name(topic), part): (topic, part) for topic, part in plan.stops}
+            resumed = resume(target, plan.group_id, list(at_target))
+            back = {at_target[partition]: records for partition, records in resumed.items()}
+            resumptions += compare(plan.group_id, source.survivors, source.read[plan.group_id], back)
+        step.outcome = f"{sum(one.read_on_target for one in resumptions):,} records"
+    return resumptions
+
+
+# Verdict ---------------------------------------------------------------------------------------
+
+
+def _close(
+    shown: Progress,
+    source: Source,
+    summary: RunSummary,
+    resumptions: Sequence[Resumption],
+    broken: dict[str, int],
+) -> None:
+    inexact = [one for one in resumptions if not one.is_exact]
+    lines = [
+        f"mirrored   {summary.records:,} of {source.records:,} committed records, {summary.bytes / 1e6:,.1f} MB; "
+        f"batches: {summary.raw_batches:,} raw, {summary.record_path_batches:,} record path",
+        f"groups     {len(source.groups)} resumed on west, on {len(resumptions)} partitions",
+        f"records    {sum(one.read_at_source for one in resumptions):,} read on east, "
+        f"{sum(one.read_on_target for one in resumptions):,} on west, "
+        f"{sum(one.expected for one in resumptions):,} had been left unread",
+        f"skipped    {sum(one.skipped for one in resumptions):,}",
+        f"repeated   {sum(one.repeated for one in resumptions):,}",
+        f"audits     {len(broken)} run, {sum(broken.values())} rows against the invariants",
+        f"took       {shown.elapsed_s:.0f} s",
+    ]
+    click.echo("\n".join(lines))
+    problems = [str(one) for one in inexact]
+    problems += [f"{name}: {rows} rows break the invariant" for name, rows in broken.items() if rows]
+    if problems:
+        raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(problems))

@@ -1,0 +1,31 @@
+"""Finds processes below a driver."""
+
+import os
+import signal
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of a process."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text(encoding="utf-8").split()]
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    below = children(pid)
+    return [*below, *(deeper for child in below for deeper in descendants(child))]
+
+
+def kill_python_worker(driver_pid: int) -> None:
+    """kill -9 of the driver's Spark workers: processes that the worker daemon has forked."""
+    daemons = [pid for pid in descendants(driver_pid) if "pyspark.daemon" in _command(pid)]
+    workers = [pid for pid in daemons if any(pid in children(daemon) for daemon in daemons)]
+    assert workers, "the driver has no Python worker"
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()

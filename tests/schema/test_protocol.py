@@ -1,0 +1,47 @@
+"""`PROTOCOL.md` and `schema.py` say the same about every table and column."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ledger
+from ledger.schema import SCHEMA_VERSION, STAMP, TABLES, Column, Table
+
+PROTOCOL = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (yes|no) \| (.+) \|$", re.MULTILINE)
+
+
+def stated(section: str) -> list[tuple[str, str, str, str]]:
+    return [match.groups() for match in ROW.finditer(section)]
+
+
+def section_of(table: Table) -> str:
+    _, found, rest = PROTOCOL.partition(f"### `{table.name}`\n")
+    assert found, f"PROTOCOL.md has no section for {table.name}"
+    return re.split(r"\n##", rest)[0]
+
+
+def as_stated(column: Column) -> tuple[str, str, str, str]:
+    return column.name, column.type, "yes" if column.nullable else "no", column.meaning
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_is_stated_as_it_is(table: Table) -> None:
+    columns = [as_stated(column) for column in table.columns if column not in STAMP]
+    assert stated(section_of(table)) == columns
+    assert f"One row per {table.row_per}. Written by {table.engine}." in section_of(table)
+
+
+def test_the_stamp_comes_first_in_every_table() -> None:
+    assert all(table.columns[: len(STAMP)] == STAMP for table in TABLES)
+    before_tables = PROTOCOL.partition("### ")[0]
+    assert stated(before_tables) == [as_stated(column) for column in STAMP]
+
+
+def test_no_table_is_stated_that_does_not_exist() -> None:
+    assert re.findall(r"^### `(\w+)`$", PROTOCOL, re.MULTILINE) == [table.name for table in TABLES]
+
+
+def test_the_version_is_stated() -> None:
+    assert f"Schema version: {SCHEMA_VERSION}," in PROTOCOL
