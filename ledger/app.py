@@ -7,7 +7,7 @@ Spark (configuration, ledger, brokers) is tried before a session is started.
 import getpass
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import pyarrow as pa
@@ -64,35 +64,35 @@ def run_flow(
     """Run a flow, with the recorders of its clusters, until caught up or asked to stop."""
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    source, target = _admin(config, flow.source), _admin(config, flow.target)
-    topics = _topics(config, flow, source, target)
-    source.broker_count()
-    spark = session()
-    fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
-    limits = CopyLimits()
-    ports = FlowPorts(
-        source=source,
-        target=target,
-        fact_log=fact_log,
-        state=state,
-        operations=_operations(config),
-        runner=SparkRoundRunner(spark.sparkContext, _network(config, flow, limits), limits),
-        clock=SystemClock(),
-    )
-    recorders = [
-        _recorder(admin, fact_log, state, RecorderSettings.of_flows([flow]), partitions)
-        for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
-    ]
-    with BackgroundRecorders(recorders):
-        return flow_driver.run_flow(
-            flow,
-            topics,
-            ports,
-            host=str(LocalProcesses().own()),
-            until_caught_up=until_caught_up,
-            stop=stop,
-            on_round=on_round,
+    with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
+        topics = _topics(config, flow, source, target)
+        source.broker_count()
+        spark = session()
+        fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
+        limits = CopyLimits()
+        ports = FlowPorts(
+            source=source,
+            target=target,
+            fact_log=fact_log,
+            state=state,
+            operations=_operations(config),
+            runner=SparkRoundRunner(spark.sparkContext, _network(config, flow, limits), limits),
+            clock=SystemClock(),
         )
+        recorders = [
+            _recorder(admin, fact_log, state, RecorderSettings.of_flows([flow]), partitions)
+            for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
+        ]
+        with BackgroundRecorders(recorders):
+            return flow_driver.run_flow(
+                flow,
+                topics,
+                ports,
+                host=str(LocalProcesses().own()),
+                until_caught_up=until_caught_up,
+                stop=stop,
+                on_round=on_round,
+            )
 
 
 def record_cluster(
@@ -110,7 +110,21 @@ def record_cluster(
     if not flows:
         raise PreconditionError(f"no flow of {config.file} touches cluster {cluster}; nothing was recorded")
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    admin = _admin(config, cluster)
+    with _admin(config, cluster) as admin:
+        return _record(config, admin, flows, state, subjects, session=session, stop=stop, once=once)
+
+
+def _record(
+    config: MirrorConfig,
+    admin: KafkaAdmin,
+    flows: Sequence[FlowConfig],
+    state: DeltaLedgerState,
+    subjects: frozenset[Subject],
+    *,
+    session: SessionFactory,
+    stop: StopSignal,
+    once: bool,
+) -> Mapping[str, int]:
     admin.broker_count()
     fact_log = DeltaFactLog(session(), config.ledger.path, SystemClock())
     mirrored = _MirroredPartitions(config, admin, flows)
@@ -170,6 +184,19 @@ def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     return ledger.at(ledger.resolve(as_of))
 
 
+def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
+    """Flows that a driver has ever claimed."""
+    return frozenset(engine.flows(at))
+
+
+def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
+    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer looks fine."""
+    if flow_name in flows_that_ran(at):
+        return
+    config.flow(flow_name)
+    raise PreconditionError(f"flow {flow_name} has never run at the cut {at.cut.token}; there is nothing to answer from")
+
+
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
     return engine.run_query(catalog.query(name), params, at)
@@ -196,8 +223,9 @@ def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int
 # Parts -----------------------------------------------------------------------------------------
 
 
-def _admin(config: MirrorConfig, cluster: str) -> KafkaAdmin:
-    return KafkaAdmin(cluster, config.cluster(cluster), SystemClock())
+def _admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
+    """A connection that ends with the command: one that is left goes on looking for its brokers."""
+    return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
 
 
 def _topics(config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin) -> FlowTopics:

@@ -108,7 +108,7 @@ class FactLog(Protocol):
     """The append side of the ledger. Each append is one commit of one table, read back before it counts."""
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
-        """Take the next epoch of `writer`: the claim is a row of `writers` and a commit to each of `tables`.
+        """Take the next epoch of `writer`: a commit to each of `tables`, then the claim as a row of `writers`.
 
         Raises `PreconditionError` when another driver claimed at the same moment.
         """

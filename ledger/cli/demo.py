@@ -18,14 +18,20 @@ from ledger import app, catalog
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
-from ledger.cli.running import one_line, refuse_stopped
+from ledger.cli.running import one_line, refuse_stopped, stop_on_signals
 from ledger.config import MirrorConfig, load_config
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
 from ledger.reports.rendering import render_kafka_reset, render_table
 from ledger.sandbox import Sandbox
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
-from ledger.sandbox.log_gaps import produce_inventory, produce_transfers, wait_until_cleaned
+from ledger.sandbox.log_gaps import (
+    KEPT_AS_IT_IS,
+    configure,
+    produce_inventory,
+    produce_transfers,
+    wait_until_cleaned,
+)
 from ledger.sandbox.reading import Partition, Readings, ends, read_topics
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import RecordSource, Workload, produce_events
@@ -35,7 +41,7 @@ FOLDER = "demo"
 RESET_FILE = "kafka-reset.csv"
 RECORDS_ARE_OLDER_BY_MS = 600_000
 STATUS_COLUMNS = (
-    *("source_topic", "source_partition", "target_topic", "source_end", "target_end", "records"),
+    *("source_topic", "source_partition", "source_end", "target_end", "records"),
     *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
 )
 LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
@@ -54,9 +60,8 @@ def demo(records: int, keep: bool) -> None:
     """Mirror between two local clusters, kill one, and resume its groups on the other."""
     sandbox = Sandbox(jvm.home() / FOLDER)
     shown = Progress(Console(stderr=True))
-    # Leave nothing behind when the process is asked to end.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(UnsafeError.exit_code))
-    logging.getLogger().setLevel(logging.WARNING)
+    _leave_on_signals()
+    logging.getLogger().setLevel(logging.WARNING)  # the steps tell enough
     sandbox.down()
     try:
         _play(sandbox, shown, records)
@@ -65,6 +70,12 @@ def demo(records: int, keep: bool) -> None:
             click.echo(f"kept: {sandbox.root}; configuration: {sandbox.configuration}", err=True)
         else:
             sandbox.down()
+
+
+def _leave_on_signals() -> None:
+    """End as an exception does, so that no broker is left behind. While Spark works, the flow ends first."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(slots=True)
@@ -129,7 +140,7 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
         at = app.snapshot(config, None)
         translated = app.translate_groups(at, FLOW, group=None)
         step.outcome = f"{translated.num_rows} committed offsets, cut {at.cut.token}"
-    click.echo(render_table(translated.select(TRANSLATION_COLUMNS)), nl=False)
+    _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
     broken = _audit(at, shown)
     target = clusters["west"].bootstrap_servers
     _reset_groups(sandbox, target, translated, shown)
@@ -150,7 +161,8 @@ def _prepare_source(servers: str, shown: Progress, records: int) -> Source:
         total = sum(len(records) for by_partition in read.values() for records in by_partition.values())
         step.outcome = f"{total:,} records in {len(groups)} groups"
     with shown.step("wait for the cleaner on east") as step:
-        gaps = wait_until_cleaned(servers, workload)
+        gaps = wait_until_cleaned(servers, workload.inventory)
+        configure(servers, workload.inventory, KEPT_AS_IT_IS)
         step.outcome = f"{sum(gaps.values()):,} offsets of {workload.inventory} have no record any more"
     with shown.step("remember what a client reads on east") as step:
         survivors = read_topics(servers, workload.topics)
@@ -173,19 +185,22 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
         step.outcome = ", ".join(app.init_ledger(config))
     with shown.step("start Spark"):
         spark = local_session(tasks=config.flow(FLOW).tasks)
-    try:
-        with shown.step("mirror east to west until caught up") as step:
-            summary = app.run_flow(
-                config,
-                FLOW,
-                session=lambda: spark,
-                until_caught_up=True,
-                stop=threading.Event(),
-                on_round=lambda so_far: step.update(one_line(so_far)),
-            )
-            step.outcome = one_line(summary)
-    finally:
-        spark.stop()
+    stop = threading.Event()
+    stop_on_signals(stop)
+    with shown.step("mirror east to west until caught up") as step:
+        summary = app.run_flow(
+            config,
+            FLOW,
+            session=lambda: spark,
+            until_caught_up=True,
+            stop=stop,
+            on_round=lambda so_far: step.update(one_line(so_far)),
+        )
+        step.outcome = one_line(summary)
+    spark.stop()
+    _leave_on_signals()
+    if stop.is_set():
+        raise click.Abort
     refuse_stopped(FLOW, summary)
     return summary
 
@@ -193,8 +208,12 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
 def _show_ledger(at: DeltaSnapshot) -> None:
     status = app.run_query(at, "flow_status", {"flow": FLOW})
     lag = app.run_query(at, "replication_lag", {"flow": FLOW})
-    click.echo(render_table(status.select(STATUS_COLUMNS)), nl=False)
-    click.echo(render_table(lag.select(LAG_COLUMNS)), nl=False)
+    _show("What the flow has mirrored", status.select(STATUS_COLUMNS))
+    _show("Replication lag", lag.select(LAG_COLUMNS))
+
+
+def _show(title: str, answer: pa.Table) -> None:
+    click.echo(f"\n{title}\n{render_table(answer)}", nl=False)
 
 
 def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:

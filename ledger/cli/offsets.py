@@ -42,13 +42,13 @@ def translate(
 ) -> None:
     """Translate committed offsets of groups, or one offset, from the ledger alone."""
     config = configuration(context)
-    config.flow(flow)
     single = (topic, partition, offset)
     if any(part is not None for part in single) and (None in single or group is not None):
         raise UsageError(
             "one offset needs --topic, --partition and --offset, and no --group; nothing was translated"
         )
     at = app.snapshot(config, as_of)
+    app.require_flow(config, at, flow)
     if topic is not None and partition is not None and offset is not None:
         answer = app.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
     else:

@@ -34,6 +34,8 @@ def status(context: click.Context, flow: str | None, as_of: str | None, output: 
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
     at = app.snapshot(config, as_of)
+    for never_ran in set(flows) - app.flows_that_ran(at):
+        click.echo(f"{never_ran}: has never run", err=True)
     answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
     show(at, pa.concat_tables(answers), output)
 
@@ -63,7 +65,10 @@ def query(
         return
     wanted = catalog.query(name)
     values = _values(wanted, params)
-    at = app.snapshot(configuration(context), as_of)
+    config = configuration(context)
+    at = app.snapshot(config, as_of)
+    if isinstance(flow := values.get("flow"), str):
+        app.require_flow(config, at, flow)
     answer = app.run_query(at, name, values)
     show(at, answer, output)
     if wanted.is_audit and answer.num_rows:

@@ -37,7 +37,7 @@ def run(context: click.Context, flow: str, until_caught_up: bool) -> None:
 
     def session() -> SparkSession:
         started = local_session(tasks=tasks)
-        _stop_on_signals(stop_signal)
+        stop_on_signals(stop_signal)
         return started
 
     with Console(stderr=True).status(f"{flow}: starting") as shown:
@@ -71,7 +71,7 @@ def refuse_stopped(flow: str, summary: RunSummary) -> None:
         )
 
 
-def _stop_on_signals(stop_signal: threading.Event) -> None:
+def stop_on_signals(stop_signal: threading.Event) -> None:
     """End after the round under way. Set after Spark has started, which installs a handler of its own."""
 
     def ask(_number: int, _frame: object) -> None:

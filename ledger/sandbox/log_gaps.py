@@ -1,7 +1,7 @@
 """Topics of the workload whose offsets have gaps: aborted transactions and markers, and compaction."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not in its __all__
     AdminClient,
@@ -28,7 +28,9 @@ CLEANED_QUICKLY = {
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "86400000",
 }
-NOTHING_MORE_TO_CLEAN = {"min.compaction.lag.ms": "86400000"}
+# They travel to the target of a flow: with the first, both sides keep the records that they have.
+KEPT_AS_IT_IS = {"min.compaction.lag.ms": "86400000"}
+CLEANED_AGAIN = {"min.compaction.lag.ms": "0"}
 
 
 def produce_transfers(servers: str, workload: Workload, source: RecordSource) -> None:
@@ -69,33 +71,30 @@ def _wait_until_stable(servers: str, topic: str) -> None:
 
 
 def produce_inventory(servers: str, workload: Workload, source: RecordSource) -> None:
-    """Overwrite hot keys many times among records that stay, in many segments that may be cleaned."""
-    create_topics(
-        servers, [workload.inventory], partitions=INVENTORY_PARTITIONS, configuration=CLEANED_QUICKLY
-    )
+    """The compacted topic of a workload; it may be cleaned at once."""
+    records = source.overwrite(workload.inventory, workload.records_per_topic, keys=HOT_KEYS)
+    produce_compacted(servers, workload.inventory, records, CLEANED_QUICKLY)
+
+
+def produce_compacted(
+    servers: str, topic: str, records: Iterable[Record], configuration: Mapping[str, str]
+) -> None:
+    """Write small batches into many segments, each key always into the same partition."""
+    create_topics(servers, [topic], partitions=INVENTORY_PARTITIONS, configuration=configuration)
     delivery = Delivery(servers, {"compression.type": "lz4", "batch.num.messages": "100"})
-    for record in source.overwrite(workload.inventory, workload.records_per_topic, keys=HOT_KEYS):
-        delivery.send(workload.inventory, _partition_of(record), record)
+    for record in records:
+        delivery.send(topic, sum(record.key or b"") % INVENTORY_PARTITIONS, record)
     delivery.finish()
 
 
-def _partition_of(record: Record) -> int:
-    """Compaction is by partition, so a key has one."""
-    return sum(record.key or b"") % INVENTORY_PARTITIONS
-
-
-def wait_until_cleaned(servers: str, workload: Workload) -> dict[int, int]:
-    """Wait until the cleaner has made gaps and rests, then keep it from making more; gaps by partition.
-
-    The setting that stops it travels to the target, so both sides keep the same records.
-    """
+def wait_until_cleaned(servers: str, topic: str) -> dict[int, int]:
+    """Wait until the cleaner has made gaps in every partition and rests; offsets without a record."""
     before: Readings = {}
-    for _ in _until(CLEANING_TIMEOUT_S, f"the cleaner left {workload.inventory} as it was", CLEANING_POLL_S):
-        after = read_topics(servers, [workload.inventory])
+    for _ in _until(CLEANING_TIMEOUT_S, f"the cleaner left {topic} as it was", CLEANING_POLL_S):
+        after = read_topics(servers, [topic])
         if after == before and all(missing_offsets(after).values()):
             break
         before = after
-    _set(servers, workload.inventory, NOTHING_MORE_TO_CLEAN)
     return missing_offsets(after)
 
 
@@ -107,7 +106,8 @@ def missing_offsets(read: Readings) -> dict[int, int]:
     }
 
 
-def _set(servers: str, topic: str, configuration: Mapping[str, str]) -> None:
+def configure(servers: str, topic: str, configuration: Mapping[str, str]) -> None:
+    """Set some settings of a topic; others stay."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)

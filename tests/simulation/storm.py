@@ -149,5 +149,7 @@ class Storm:
             name, number, log = place
             count = self._rng.randint(1, 3)
             now_ms = self._schedule.now_ms()
-            log.append(application_batch([content(FOREIGN_KEY, None)] * count, [now_ms] * count), now_ms=now_ms)
+            log.append(
+                application_batch([content(FOREIGN_KEY, None)] * count, [now_ms] * count), now_ms=now_ms
+            )
             self.foreign.add((name, number))

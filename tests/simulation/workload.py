@@ -97,7 +97,9 @@ class Workload:
         if partition.kind is TopicKind.TRANSACTIONAL and self._rng.random() < 0.8:
             self._write_transactionally(partition)
         elif self._rng.random() < 0.1:
-            offset, records = self._append(partition, Producer(MIRROR_PRODUCER_ID, 0, self._sequence(partition)))
+            offset, records = self._append(
+                partition, Producer(MIRROR_PRODUCER_ID, 0, self._sequence(partition))
+            )
             partition.mirror_written.update(range(offset, offset + len(records)))
         else:
             partition.owed.update(self._append(partition, Producer())[1])

@@ -96,6 +96,11 @@ class _Connection:
     lateness_s: float = 0.0
     is_open: bool = True
 
+    def cancel(self) -> None:
+        """Nothing of a lost connection is executed any more: what comes later cannot overtake."""
+        for request in self.orphans:
+            request.execute = None
+
 
 class MemoryLink:
     """Implements `ports.ClusterLink`."""
@@ -179,6 +184,8 @@ class MemoryLink:
             )
         elif self._cluster.available:
             request.execute()
+        else:
+            connection.cancel()
 
     def _serve(
         self, connection: _Connection, request: _Request, execute: Callable[[], Completion], fate: Fate
@@ -234,8 +241,7 @@ class MemoryLink:
         if connection is not None and connection.is_open:
             self._lose(connection)
         for lost in self._lost:
-            for request in lost.orphans:
-                request.execute = None
+            lost.cancel()
         self._lost.clear()
 
 

@@ -6,6 +6,7 @@ commits to each table that the writer appends to, and thereby shuts out every ea
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import commit_metadata, table_uri
@@ -22,9 +24,22 @@ from ledger.schema import TABLE_BY_NAME
 
 log = logging.getLogger(__name__)
 
+
+class AppendFailedError(MirrorLedgerError):
+    """An append was not committed."""
+
+    retriable = True
+
+
 _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
+_CONFLICT_RETRIES = Retrying(
+    retry=retry_if_exception_type(AppendFailedError),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.2, max=2),
+    reraise=True,
+)
 
 
 class DeltaFactLog:
@@ -34,15 +49,17 @@ class DeltaFactLog:
         self._spark = spark
         self._path = path
         self._clock = clock
+        self._lock = threading.Lock()  # the recorders' appends and the flow's take turns: both want one core
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         claimed = [self._transaction_version(table, writer) for table in (_WRITERS, *tables)]
         claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
-        self._write(claim, _WRITERS, _CLAIM_ROUND, [row])
-        self._check_own(claim, row)
         for table in tables:
             self._write(claim, table, _CLAIM_ROUND, [])
             self._read_back(claim, table, _CLAIM_ROUND)
+        # Last, so that its time is later than any append of the epochs that the tables now shut out.
+        self._write(claim, _WRITERS, _CLAIM_ROUND, [row])
+        self._check_own(claim, row)
         return claim
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
@@ -70,7 +87,24 @@ class DeltaFactLog:
             )
 
     def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
-        """One blind append; an error is left to the read-back, which knows whether it was committed."""
+        """One blind append, tried again while it is known that it was not committed.
+
+        A claim meets appends of the driver that it shuts out: Delta lets one of two transactions of a
+        writer through and refuses the other. What was committed by then is for the read-back to judge.
+        """
+        for attempt in _CONFLICT_RETRIES:
+            with attempt:
+                try:
+                    self._write_once(claim, table, round_number, rows)
+                except (Py4JJavaError, PySparkException) as error:
+                    if self._transaction_version(table, claim.writer) < _version(claim, round_number):
+                        raise AppendFailedError(
+                            f"round {round_number} of {claim.writer} could not be appended to {table}: "
+                            f"{_reason(error)}"
+                        ) from error
+                    log.info("an append to %s met a later one: %s", table, _reason(error))
+
+    def _write_once(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         now_ms = self._clock.now_ms()
         stamp = {
             "writer": claim.writer,
@@ -81,19 +115,13 @@ class DeltaFactLog:
         data = pa.Table.from_pylist(
             [{**stamp, **row} for row in rows], schema=arrow_schema(TABLE_BY_NAME[table])
         )
-        try:
-            self._spark.createDataFrame(data).coalesce(1).write.format("delta").mode("append").option(
-                "txnAppId", claim.writer
-            ).option("txnVersion", str(_version(claim, round_number))).option(
-                "userMetadata", commit_metadata(now_ms)
-            ).save(table_uri(self._path, table))
-        except (Py4JJavaError, PySparkException) as error:
-            if self._transaction_version(table, claim.writer) < _version(claim, round_number):
-                raise MirrorLedgerError(
-                    f"round {round_number} of {claim.writer} could not be appended to {table}: "
-                    f"{_first_line(error)}"
-                ) from error
-            log.warning("an append to %s failed after its commit: %s", table, _first_line(error))
+        writer = self._spark.createDataFrame(data).coalesce(1).write.format("delta").mode("append")
+        writer = writer.option("txnAppId", claim.writer).option(
+            "txnVersion", str(_version(claim, round_number))
+        )
+        writer = writer.option("userMetadata", commit_metadata(now_ms))
+        with self._lock:
+            writer.save(table_uri(self._path, table))
 
     def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
         found, expected = self._transaction_version(table, claim.writer), _version(claim, round_number)
@@ -119,5 +147,7 @@ def _version(claim: WriterClaim, round_number: int) -> int:
     return claim.epoch * _ROUNDS_PER_EPOCH + round_number
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+def _reason(error: BaseException) -> str:
+    """The first line that says something: of the JVM's exception where there is one."""
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else error
+    return str(cause).partition("\n")[0]

@@ -1,0 +1,413 @@
+"""The mirror on real brokers and real Spark: what clients see on both sides, and what the ledger says."""
+
+import threading
+import time
+import uuid
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+
+from ledger import app, catalog
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.duck import engine
+from ledger.config import MirrorConfig, load_config
+from ledger.mirror.run_summary import RunSummary
+from ledger.sandbox import SandboxCluster
+from ledger.sandbox.log_gaps import (
+    CLEANED_AGAIN,
+    CLEANED_QUICKLY,
+    KEPT_AS_IT_IS,
+    configure,
+    missing_offsets,
+    produce_compacted,
+    produce_inventory,
+    produce_transfers,
+    wait_until_cleaned,
+)
+from ledger.sandbox.reading import Partition, PlacedRecord, Readings, ends, read_topics
+from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
+from ledger.schema import TABLE_BY_NAME
+
+RECORDS_PER_TOPIC = 2_500
+TRIMMED_TO = 123
+BEYOND = 3
+SHOWN_DIFFERENCES = 3
+FOLLOWED_WITHIN_S = 40.0
+KINDS = (
+    *("events-none", "events-gzip", "events-snappy", "events-lz4", "events-zstd"),
+    *("stamped", "transfers", "inventory", "churn", "trimmed"),
+)
+
+Pair = Mapping[str, SandboxCluster]
+
+
+def config_of(folder: Path, pair: Pair, flow: str) -> MirrorConfig:
+    """A configuration with one flow `f` from east to west; `flow` holds its other keys as TOML."""
+    file = folder / "mirror-ledger.toml"
+    file.write_text(
+        f"""
+        [ledger]
+        path = "{folder / "ledger"}"
+        [clusters.east]
+        bootstrap_servers = "{pair["east"].bootstrap_servers}"
+        [clusters.west]
+        bootstrap_servers = "{pair["west"].bootstrap_servers}"
+        [flows.f]
+        source = "east"
+        target = "west"
+        round_seconds = 1.0
+        {flow}
+        """
+    )
+    return load_config(file)
+
+
+def run(
+    config: MirrorConfig,
+    spark: SparkSession,
+    *,
+    until_caught_up: bool = True,
+    stop: threading.Event | None = None,
+) -> RunSummary:
+    return app.run_flow(
+        config,
+        "f",
+        session=lambda: spark,
+        until_caught_up=until_caught_up,
+        stop=stop or threading.Event(),
+        on_round=lambda _so_far: None,
+    )
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """A workload that was mirrored with prefixes, as an independent client reads it on both sides."""
+
+    prefix: str
+    servers: Mapping[str, str]
+    config: MirrorConfig
+    summary: RunSummary
+    source: Readings
+    source_ends: Mapping[Partition, int]
+    target: Readings
+
+    def partitions(self, kind: str) -> list[Partition]:
+        return [partition for partition in self.source if partition[0] == self.prefix + kind]
+
+    def copy_of(self, partition: Partition) -> list[PlacedRecord]:
+        return self.target[(f"east.{partition[0]}", partition[1])]
+
+
+@pytest.fixture(scope="module")
+def mirrored(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mirrored:
+    prefix = f"m{uuid.uuid4().hex[:6]}-"
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    topics = produce_all(servers["east"], prefix)
+    config = config_of(
+        tmp_path_factory.mktemp("mirrored"), broker_pair, f"""topics = ["{prefix}.*"]\ntasks = 2"""
+    )
+    app.init_ledger(config)
+    summary = run(config, spark)
+    return Mirrored(
+        prefix=prefix,
+        servers=servers,
+        config=config,
+        summary=summary,
+        source=read_topics(servers["east"], topics),
+        source_ends=ends(servers["east"], topics),
+        target=read_topics(servers["west"], [f"east.{topic}" for topic in topics]),
+    )
+
+
+def produce_all(servers: str, prefix: str) -> list[str]:
+    """The workload, a compacted topic that was not cleaned yet, and one whose log does not start at 0."""
+    workload = Workload(
+        records_per_topic=RECORDS_PER_TOPIC, started_ms=time.time_ns() // 1_000_000 - 60_000, prefix=prefix
+    )
+    source = RecordSource(workload)
+    produce_inventory(servers, workload, source)
+    churn, trimmed = f"{prefix}churn", f"{prefix}trimmed"
+    overwriting = source.overwrite(churn, RECORDS_PER_TOPIC, keys=50)
+    produce_compacted(servers, churn, overwriting, {**CLEANED_QUICKLY, **KEPT_AS_IT_IS})
+    produce_events(servers, workload, source, lambda: None)
+    produce_transfers(servers, workload, source)
+    create_topics(servers, [trimmed], partitions=1)
+    send(servers, trimmed, 0, source, 500)
+    admin = AdminClient({"bootstrap.servers": servers})
+    for trimming in admin.delete_records([TopicPartition(trimmed, 0, TRIMMED_TO)]).values():
+        trimming.result(30)
+    wait_until_cleaned(servers, workload.inventory)
+    configure(servers, workload.inventory, KEPT_AS_IT_IS)
+    return [*workload.topics, churn, trimmed]
+
+
+def send(servers: str, topic: str, partition: int, source: RecordSource, records: int) -> None:
+    delivery = Delivery(servers, {})
+    for record in source.take(topic, records):
+        delivery.send(topic, partition, record)
+    delivery.finish()
+
+
+def small_source(prefix: str) -> RecordSource:
+    return RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000, prefix=prefix))
+
+
+def differences(source: Sequence[PlacedRecord], copy: Sequence[PlacedRecord]) -> list[object]:
+    """The first places where the sides hold other records, or other numbers of them."""
+    found: list[object] = [
+        (left.offset, left.record, right.offset, right.record)
+        for left, right in zip(source, copy, strict=False)
+        if left.record != right.record
+    ]
+    if len(source) != len(copy):
+        found.append(f"{len(source)} records at the source, {len(copy)} on the target")
+    return found[:SHOWN_DIFFERENCES]
+
+
+def last_values(records: Sequence[PlacedRecord]) -> dict[bytes | None, object]:
+    return {placed.record.key: placed.record for placed in records}
+
+
+# Fidelity --------------------------------------------------------------------------------------
+
+
+def test_the_workload_has_what_makes_copying_hard(mirrored: Mirrored) -> None:
+    records = [placed.record for records in mirrored.source.values() for placed in records]
+    names = [[name for name, _ in record.headers] for record in records]
+    assert len(set(records)) == len(records), "no two records are equal, so order can be seen"
+    assert any(record.key is None for record in records)
+    assert any(record.value is None for record in records)
+    assert any(len(set(of_one)) < len(of_one) for of_one in names)
+    assert any(value is None for record in records for _, value in record.headers)
+    assert any(value == b"" for record in records for _, value in record.headers)
+    for kind in ("transfers", "inventory"):
+        gaps = missing_offsets({at: mirrored.source[at] for at in mirrored.partitions(kind)})
+        assert min(gaps.values()) > RECORDS_PER_TOPIC / 20, kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_reads_the_same_on_both_sides(mirrored: Mirrored, kind: str) -> None:
+    """Keys, values, headers with their order and repeats, times; in the order of the source."""
+    for partition in mirrored.partitions(kind):
+        assert mirrored.source[partition], partition
+        assert differences(mirrored.source[partition], mirrored.copy_of(partition)) == []
+
+
+def test_every_topic_is_looked_at(mirrored: Mirrored) -> None:
+    assert {topic for topic, _ in mirrored.source} == {mirrored.prefix + kind for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_times_are_those_that_readers_of_the_source_saw(mirrored: Mirrored, kind: str) -> None:
+    """Also when the source's log had stamped them: the target keeps them as the producer's."""
+    stamped = TIMESTAMP_LOG_APPEND_TIME if kind == "stamped" else TIMESTAMP_CREATE_TIME
+    for partition in mirrored.partitions(kind):
+        assert {placed.timestamp_type for placed in mirrored.source[partition]} == {stamped}
+        assert {placed.timestamp_type for placed in mirrored.copy_of(partition)} == {TIMESTAMP_CREATE_TIME}
+
+
+def test_after_cleaning_both_sides_hold_the_last_value_of_each_key(mirrored: Mirrored) -> None:
+    """The sides are cleaned apart from each other, long after the copy: what is gone differs, what counts not."""
+    churn = f"{mirrored.prefix}churn"
+    sides = {"east": churn, "west": f"east.{churn}"}
+    for alias, topic in sides.items():
+        configure(mirrored.servers[alias], topic, CLEANED_AGAIN)
+    for alias, topic in sides.items():
+        gaps = wait_until_cleaned(mirrored.servers[alias], topic)
+        assert min(gaps.values()) > 0
+    east, west = (read_topics(mirrored.servers[alias], [topic]) for alias, topic in sides.items())
+    for partition in mirrored.partitions("churn"):
+        expected = last_values(mirrored.source[partition])
+        assert last_values(east[partition]) == expected
+        assert last_values(west[(sides["west"], partition[1])]) == expected
+
+
+# The ledger ------------------------------------------------------------------------------------
+
+
+def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
+    """All offsets of all partitions, from 0 to beyond the end, against the pairs that the reader saw."""
+    at = app.snapshot(mirrored.config, None)
+    commits = every_offset(mirrored, topic_ids(at))
+    found = engine.run_query(
+        catalog.query("offset_translation"), {"flow": "f"}, at, {"checkpoints": commits}
+    ).to_pylist()
+    answers = {
+        (row["source_topic"], row["source_partition"], row["committed_offset"]): (
+            *(row["target_topic"], row["target_partition"]),
+            *(row["target_offset"], row["status"]),
+        )
+        for row in found
+    }
+    expected = dict(brute_force(mirrored))
+    assert len(found) == len(expected) == commits.num_rows
+    wrong = [(key, answers.get(key), want) for key, want in expected.items() if answers.get(key) != want]
+    assert wrong[:SHOWN_DIFFERENCES] == []
+    assert {status for *_, status in expected.values()} == {"before_first", "exact", "gap", "at_end", "ahead"}
+
+
+def topic_ids(at: engine.Snapshot) -> dict[str, str]:
+    status = engine.run_query(catalog.query("flow_status"), {"flow": "f"}, at)
+    return dict(zip(*(status[name].to_pylist() for name in ("source_topic", "source_topic_id")), strict=True))
+
+
+def every_offset(mirrored: Mirrored, ids: Mapping[str, str]) -> pa.Table:
+    """`checkpoints` in which a group of its own has committed each offset."""
+    rows = [
+        {
+            "writer": "recorder:east",
+            "writer_epoch": 1,
+            "round": 1,
+            "recorded_at_ms": 1,
+            "cluster": "east",
+            "group_id": f"at-{offset}",
+            "topic": topic,
+            "topic_id": ids[topic],
+            "partition": partition,
+            "committed_offset": offset,
+            "read_at_ms": 1,
+        }
+        for (topic, partition), end in mirrored.source_ends.items()
+        for offset in range(end + BEYOND)
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME["checkpoints"]))
+
+
+def brute_force(mirrored: Mirrored) -> Iterator[tuple[tuple[str, int, int], tuple[str, int, int, str]]]:
+    """The copy of the first record at or after each offset; behind the last one, the target's end."""
+    for (topic, partition), end in mirrored.source_ends.items():
+        offsets = [placed.offset for placed in mirrored.source[(topic, partition)]]
+        copies = [placed.offset for placed in mirrored.copy_of((topic, partition))]
+        landings = [*copies, copies[-1] + 1]
+        start = TRIMMED_TO if topic == f"{mirrored.prefix}trimmed" else 0
+        for offset in range(end + BEYOND):
+            index = bisect_left(offsets, offset)
+            is_record = index < len(offsets) and offsets[index] == offset
+            status = status_of(offset, start=start, end=end, is_record=is_record)
+            yield (topic, partition, offset), (f"east.{topic}", partition, landings[index], status)
+
+
+def status_of(offset: int, *, start: int, end: int, is_record: bool) -> str:
+    if offset < start:
+        return "before_first"
+    if offset > end:
+        return "ahead"
+    if offset == end:
+        return "at_end"
+    return "exact" if is_record else "gap"
+
+
+def test_status_counts_batches_by_the_path_they_took(mirrored: Mirrored) -> None:
+    rows = app.run_query(app.snapshot(mirrored.config, None), "flow_status", {"flow": "f"}).to_pylist()
+    paths = {
+        row["source_topic"].removeprefix(mirrored.prefix): (row["raw_batches"], row["record_path_batches"])
+        for row in rows
+        if row["source_partition"] == 0
+    }
+    raw_only = {kind for kind, (raw, record_path) in paths.items() if raw > 0 and record_path == 0}
+    assert {*KINDS} - raw_only == {"stamped", "inventory", "trimmed"}
+    assert all(paths[kind][1] > 0 for kind in ("stamped", "inventory"))
+    assert sum(row["raw_batches"] for row in rows) == mirrored.summary.raw_batches
+    assert sum(row["record_path_batches"] for row in rows) == mirrored.summary.record_path_batches
+    assert sum(row["records"] for row in rows) == sum(map(len, mirrored.source.values()))
+
+
+def test_audits_find_nothing(mirrored: Mirrored) -> None:
+    at = app.snapshot(mirrored.config, None)
+    audits = [name for name, query in catalog.queries().items() if query.is_audit]
+    found = {name: app.run_query(at, name, {}).to_pylist()[:SHOWN_DIFFERENCES] for name in audits}
+    assert len(found) >= 6
+    assert found == {name: [] for name in audits}
+
+
+def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: SparkSession) -> None:
+    topics = sorted({topic for topic, _ in mirrored.target})
+    before, ends_before = offset_syncs(mirrored.config), ends(mirrored.servers["west"], topics)
+    again = run(mirrored.config, spark)
+    assert (again.records, again.raw_batches, again.record_path_batches) == (0, 0, 0)
+    assert offset_syncs(mirrored.config) == before
+    assert ends(mirrored.servers["west"], topics) == ends_before
+
+
+def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
+    with engine.connect(app.snapshot(config, None), {}) as connection:
+        return connection.sql("select * exclude (gaps) from offset_syncs order by all").fetchall()
+
+
+# Topics ----------------------------------------------------------------------------------------
+
+
+def test_partitions_added_while_running_are_mirrored(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = f"grows-{uuid.uuid4().hex[:6]}"
+    source = small_source(topic)
+    create_topics(east, [topic], partitions=1)
+    send(east, topic, 0, source, 50)
+    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]\ntopic_refresh_seconds = 1.0""")
+    app.init_ledger(config)
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        running = pool.submit(run, config, spark, until_caught_up=False, stop=stop)
+        try:
+            wait_for_copy(east, west, topic, partitions=1)
+            add_partitions(east, topic, total=3)
+            for partition in range(3):
+                send(east, topic, partition, source, 50)
+            wait_for_copy(east, west, topic, partitions=3)
+        finally:
+            stop.set()
+        summary = running.result(60)
+    assert summary.records == 200
+    assert not summary.stopped
+
+
+def add_partitions(servers: str, topic: str, *, total: int) -> None:
+    admin = AdminClient(
+        {"bootstrap.servers": servers}
+    )  # a client that is not held is closed before it answers
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+
+
+def wait_for_copy(east: str, west: str, topic: str, *, partitions: int) -> None:
+    """Until an independent reader sees the same on both sides."""
+    deadline_s = time.monotonic() + FOLLOWED_WITHIN_S
+    while True:
+        source, copy = read_topics(east, [topic]), read_existing(west, f"east.{topic}")
+        found = {
+            at: differences(records, copy.get((f"east.{topic}", at[1]), [])) for at, records in source.items()
+        }
+        if len(found) == partitions and not any(found.values()):
+            return
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"not mirrored within {FOLLOWED_WITHIN_S:.0f} s: {found}")
+        time.sleep(0.2)
+
+
+def read_existing(servers: str, topic: str) -> Readings:
+    exists = topic in AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics
+    return read_topics(servers, [topic]) if exists else {}
+
+
+def test_identity_naming_keeps_names(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = f"same-{uuid.uuid4().hex[:6]}"
+    create_topics(east, [topic], partitions=2)
+    source = small_source(topic)
+    for partition in range(2):
+        send(east, topic, partition, source, 100)
+    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]\ntopic_naming = "identity" """)
+    app.init_ledger(config)
+    assert run(config, spark).records == 200
+    left, right = read_topics(east, [topic]), read_topics(west, [topic])
+    assert sorted(left) == sorted(right) == [(topic, 0), (topic, 1)]
+    assert {at: differences(left[at], right[at]) for at in left} == {at: [] for at in left}
