@@ -83,7 +83,7 @@ def run_flow(
             _recorder(admin, fact_log, state, RecorderSettings.of_flows([flow]), partitions)
             for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
         ]
-        with BackgroundRecorders(recorders):
+        with BackgroundRecorders(recorders) as background:
             return flow_driver.run_flow(
                 flow,
                 topics,
@@ -91,6 +91,7 @@ def run_flow(
                 host=str(LocalProcesses().own()),
                 until_caught_up=until_caught_up,
                 stop=stop,
+                on_claimed=background.start,
                 on_round=on_round,
             )
 
@@ -194,7 +195,9 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
     if flow_name in flows_that_ran(at):
         return
     config.flow(flow_name)
-    raise PreconditionError(f"flow {flow_name} has never run at the cut {at.cut.token}; there is nothing to answer from")
+    raise PreconditionError(
+        f"flow {flow_name} has never run as of cut {at.cut.token}; there is nothing to answer from"
+    )
 
 
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:

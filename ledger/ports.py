@@ -187,6 +187,10 @@ class ClusterLink(Protocol):
         """Node that leads the partition as last heard; None when unknown."""
         ...
 
+    def is_gone(self, partition: TopicPartition) -> bool:
+        """Whether, as last heard, the topic's name is unknown or belongs to another topic id."""
+        ...
+
     def refresh(self, topics: Sequence[str]) -> None:
         """Ask for leaders again. Raises `ClusterUnavailableError` when no broker answers."""
         ...

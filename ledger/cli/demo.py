@@ -24,22 +24,16 @@ from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
 from ledger.reports.rendering import render_kafka_reset, render_table
 from ledger.sandbox import Sandbox
+from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
-from ledger.sandbox.log_gaps import (
-    KEPT_AS_IT_IS,
-    configure,
-    produce_inventory,
-    produce_transfers,
-    wait_until_cleaned,
-)
+from ledger.sandbox.log_gaps import KEPT_AS_IT_IS, configure, wait_until_cleaned
 from ledger.sandbox.reading import Partition, Readings, ends, read_topics
 from ledger.sandbox.resumption import Resumption, compare
-from ledger.sandbox.workload import RecordSource, Workload, produce_events
+from ledger.sandbox.workload import Workload
 
 FLOW = "east-to-west"
 FOLDER = "demo"
 RESET_FILE = "kafka-reset.csv"
-RECORDS_ARE_OLDER_BY_MS = 600_000
 STATUS_COLUMNS = (
     *("source_topic", "source_partition", "source_end", "target_end", "records"),
     *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
@@ -153,7 +147,7 @@ def _prepare_source(servers: str, shown: Progress, records: int) -> Source:
         records_per_topic=records, started_ms=time.time_ns() // 1_000_000 - RECORDS_ARE_OLDER_BY_MS
     )
     with shown.step("produce on east") as step:
-        made = _produce(servers, workload, step)
+        made = produce(servers, workload, step.update)
         step.outcome = f"{made:,} records in {len(workload.topics)} topics"
     with shown.step("read and commit a part on east") as step:
         groups = plan_groups(workload, ends(servers, workload.topics))
@@ -168,16 +162,6 @@ def _prepare_source(servers: str, shown: Progress, records: int) -> Source:
         survivors = read_topics(servers, workload.topics)
         step.outcome = f"{sum(map(len, survivors.values())):,} committed records"
     return Source(workload.topics, survivors, groups, read)
-
-
-def _produce(servers: str, workload: Workload, step: Step) -> int:
-    source = RecordSource(workload)
-    step.update(workload.inventory)
-    produce_inventory(servers, workload, source)
-    produce_events(servers, workload, source, lambda: step.update(f"{source.taken:,} records"))
-    step.update(workload.transfers)
-    produce_transfers(servers, workload, source)
-    return source.taken
 
 
 def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:

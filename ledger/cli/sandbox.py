@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from ledger.adapters import jvm
+from ledger.adapters.system import SystemClock
+from ledger.errors import PreconditionError
 from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
+from ledger.sandbox.groups import consume, plan_groups
+from ledger.sandbox.reading import ends
+from ledger.sandbox.workload import Workload
 
 COLUMNS = ("cluster", "broker", "address", "pid", "state", "cluster id")
 
@@ -42,6 +48,38 @@ def up(clusters: str, brokers: int, root: Path, output: str) -> None:
     running = wanted.up(aliases, brokers)
     click.echo(f"configuration: {wanted.configuration}", err=True)
     click.echo(_rendered(running, output))
+
+
+@sandbox.command()
+@root_option
+def configuration(root: Path) -> None:
+    """Print the path of the configuration file that `up` wrote."""
+    file = Sandbox(root).configuration
+    if not file.is_file():
+        raise PreconditionError(f"no sandbox under {root}; start one with `mirror-ledger sandbox up`")
+    click.echo(str(file))
+
+
+@sandbox.command()
+@root_option
+@click.option("--cluster", default="east", show_default=True, help="Where to produce and consume.")
+@click.option(
+    "--records", type=click.IntRange(min=1_000), default=10_000, show_default=True, help="Per topic."
+)
+def fill(root: Path, cluster: str, records: int) -> None:
+    """Produce topics of every kind into a cluster and let consumer groups commit a part of them."""
+    found = Sandbox(root).status().get(cluster)
+    if found is None:
+        raise PreconditionError(f"no cluster {cluster!r} in the sandbox under {root}; nothing was produced")
+    servers = found.bootstrap_servers
+    workload = Workload(
+        records_per_topic=records, started_ms=SystemClock().now_ms() - RECORDS_ARE_OLDER_BY_MS
+    )
+    made = produce(servers, workload, lambda text: click.echo(text, err=True))
+    groups = plan_groups(workload, ends(servers, workload.topics))
+    for plan in groups:
+        consume(servers, plan)
+    click.echo(f"{made:,} records in {len(workload.topics)} topics, {len(groups)} groups", err=True)
 
 
 @sandbox.command()

@@ -315,6 +315,9 @@ def _existing_warnings(
         )
         warnings.append(FollowingWarning(target.name, FollowingFinding.MORE_PARTITIONS, message))
     if target.topic_id not in written_topic_ids:
-        message = f"{target.name} exists and the ledger knows no write of this flow to it: it is used only if all it holds is this flow's own"
+        message = (
+            f"{target.name} exists and the ledger knows no write of this flow to it: "
+            "it is used only if all it holds is this flow's own"
+        )
         warnings.append(FollowingWarning(target.name, FollowingFinding.EXISTS_ALREADY, message))
     return warnings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ledger.domain.facts import Gap, GapCause
 from ledger.errors import ProtocolError
 from ledger.wire import varint
-from ledger.wire.record_batch import BatchHeader, batches, crc_matches
+from ledger.wire.record_batch import BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import Record, decode, encode
 from ledger.wire.requests import Fetched
 
@@ -65,8 +65,12 @@ class _AbortedRanges:
             self._open.add(heapq.heappop(self._starts)[1])
         return header.is_transactional and header.producer_id in self._open
 
-    def marker(self, producer_id: int) -> None:
-        self._open.discard(producer_id)
+    def pass_over(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Take note of a batch, markers included; returns whether it is aborted."""
+        is_aborted = self.covers(header)
+        if header.is_control and header.count and _is_abort_marker(header, batch):
+            self._open.discard(header.producer_id)
+        return is_aborted
 
 
 def plan_batches(
@@ -79,7 +83,7 @@ def plan_batches(
     aborted = _AbortedRanges(fetched.aborted)
     for header, batch in batches(fetched.records):
         if header.end_offset <= position:
-            aborted.covers(header)
+            aborted.pass_over(header, batch)
             continue
         if stop_at is not None and position >= stop_at:
             return
@@ -105,17 +109,15 @@ def _plan_batch(
     if cause is not None:
         return Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
     if _may_go_raw(header, position):
-        return _copy(header, position, batch, header.attributes, header.count, (), raw=True)
+        return _copy(header, position, batch, header, (), raw=True)
     return _re_encode(header, batch, position)
 
 
 def _skip_cause(
     header: BatchHeader, batch: memoryview, aborted: _AbortedRanges, mirror_producer_ids: frozenset[int]
 ) -> GapCause | None:
-    is_aborted = aborted.covers(header)
+    is_aborted = aborted.pass_over(header, batch)
     if header.is_control:
-        if header.count and _is_abort_marker(header, batch):
-            aborted.marker(header.producer_id)
         return GapCause.CONTROL
     if is_aborted:
         return GapCause.ABORTED
@@ -142,7 +144,7 @@ def _re_encode(header: BatchHeader, batch: memoryview, position: int) -> Step:
         return Skip(Gap(position, header.end_offset, GapCause.COMPACTED), header.leader_epoch)
     encoded = memoryview(encode(records, codec=header.codec))
     gaps = tuple(_holes(records, position, header.end_offset))
-    return _copy(header, position, encoded, header.codec, len(records), gaps, raw=False)
+    return _copy(header, position, encoded, read_header(encoded), gaps, raw=False)
 
 
 def _holes(records: list[Record], start: int, end: int) -> Iterator[Gap]:
@@ -159,21 +161,21 @@ def _copy(
     header: BatchHeader,
     position: int,
     batch: memoryview,
-    attributes: int,
-    count: int,
+    sent: BatchHeader,
     gaps: tuple[Gap, ...],
     *,
     raw: bool,
 ) -> Copy:
+    """`header` is the source's batch, `sent` the one that goes to the target."""
     return Copy(
         source_start=position,
         source_end=header.end_offset,
         batch=batch,
-        attributes=attributes,
-        count=count,
+        attributes=sent.attributes,
+        count=sent.count,
         gaps=gaps,
         raw=raw,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
+        base_timestamp=sent.base_timestamp,
+        max_timestamp=sent.max_timestamp,
         leader_epoch=header.leader_epoch,
     )

@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.partition_copy import PartitionCopy
+from ledger.mirror.partition_copy import PartitionCopy, Side
 from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
 
-_GONE_AFTER_FAILURES = 8
+_GONE_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
+_GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
 Answer = TypeVar("Answer", Fetched, Produced)
@@ -46,7 +47,7 @@ class CopyTask:
         self._flights: dict[int, _Flight] = {}
         self._fetching_nodes: set[int] = set()
         self._in_flight: dict[int, list[int]] = {}
-        self._refresh_at = {"source": 0.0, "target": 0.0}
+        self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
 
     def run(self, *, seconds: float) -> list[PartitionResult]:
         """Copy until the deadline, until every partition has reached its `stop_at`, or until none can go on."""
@@ -71,7 +72,7 @@ class CopyTask:
 
     def _read_tails(self, now: float) -> None:
         wanting = [copy for copy in self._copies if copy.wants_tail(now)]
-        for node, copies in self._by_leader(self._network.target, "target", wanting, now).items():
+        for node, copies in self._by_leader(self._network.target, Side.TARGET, wanting, now).items():
             items = [
                 FetchItem(copy.assignment.target, copy.tail.position, self._limits.partition_fetch_bytes)
                 for copy in copies
@@ -101,7 +102,7 @@ class CopyTask:
                 "ended: its log was truncated, cleared or recreated; nothing was written",
             )
             return
-        self._read_failed(copy, "target", StopCause.TARGET_TOPIC_GONE, fetched, failure)
+        self._read_failed(copy, Side.TARGET, fetched, failure)
 
     def _fetch(self, now: float, deadline: float) -> None:
         room = self._limits.buffered_bytes - sum(copy.pending_bytes for copy in self._copies)
@@ -114,7 +115,7 @@ class CopyTask:
             if copy.wants_records(now, buffer_limit=self._limits.partition_fetch_bytes)
         ]
         self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
-        for node, copies in self._by_leader(self._network.source, "source", wanting, now).items():
+        for node, copies in self._by_leader(self._network.source, Side.SOURCE, wanting, now).items():
             if node not in self._fetching_nodes:
                 self._fetch_from(node, copies, waits=len(wanting) == len(active), time_left_s=deadline - now)
 
@@ -150,27 +151,33 @@ class CopyTask:
 
     def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not copy.has_unsettled:
+            if not copy.has_more:
                 copy.halt(
                     StopCause.SOURCE_OUT_OF_RANGE,
                     f"the source does not hold offset {copy.fetch_position} any more; nothing after it was copied",
                 )
             return
-        self._read_failed(copy, "source", StopCause.SOURCE_TOPIC_GONE, fetched, failure)
+        self._read_failed(copy, Side.SOURCE, fetched, failure)
 
     def _read_failed(
-        self, copy: PartitionCopy, side: str, gone: StopCause, fetched: Fetched | None, failure: str | None
+        self, copy: PartitionCopy, side: Side, fetched: Fetched | None, failure: str | None
     ) -> None:
         now = self._clock.monotonic()
         error = ErrorCode.NONE if fetched is None else fetched.error
         if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             copy.halt(StopCause.DENIED, f"the {side} denies READ on this topic; nothing was copied from it")
             return
-        copy.pause(failure or f"the {side} answered a fetch with error {describe(error)}", now=now)
+        copy.pause(side, failure or f"the {side} answered a fetch with error {describe(error)}", now=now)
         self._refresh_at[side] = min(self._refresh_at[side], now)
-        if error in TOPIC_GONE and copy.failures >= _GONE_AFTER_FAILURES:
+        if error in TOPIC_GONE:
+            self._halt_if_gone(copy, side)
+
+    def _halt_if_gone(self, copy: PartitionCopy, side: Side) -> None:
+        """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
+        if copy.failures(side) >= _GONE_AFTER_FAILURES:
             copy.halt(
-                gone, f"the {side} does not know this topic id any more: the topic was deleted or recreated"
+                _GONE[side],
+                f"the {side} does not know this topic id any more: the topic was deleted or recreated",
             )
 
     # -- writing ---------------------------------------------------------------------------------
@@ -178,7 +185,7 @@ class CopyTask:
     def _produce(self) -> None:
         """Send one batch a partition and request while the windows have room."""
         target = self._network.target
-        while ready := self._by_leader(target, "target", self._sendable(), self._clock.monotonic()):
+        while ready := self._by_leader(target, Side.TARGET, self._sendable(), self._clock.monotonic()):
             sent = [
                 self._produce_to(target, node, copies)
                 for node, copies in ready.items()
@@ -203,11 +210,12 @@ class CopyTask:
         size = 0
         for copy in copies:
             step = copy.next_copy
-            if step is None or (items and size + len(step.batch) > self._limits.produce_request_bytes):
+            if step is None or not copy.may_send_to(node):
+                continue
+            if items and size + len(step.batch) > self._limits.produce_request_bytes:
                 continue
             size += len(step.batch)
-            items.append(ProduceItem(copy.assignment.target, copy.send_next()))
-            copy.produce_requests += 1
+            items.append(ProduceItem(copy.assignment.target, copy.send_next(node)))
             chosen.append(copy)
         if not items:
             return False
@@ -247,13 +255,10 @@ class CopyTask:
                 StopCause.REFUSED,
                 f"the target refuses the batch after source offset {copy.fetch_position}: error {detail}",
             )
-        elif error in TOPIC_GONE and copy.failures >= _GONE_AFTER_FAILURES:
-            copy.halt(
-                StopCause.TARGET_TOPIC_GONE,
-                "the target does not know this topic id: it was deleted or recreated",
-            )
         elif error in TRANSIENT or error in TOPIC_GONE or failure is not None:
-            self._refresh_at["target"] = min(self._refresh_at["target"], now)
+            if error in TOPIC_GONE:
+                self._halt_if_gone(copy, Side.TARGET)
+            self._refresh_at[Side.TARGET] = min(self._refresh_at[Side.TARGET], now)
         elif error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             copy.halt(
                 StopCause.REFUSED,
@@ -263,36 +268,40 @@ class CopyTask:
     # -- both ------------------------------------------------------------------------------------
 
     def _by_leader(
-        self, link: ClusterLink, side: str, copies: list[PartitionCopy], now: float
+        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
     ) -> dict[int, list[PartitionCopy]]:
         """Group by leading node; partitions without one wait for the next refresh of metadata."""
         if copies:
             self._refresh_if_needed(link, side, copies, now)
         groups: dict[int, list[PartitionCopy]] = {}
         for copy in copies:
-            node = link.leader(copy.assignment.source if side == "source" else copy.assignment.target)
+            node = link.leader(copy.side(side))
             if node is None:
                 self._refresh_at[side] = min(self._refresh_at[side], now + _REFRESH_PAUSE_S)
-                copy.trouble = f"a partition without a leader at the {side}"
+                self._without_leader(link, side, copy, now)
             else:
                 groups.setdefault(node, []).append(copy)
         return groups
 
+    def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
+        if not link.is_gone(copy.side(side)):
+            copy.note(side, f"a partition without a leader at the {side}")
+        elif now >= copy.retry_at:
+            copy.pause(side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now)
+            self._halt_if_gone(copy, side)
+
     def _refresh_if_needed(
-        self, link: ClusterLink, side: str, copies: list[PartitionCopy], now: float
+        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
     ) -> None:
         if now < self._refresh_at[side]:
             return
         self._refresh_at[side] = float("inf")
-        topics = {
-            (copy.assignment.source if side == "source" else copy.assignment.target).topic
-            for copy in self._copies
-        }
+        topics = {(copy.side(side)).topic for copy in self._copies}
         try:
             link.refresh(sorted(topics))
         except ClusterUnavailableError as error:
             for copy in copies:
-                copy.pause(str(error), now=now)
+                copy.pause(side, str(error), now=now)
             self._refresh_at[side] = now + _REFRESH_PAUSE_S
 
     def _track(

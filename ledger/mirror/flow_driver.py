@@ -41,6 +41,7 @@ def run_flow(
     until_caught_up: bool,
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
+    on_claimed: Callable[[], None] = lambda: None,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
@@ -51,6 +52,7 @@ def run_flow(
     mirror_ids = {} if flow.relay else ports.state.producer_ids(str(row["source_cluster_id"]))
     claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    on_claimed()
     with BackgroundAppender(ports.fact_log, claim, _TABLE) as appender:
         loop = RoundLoop(
             flow=flow,

@@ -68,6 +68,8 @@ class FlowProgress:
         standing.stop_at = source_ends.last_stable if until_caught_up else None
         standing.stop = self._incarnation_stop(pair, recorded) or _truncation_stop(standing, source_ends)
         self._standings[key_of(pair)] = standing
+        if standing.stop is None:
+            self._recorded_ids.setdefault(pair.source.topic, set()).add(pair.source.topic_id)
         return standing.stop
 
     def _incarnation_stop(self, pair: PartitionPair, recorded: FlowPosition | None) -> Stop | None:

@@ -6,11 +6,16 @@ Invariants, by name
     P3  only acknowledged or recognised batches reach the sync builder
     P4  after any doubt (error 45, a lost connection, a leader change) the partition falls back to what is
         settled, waits until its requests in flight are answered or dropped, and reads the tail again
+    P5  a batch is sent after another one only to the same node, and only once the target has acknowledged
+        a batch of this attempt: a broker that remembers nothing of the flow's producer id takes any
+        sequence, so a later batch could land where an earlier one was refused
 """
 
 from collections import deque
 from dataclasses import dataclass
+from enum import StrEnum
 
+from ledger.domain.facts import TopicPartition
 from ledger.errors import ProtocolError
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
@@ -18,6 +23,13 @@ from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, same_records
 from ledger.wire.record_batch import next_sequence, patch_for_target
 from ledger.wire.requests import Fetched
+
+
+class Side(StrEnum):
+    """Which cluster of a copy."""
+
+    SOURCE = "source"
+    TARGET = "target"
 
 
 @dataclass(slots=True)
@@ -39,9 +51,10 @@ class PartitionCopy:
         self.reading_tail = False
         self.produce_requests = 0
         self.retry_at = 0.0
-        self.failures = 0
         self.stop: Stop | None = None
-        self.trouble: str | None = None
+        self._failures: dict[Side, int] = {}
+        self._troubles: dict[Side, str] = {}
+        self._node: int | None = None
         self.source_last_stable: int | None = None
         self._builder = SyncBuilder(assignment)
         self._fall_back()
@@ -50,10 +63,15 @@ class PartitionCopy:
         self._pending: deque[Step] = deque()
         self.pending_bytes = 0
         self._unsettled: deque[_Sent] = deque()
+        self._is_known_to_target = False
         self.fetch_position = self._builder.position
         self._next_offset = self._builder.target_end
         self._next_sequence = self._builder.next_sequence
         self.tail = TargetTail(start=self._builder.target_end)
+
+    def side(self, side: Side) -> TopicPartition:
+        """The partition at one side."""
+        return self.assignment.source if side is Side.SOURCE else self.assignment.target
 
     @property
     def is_active(self) -> bool:
@@ -66,8 +84,9 @@ class PartitionCopy:
         return stop_at is not None and self._builder.position >= stop_at
 
     @property
-    def has_unsettled(self) -> bool:
-        return bool(self._unsettled)
+    def has_more(self) -> bool:
+        """Fetched records are on their way, or still to be sent."""
+        return bool(self._unsettled or self._pending)
 
     def wants_tail(self, now: float) -> bool:
         """P2, P4: the tail is read when no request of this partition can still change it."""
@@ -83,7 +102,7 @@ class PartitionCopy:
     def take_fetched(self, fetched: Fetched) -> None:
         """Plan the batches of a successful Fetch response; bad bytes stop the partition."""
         self.source_last_stable = fetched.last_stable
-        self.settle_trouble()
+        self.settle_trouble(Side.SOURCE)
         try:
             for step in plan_batches(
                 fetched,
@@ -104,7 +123,7 @@ class PartitionCopy:
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         self.tail.add(records, high_watermark=high_watermark)
-        self.settle_trouble()
+        self.settle_trouble(Side.TARGET)
         self.advance()
 
     def advance(self) -> None:
@@ -131,7 +150,7 @@ class PartitionCopy:
         if not self._is_own(found):
             self._meet_foreign(found)
             return self.stop is None
-        if found.header.base_sequence != self._next_sequence or not same_records(step, found):
+        if found.header.base_sequence != self._next_sequence or not self._holds(step, found):
             self.halt(
                 StopCause.TAIL_MISMATCH,
                 f"target offset {found.header.base_offset} holds {found.header.count} records of this flow with "
@@ -147,6 +166,13 @@ class PartitionCopy:
         self._next_sequence = self._builder.next_sequence
         self.tail.pop()
         return True
+
+    def _holds(self, step: Copy, found: TailBatch) -> bool:
+        """Whether the batch on the target is the step's; bytes that cannot be decoded prove nothing."""
+        try:
+            return same_records(step, found)
+        except ProtocolError:
+            return False
 
     def _meet_foreign(self, found: TailBatch) -> None:
         if self.assignment.exclusive:
@@ -167,8 +193,14 @@ class PartitionCopy:
         step = self._pending[0]
         return step if isinstance(step, Copy) else None
 
-    def send_next(self) -> memoryview:
+    def may_send_to(self, node: int) -> bool:
+        """P5."""
+        return self.produce_requests == 0 or (self._is_known_to_target and self._node == node)
+
+    def send_next(self, node: int) -> memoryview:
         """Patch the next step's batch and count it as sent; call only when `next_copy` is not None."""
+        self._node = node
+        self.produce_requests += 1
         step = self._pending.popleft()
         assert isinstance(step, Copy)
         patch_for_target(
@@ -186,7 +218,8 @@ class PartitionCopy:
 
     def acknowledged(self, base_offset: int) -> None:
         """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
-        self.settle_trouble()
+        self.settle_trouble(Side.TARGET)
+        self._is_known_to_target = True
         sent = next(
             entry for entry in self._unsettled if isinstance(entry.step, Copy) and entry.base_offset is None
         )
@@ -210,24 +243,35 @@ class PartitionCopy:
                 self._builder.copied(sent.step, base_offset=sent.base_offset, recovered=False)
             self._unsettled.popleft()
 
-    def settle_trouble(self) -> None:
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the partition from getting on; one side's success says nothing about the other."""
+        return next(iter(self._troubles.values()), None)
+
+    def failures(self, side: Side) -> int:
+        """Failures at one side since something worked there."""
+        return self._failures.get(side, 0)
+
+    def settle_trouble(self, side: Side) -> None:
         """Something worked again."""
-        self.failures = 0
-        self.trouble = None
+        self._failures.pop(side, None)
+        self._troubles.pop(side, None)
+
+    def note(self, side: Side, trouble: str) -> None:
+        """Something is not as it should be; a reason that is known already stays."""
+        self._troubles.setdefault(side, trouble)
 
     def doubt(self, trouble: str, *, now: float) -> None:
         """P4: fall back to what is settled and start over after a pause that grows with every failure."""
         self.generation += 1
-        self.failures += 1
-        self.trouble = trouble
-        self.retry_at = now + min(0.05 * 2 ** min(self.failures, 6), 2.0)
+        self.pause(Side.TARGET, trouble, now=now)
         self._fall_back()
 
-    def pause(self, trouble: str, *, now: float) -> None:
+    def pause(self, side: Side, trouble: str, *, now: float) -> None:
         """A read failed: nothing is in doubt, try again after a pause."""
-        self.failures += 1
-        self.trouble = trouble
-        self.retry_at = now + min(0.05 * 2 ** min(self.failures, 6), 2.0)
+        failures = self._failures[side] = self.failures(side) + 1
+        self._troubles[side] = trouble
+        self.retry_at = now + min(0.05 * 2 ** min(failures, 6), 2.0)
 
     def halt(self, cause: StopCause, message: str) -> None:
         self.stop = Stop(cause, message)

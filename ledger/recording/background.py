@@ -3,6 +3,8 @@
 import logging
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +18,10 @@ _ROLE_RETRY_S = 30.0
 
 
 class BackgroundRecorders:
-    """A context with recorders at work in a thread; leaving it records once more and releases the roles."""
+    """A context in which recorders work in a thread once started; leaving it records once more and releases.
+
+    A flow starts them after its own claim, so that nothing delays its first round.
+    """
 
     def __init__(self, recorders: Sequence[ClusterRecorder]) -> None:
         self._recorders = recorders
@@ -25,17 +30,20 @@ class BackgroundRecorders:
         self._thread = threading.Thread(target=self._work, name="recorders", daemon=True)
         self.failure: MirrorLedgerError | None = None
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         self._thread.start()
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
-        for recorder in self._recorders:
-            self._close(recorder, record=error is None)
+        if self._thread.is_alive():
+            self._thread.join()
+        with ThreadPoolExecutor(max_workers=len(self._recorders)) as side_by_side:
+            list(side_by_side.map(partial(self._close, record=error is None), self._recorders))
         if error is None and self.failure is not None:
             raise self.failure
 

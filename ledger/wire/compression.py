@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zlib
 from collections.abc import Callable
 
 import cramjam
@@ -24,6 +25,8 @@ def _snappy_decompress(data: bytes) -> bytes:
     while position < len(data):
         size = _INT.unpack_from(data, position)[0]
         position += _INT.size
+        if not 0 <= size <= len(data) - position:
+            raise ValueError(f"a snappy block of {size} bytes at byte {position} of {len(data)}")
         out.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
         position += size
     return b"".join(out)
@@ -56,6 +59,10 @@ _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     LZ4: _lz4_compress,
     ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
 }
+_BROKEN = (
+    *(OSError, EOFError, RuntimeError, ValueError),
+    *(cramjam.DecompressionError, struct.error, zlib.error),
+)
 
 
 def decompress(codec: int, data: bytes) -> bytes:
@@ -73,7 +80,7 @@ def _apply(table: dict[int, Callable[[bytes], bytes]], codec: int, data: bytes) 
         raise ProtocolError(f"codecs are {sorted(table)}, got {codec}; the batch was not decoded")
     try:
         return table[codec](data)
-    except (OSError, EOFError, RuntimeError, ValueError, cramjam.DecompressionError) as error:
+    except _BROKEN as error:
         raise ProtocolError(
             f"records of codec {codec} cannot be decoded: {error}; the batch was not copied"
         ) from error

@@ -75,7 +75,13 @@ def test_a_malformed_configuration_lists_every_problem_with_file_and_key(tmp_pat
         encoding="utf-8",
     )
     message = refused("--config", str(file), "init", code=2)
-    for part in ("ledger", "clusters.east.bootstrap_servers", "flows.f.target", "flows.f.topics", "flows.f.colour"):
+    for part in (
+        "ledger",
+        "clusters.east.bootstrap_servers",
+        "flows.f.target",
+        "flows.f.topics",
+        "flows.f.colour",
+    ):
         assert part in message
     assert message.count(str(file)) >= 5
     assert list(tmp_path.iterdir()) == [file]
@@ -132,7 +138,9 @@ def test_a_path_that_is_no_ledger_is_refused(config_file: Path) -> None:
         ("v1.offset_syncs=99999", "cut"),
     ],
 )
-def test_a_cut_that_does_not_exist_is_refused(config_file: Path, ledger: Path, as_of: str, telling: str) -> None:
+def test_a_cut_that_does_not_exist_is_refused(
+    config_file: Path, ledger: Path, as_of: str, telling: str
+) -> None:
     before = versions(ledger)
     message = refused("--config", str(config_file), "status", "--as-of", as_of, code=2)
     assert telling in message
@@ -146,9 +154,14 @@ def test_half_an_offset_is_refused(config_file: Path, ledger: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("offsets", "translate", "--flow", "east-to-west"), ("query", "replication_lag", "--param", "flow=east-to-west")],
+    [
+        ("offsets", "translate", "--flow", "east-to-west"),
+        ("query", "replication_lag", "--param", "flow=east-to-west"),
+    ],
 )
-def test_a_flow_that_never_ran_has_no_answer(config_file: Path, ledger: Path, arguments: tuple[str, ...]) -> None:
+def test_a_flow_that_never_ran_has_no_answer(
+    config_file: Path, ledger: Path, arguments: tuple[str, ...]
+) -> None:
     assert "has never run" in refused("--config", str(config_file), *arguments, code=5)
 
 

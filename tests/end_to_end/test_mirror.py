@@ -40,7 +40,7 @@ RECORDS_PER_TOPIC = 2_500
 TRIMMED_TO = 123
 BEYOND = 3
 SHOWN_DIFFERENCES = 3
-FOLLOWED_WITHIN_S = 40.0
+FOLLOWED_WITHIN_S = 90.0  # an upper bound, for machines that are busy
 KINDS = (
     *("events-none", "events-gzip", "events-snappy", "events-lz4", "events-zstd"),
     *("stamped", "transfers", "inventory", "churn", "trimmed"),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from deltalake import DeltaTable
 
 from ledger import app, catalog
@@ -58,13 +58,23 @@ class FaultFlow:
         """Another command, to its end."""
         return run_command("--config", str(self.config_file), *arguments)
 
+    def rows(self, table: str) -> int:
+        """How many rows a table of the ledger has."""
+        return int(DeltaTable(f"{self.config.ledger.path}/{table}").to_pyarrow_table().num_rows)
+
     def offset_syncs(self) -> int:
-        """Rows of `offset_syncs`."""
-        snapshot = app.snapshot(self.config, None)
-        return int(DeltaTable(f"{snapshot.path}/offset_syncs").to_pyarrow_table().num_rows)
+        return self.rows("offset_syncs")
+
+    def commit(self, group: str, partition: int, *, offset: int) -> None:
+        """Commit an offset of the source topic for a group that is not running."""
+        consumer = Consumer({"bootstrap.servers": self.pair["east"].bootstrap_servers, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(self.topic, partition, offset)], asynchronous=False)
+        consumer.close()
 
     def query(self, name: str, **params: str) -> list[dict[str, object]]:
-        rows: list[dict[str, object]] = app.run_query(app.snapshot(self.config, None), name, params).to_pylist()
+        rows: list[dict[str, object]] = app.run_query(
+            app.snapshot(self.config, None), name, params
+        ).to_pylist()
         return rows
 
     def broken_invariants(self) -> dict[str, list[dict[str, object]]]:

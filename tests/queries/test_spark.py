@@ -84,7 +84,7 @@ def test_case(spark: SparkSession, case: Case) -> None:
 
 @pytest.mark.parametrize("number", range(HISTORIES))
 def test_generated_history(spark: SparkSession, number: int) -> None:
-    print(f"MIRROR_LEDGER_SEED={SEED}")  # noqa: T201  it makes a failure repeatable
+    print(f"MIRROR_LEDGER_SEED={SEED}")
     history = random_history(random.Random(SEED + number))
     snapshot = ledger_of(history, history.target_start + 2)
     read(spark, snapshot)

@@ -24,7 +24,7 @@ def _simulated_appends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_record_arrives_exactly_once_and_is_accounted_for(simulation_seed: int) -> None:
     simulation = Simulation(simulation_seed)
     SimulatedExecutor.schedule = simulation.schedule
-    print(f"seed {simulation_seed}: {simulation.story}")  # noqa: T201  shown when it fails
+    print(f"seed {simulation_seed}: {simulation.story}")
     simulation.run()
     TALLY.update(simulation.tally)
     TALLY["seeds"] += 1

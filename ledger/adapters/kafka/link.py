@@ -21,6 +21,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.wire.error_codes import ErrorCode
 from ledger.wire.requests import (
     FETCH_BY_ID,
     FETCH_BY_NAME,
@@ -80,7 +81,7 @@ class KafkaLink:
         self._network = network
         self._properties: Mapping[str, str] | None = None
         self._leaders: dict[tuple[str, int], int] = {}
-        self._topic_ids: dict[str, str] = {}
+        self._heard: dict[str, str | None] = {}
         self._nodes: dict[int, _Node] = {}
         self._metadata: BrokerConnection | None = None
 
@@ -89,10 +90,18 @@ class KafkaLink:
     def leader(self, partition: TopicPartition) -> int | None:
         return self._leaders.get((partition.topic_id, partition.partition))
 
+    def is_gone(self, partition: TopicPartition) -> bool:
+        return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
+
     def refresh(self, topics: Sequence[str]) -> None:
         request_topics = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
         answer = self._ask_metadata(request_topics)
         self._take_brokers({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})
+        self._heard = {
+            topic.name: topic_id_text(topic.topic_id.bytes) if topic.error_code == 0 else None
+            for topic in answer.topics
+            if topic.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        }
         self._leaders = {
             (topic_id_text(topic.topic_id.bytes), partition.partition_index): partition.leader_id
             for topic in answer.topics

@@ -23,7 +23,7 @@ class Fate(Enum):
     """What becomes of a request."""
 
     ANSWERED = auto()
-    LOST_BEFORE = auto()  # the connection breaks, the broker has not executed it
+    LOST_BEFORE = auto()  # the connection breaks, the broker has not executed it yet
     LOST_AFTER = auto()  # the broker has executed it, its answer is lost with the connection
 
 
@@ -109,6 +109,7 @@ class MemoryLink:
         self._cluster = cluster
         self._network = network
         self._leaders: dict[tuple[str, int], int] = {}
+        self._heard: dict[str, str | None] = {}
         self._connections: dict[int, _Connection] = {}
         self._lost: list[_Connection] = []
         cluster.on_restart.append(self._restarted)
@@ -116,11 +117,18 @@ class MemoryLink:
     def leader(self, partition: TopicPartition) -> int | None:
         return self._leaders.get((partition.topic_id, partition.partition))
 
+    def is_gone(self, partition: TopicPartition) -> bool:
+        return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
+
     def refresh(self, topics: Sequence[str]) -> None:
         if not self._cluster.available:
             raise ClusterUnavailableError(f"cluster {self._cluster.alias!r}: no broker answers")
         if self._leaders and not self._network.weather.hears_of_leaders():
             return
+        self._heard = {
+            name: topic.topic_id if (topic := self._cluster.topic_by_name.get(name)) else None
+            for name in topics
+        }
         known = [self._cluster.topic_by_name[name] for name in topics if name in self._cluster.topic_by_name]
         self._leaders = {
             (topic.topic_id, partition): leader
@@ -190,10 +198,11 @@ class MemoryLink:
     def _serve(
         self, connection: _Connection, request: _Request, execute: Callable[[], Completion], fate: Fate
     ) -> None:
-        request.execute = None
         if not self._cluster.available or fate is Fate.LOST_BEFORE:
             self._lose(connection)
+            self._arrive(connection, request, fate)
             return
+        request.execute = None
         answer = execute()
         if fate is Fate.LOST_AFTER:
             self._lose(connection)

@@ -260,11 +260,8 @@ class PartitionLog:
 
     def _committed_records(self) -> Iterator[Record]:
         for header, batch in self._batches:
-            if (
-                header.base_offset < self.last_stable
-                and not header.is_control
-                and not self._is_aborted(header)
-            ):
+            is_data = header.count > 0 and not header.is_control
+            if is_data and header.base_offset < self.last_stable and not self._is_aborted(header):
                 yield from decode(header, memoryview(batch))
 
     def _is_aborted(self, header: BatchHeader) -> bool:
@@ -297,7 +294,7 @@ class PartitionLog:
     def _cleaned(
         self, header: BatchHeader, batch: bytes, kept: set[int], limit: int
     ) -> tuple[BatchHeader, bytes] | None:
-        if header.is_control or header.end_offset > limit:
+        if header.is_control or header.count == 0 or header.end_offset > limit:
             return header, batch
         records = [record for record in decode(header, memoryview(batch)) if record.offset in kept]
         if len(records) == header.count:

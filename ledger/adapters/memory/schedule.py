@@ -41,6 +41,7 @@ class Schedule:
         self._events: list[tuple[float, int, Action]] = []
         self._waiters: dict[int, _Waiter] = {}
         self._numbers = count()
+        self._failure: BaseException | None = None
 
     def now_ms(self) -> int:
         return _STARTED_AT_MS + int(self._now * 1000)
@@ -59,6 +60,8 @@ class Schedule:
         self._waiters[number] = waiter
         self._hand_over(waiter)
         del self._waiters[number]
+        if self._failure is not None:
+            raise self._failure
 
     def spawn(self, name: str, action: Action) -> Actor:
         """Start an actor; it takes its first turn when the caller waits."""
@@ -100,7 +103,7 @@ class Schedule:
         """Make events happen until somebody may go on."""
         while True:
             for waiter in self._waiters.values():
-                if waiter.until <= self._now or waiter.ready():
+                if self._failure is not None or waiter.until <= self._now or waiter.ready():
                     return waiter
             self._advance()
 
@@ -108,6 +111,14 @@ class Schedule:
         earliest = min(waiter.until for waiter in self._waiters.values())
         if self._events and self._events[0][0] <= earliest:
             self._now, _, action = heapq.heappop(self._events)
-            action()
+            self._happen(action)
         else:
             self._now = earliest
+
+    def _happen(self, action: Action) -> None:
+        """An event that fails ends the simulation: it is raised wherever somebody waits."""
+        try:
+            action()
+        except BaseException as error:  # noqa: BLE001  raised by `wait`
+            self._failure = self._failure or error
+            self._events.clear()

@@ -30,7 +30,6 @@ _SETTINGS = {
     "spark.speculation": "false",  # nothing may write to a partition after its task has returned
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
     **_LEAN_APPENDS,
 }
 _LOGGING = files(__package__).joinpath("log4j2.properties")
@@ -46,7 +45,8 @@ def local_session(*, tasks: int) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{tasks + 1},{LOCAL_TASK_ATTEMPTS}]")
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in delta_jars()))
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.memory", "1g")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    builder = builder.config("spark.driver.memory", "1g")
     return _started(builder.config("spark.driver.extraJavaOptions", _JVM_OPTIONS))
 
 

@@ -1,0 +1,20 @@
+"""Fills a cluster with a whole workload."""
+
+from collections.abc import Callable
+
+from ledger.sandbox.log_gaps import produce_inventory, produce_transfers
+from ledger.sandbox.workload import RecordSource, Workload, produce_events
+
+RECORDS_ARE_OLDER_BY_MS = 600_000
+"""How long before now a workload's times start: none may lie in the future."""
+
+
+def produce(servers: str, workload: Workload, told: Callable[[str], None]) -> int:
+    """Create and fill every topic of the workload; returns the records produced. `told` hears how far it is."""
+    source = RecordSource(workload)
+    told(workload.inventory)
+    produce_inventory(servers, workload, source)
+    produce_events(servers, workload, source, lambda: told(f"{source.taken:,} records"))
+    told(workload.transfers)
+    produce_transfers(servers, workload, source)
+    return source.taken

@@ -1,0 +1,51 @@
+"""Fetched answers and assignments that the tests of the mirror put together by hand."""
+
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.domain.facts import TopicPartition
+from ledger.mirror.assignments import Assignment
+from ledger.wire.requests import Fetched
+
+SOURCE = TopicPartition("orders", "c291cmNlLWlkLS0tLS0tLQ", 0)
+TARGET = TopicPartition("east.orders", "dGFyZ2V0LWlkLS0tLS0tLQ", 0)
+OWN_PRODUCER_ID = 40
+
+
+def assignment(
+    *,
+    position: int = 0,
+    target_end: int = 0,
+    next_sequence: int = 0,
+    stop_at: int | None = None,
+    exclusive: bool = True,
+    mirror_producer_ids: frozenset[int] = frozenset(),
+) -> Assignment:
+    return Assignment(
+        source=SOURCE,
+        target=TARGET,
+        position=position,
+        target_end=target_end,
+        next_sequence=next_sequence,
+        producer_id=OWN_PRODUCER_ID,
+        stop_at=stop_at,
+        exclusive=exclusive,
+        mirror_producer_ids=mirror_producer_ids,
+    )
+
+
+def fetched_from(log: PartitionLog, offset: int, *, committed: bool = True) -> Fetched:
+    """What a broker answers for everything from `offset` on."""
+    read = log.read(offset, committed=committed, max_bytes=1 << 20, at_least_one=True)
+    return answer(
+        read.records, aborted=read.aborted, high_watermark=log.high_watermark, last_stable=log.last_stable
+    )
+
+
+def answer(
+    records: bytes,
+    *,
+    aborted: tuple[tuple[int, int], ...] = (),
+    high_watermark: int = 1_000,
+    last_stable: int = 1_000,
+) -> Fetched:
+    view = memoryview(bytearray(records))
+    return Fetched(SOURCE.topic, 0, 0, high_watermark, last_stable, 0, aborted, view, None)

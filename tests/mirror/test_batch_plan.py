@@ -1,0 +1,232 @@
+"""What becomes of each fetched batch: raw, re-encoded, or a gap with its cause."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.stored_batches import (
+    Producer,
+    StoredBatch,
+    StoredRecord,
+    application_batch,
+    content,
+    marker,
+)
+from ledger.domain.facts import Gap, GapCause
+from ledger.errors import ProtocolError
+from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
+from ledger.wire.record_batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    read_header,
+)
+from ledger.wire.records import decode
+from ledger.wire.requests import Fetched
+from tests.mirror.sources import answer, fetched_from
+
+NOW_MS = 1_700_000_000_000
+NOBODY = Producer()
+
+
+def dense(
+    count: int, *, base_offset: int = 0, attributes: int = 0, producer: Producer = NOBODY
+) -> StoredBatch:
+    contents = [content(b"k%d" % n, b"v") for n in range(count)]
+    batch = application_batch(
+        contents, [NOW_MS + n for n in range(count)], attributes=attributes, producer=producer
+    )
+    return replace(batch, base_offset=base_offset)
+
+
+def cleaned(base_offset: int, deltas: list[int], *, last: int) -> StoredBatch:
+    records = tuple(StoredRecord(delta, NOW_MS + delta, content(b"k%d" % delta, b"v")) for delta in deltas)
+    return StoredBatch(
+        records=records,
+        last_offset_delta=last,
+        base_timestamp=NOW_MS,
+        max_timestamp=NOW_MS + last,
+        base_offset=base_offset,
+    )
+
+
+def planned(
+    fetched: Fetched, position: int = 0, *, stop_at: int | None = None, mirrors: frozenset[int] = frozenset()
+) -> list[Step]:
+    return list(plan_batches(fetched, position=position, stop_at=stop_at, mirror_producer_ids=mirrors))
+
+
+def plan(*batches: StoredBatch, position: int = 0, **options: object) -> list[Step]:
+    return planned(answer(b"".join(batch.encoded() for batch in batches)), position, **options)
+
+
+def told(steps: list[Step]) -> list[tuple]:
+    """Steps in short: copies as (start, end, records), gaps as (start, end, cause)."""
+    return [
+        (step.source_start, step.source_end, step.count)
+        if isinstance(step, Copy)
+        else (step.gap.source_start, step.gap.source_end, step.gap.cause)
+        for step in steps
+    ]
+
+
+def transactions(log: PartitionLog, *script: tuple[int, str]) -> None:
+    """`(producer id, "write" | "commit" | "abort")` one after another; a write has two records."""
+    for producer_id, action in script:
+        if action == "write":
+            batch = dense(2, attributes=TRANSACTIONAL, producer=Producer(producer_id, 0, 0))
+            log.append(batch, now_ms=NOW_MS)
+        else:
+            log.end_transaction(producer_id, 0, commit=action == "commit", now_ms=NOW_MS)
+
+
+def test_a_dense_batch_goes_as_the_bytes_it_is() -> None:
+    batch = dense(3, base_offset=5)
+    [step] = plan(batch, position=5)
+    assert told([step]) == [(5, 8, 3)]
+    assert step.raw
+    assert bytes(step.batch) == batch.encoded()
+    assert (step.base_timestamp, step.max_timestamp) == (NOW_MS, NOW_MS + 2)
+
+
+def test_transactional_and_delete_horizon_bits_do_not_stop_a_raw_copy() -> None:
+    [step] = plan(dense(2, attributes=TRANSACTIONAL | DELETE_HORIZON))
+    assert step.raw
+
+
+def test_control_batches_are_gaps_whatever_is_in_them() -> None:
+    empty = replace(marker(9, 0, timestamp=NOW_MS, commit=False), records=(), base_offset=1)
+    commit = replace(marker(9, 0, timestamp=NOW_MS, commit=True), base_offset=0)
+    assert told(plan(commit, empty)) == [(0, 1, GapCause.CONTROL), (1, 2, GapCause.CONTROL)]
+
+
+def test_aborted_batches_of_several_producers_in_one_response() -> None:
+    log = PartitionLog()
+    transactions(
+        log, (1, "write"), (2, "write"), (1, "write"), (3, "write"),
+        (1, "abort"), (2, "commit"), (3, "abort"), (1, "write"), (1, "commit"),
+    )  # fmt: skip
+    assert told(planned(fetched_from(log, 0))) == [
+        (0, 2, GapCause.ABORTED),
+        (2, 4, 2),
+        (4, 6, GapCause.ABORTED),
+        (6, 8, GapCause.ABORTED),
+        (8, 9, GapCause.CONTROL),
+        (9, 10, GapCause.CONTROL),
+        (10, 11, GapCause.CONTROL),
+        (11, 13, 2),
+        (13, 14, GapCause.CONTROL),
+    ]
+
+
+def test_one_producer_commits_aborts_and_commits_in_one_response() -> None:
+    log = PartitionLog()
+    for end in ("commit", "abort", "commit", "abort", "abort"):
+        transactions(log, (7, "write"), (7, end))
+    copies = [step[:2] for step in told(planned(fetched_from(log, 0))) if isinstance(step[2], int)
+              and not isinstance(step[2], GapCause)]  # fmt: skip
+    assert copies == [(0, 2), (6, 8)]
+
+
+def test_an_abort_marker_before_the_position_ends_its_transaction() -> None:
+    """A broker may return batches that were asked for no more; their markers count all the same."""
+    log = PartitionLog()
+    transactions(log, (7, "write"), (7, "abort"), (7, "write"), (7, "commit"))
+    assert told(planned(fetched_from(log, 0), 3)) == [(3, 5, 2), (5, 6, GapCause.CONTROL)]
+
+
+def test_plain_batches_between_aborted_ones_are_copied() -> None:
+    log = PartitionLog()
+    transactions(log, (7, "write"))
+    log.append(dense(1, producer=Producer(7, 0, 2)), now_ms=NOW_MS)
+    transactions(log, (7, "abort"))
+    assert told(planned(fetched_from(log, 0)))[:2] == [(0, 2, GapCause.ABORTED), (2, 3, 1)]
+
+
+def test_holes_before_inside_and_after_the_records_of_a_batch() -> None:
+    [before, step] = plan(cleaned(4, [1, 2, 5], last=7), position=2)
+    assert told([before, step]) == [(2, 4, GapCause.COMPACTED), (4, 12, 3)]
+    assert step.gaps == tuple(Gap(*ends, GapCause.COMPACTED) for ends in ((4, 5), (7, 9), (10, 12)))
+    assert not step.raw
+    header = read_header(step.batch)
+    assert header.is_dense
+    records = decode(header, step.batch)
+    assert [record.content for record in records] == [content(b"k%d" % delta, b"v") for delta in (1, 2, 5)]
+    assert [record.timestamp for record in records] == [NOW_MS + delta for delta in (1, 2, 5)]
+    assert (step.base_timestamp, step.max_timestamp) == (NOW_MS + 1, NOW_MS + 5)
+
+
+def test_batches_that_lost_all_their_records_are_gaps() -> None:
+    assert told(plan(cleaned(0, [], last=4), dense(1, base_offset=5))) == [
+        (0, 5, GapCause.COMPACTED),
+        (5, 6, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("position", "expected", "gaps"),
+    [(4, [(4, 6, 2)], ()), (5, [(5, 6, 1)], ()), (3, [(3, 6, 3)], ())],
+)
+def test_a_start_inside_a_batch_takes_the_rest_of_it(position: int, expected: list, gaps: tuple) -> None:
+    [step] = plan(dense(6), position=position)
+    assert told([step]) == expected
+    assert step.gaps == gaps
+    assert not step.raw
+
+
+def test_a_start_behind_the_last_record_of_a_cleaned_batch_is_a_gap() -> None:
+    assert told(plan(cleaned(0, [0, 1], last=5), position=3)) == [(3, 6, GapCause.COMPACTED)]
+
+
+def test_a_start_inside_an_aborted_batch_leaves_the_rest_out() -> None:
+    log = PartitionLog()
+    transactions(log, (7, "write"), (7, "abort"))
+    assert told(planned(fetched_from(log, 1), 1)) == [(1, 2, GapCause.ABORTED), (2, 3, GapCause.CONTROL)]
+
+
+def test_log_append_time_keeps_what_the_sources_readers_saw() -> None:
+    log = PartitionLog(log_append_time=True)
+    log.append(dense(3), now_ms=NOW_MS + 77_000)
+    seen = [(record.timestamp, record.content) for record in log.readable()]
+    [step] = planned(fetched_from(log, 0))
+    header = read_header(step.batch)
+    assert not step.raw
+    assert not step.attributes & LOG_APPEND_TIME
+    assert [(r.timestamp, r.content) for r in decode(header, step.batch)] == seen
+    assert {timestamp for timestamp, _ in seen} == {NOW_MS + 77_000}
+
+
+@pytest.mark.parametrize(("stop_at", "ends"), [(0, []), (1, [2]), (2, [2]), (3, [4]), (4, [4]), (9, [4])])
+def test_planning_ends_with_the_batch_that_reaches_stop_at(stop_at: int, ends: list[int]) -> None:
+    steps = plan(dense(2), dense(2, base_offset=2), stop_at=stop_at)
+    assert [step.source_end for step in steps][-1:] == ends
+
+
+def test_what_another_mirror_wrote_is_a_gap() -> None:
+    mirror = replace(dense(2, producer=Producer(40, 0, 0)))
+    other = dense(2, base_offset=2, producer=Producer(41, 0, 0))
+    assert told(plan(mirror, other, mirrors=frozenset({40}))) == [(0, 2, GapCause.MIRROR_WRITE), (2, 4, 2)]
+
+
+def test_a_broken_crc_stops_before_anything_of_the_batch_is_planned() -> None:
+    broken = bytearray(dense(2, base_offset=2).encoded())
+    broken[HEADER_BYTES + 1] ^= 1
+    steps = plan_batches(
+        answer(dense(2).encoded() + bytes(broken)), position=0, stop_at=None, mirror_producer_ids=frozenset()
+    )
+    assert next(steps).source_end == 2
+    with pytest.raises(ProtocolError, match="source offset 2 fails its CRC"):
+        next(steps)
+
+
+def test_the_same_bytes_are_planned_the_same_way_again() -> None:
+    batches = (cleaned(0, [1], last=3), dense(2, base_offset=4), dense(1, base_offset=6, attributes=CONTROL))
+    first, again = plan(*batches), plan(*batches)
+    assert told(first) == told(again)
+    assert [bytes(s.batch) for s in first if isinstance(s, Copy)] == [
+        bytes(s.batch) for s in again if isinstance(s, Copy)
+    ]
+    assert not any(isinstance(step, Skip) and step.leader_epoch is None for step in first)

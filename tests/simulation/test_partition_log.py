@@ -1,0 +1,146 @@
+"""The in-memory broker keeps the rules that were seen on real ones (B1 to B5)."""
+
+import crc32c
+import pytest
+
+from ledger.adapters.memory.partition_log import PRODUCER_EXPIRATION_MS, PartitionLog, Replication
+from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
+from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+
+NOW_MS = 1_700_000_000_000
+DUPLICATE_OR_NEXT, OUT_OF_ORDER = 0, 45
+
+
+def batch(
+    sequence: int, count: int = 2, *, epoch: int = 0, attributes: int = 0, at_ms: int = NOW_MS
+) -> StoredBatch:
+    contents = [content(b"k", b"%d" % sequence)] * count
+    producer = Producer(40, epoch, sequence)
+    return application_batch(contents, [at_ms] * count, attributes=attributes, producer=producer)
+
+
+def produce(log: PartitionLog, *args: int, **options: int) -> tuple[int, int]:
+    appended = log.produce(batch(*args, **options).encoded(), now_ms=NOW_MS)
+    return appended.error, appended.base_offset
+
+
+def test_b2_the_last_five_batches_are_known_and_nothing_may_be_left_out() -> None:
+    log = PartitionLog()
+    assert [produce(log, n * 2) for n in range(6)] == [(0, n * 2) for n in range(6)]
+    assert [produce(log, n * 2) for n in range(1, 6)] == [(0, n * 2) for n in range(1, 6)]
+    assert produce(log, 0)[0] == OUT_OF_ORDER, "the sixth back"
+    assert produce(log, 14)[0] == OUT_OF_ORDER, "a hole"
+    assert produce(log, 10, 3)[0] == OUT_OF_ORDER, "another boundary"
+    assert produce(log, 11)[0] == OUT_OF_ORDER, "an overlap"
+    assert log.end == 12
+
+
+def test_b2_without_state_any_sequence_is_taken_and_sequences_wrap() -> None:
+    log = PartitionLog()
+    assert produce(log, 2**31 - 1) == (0, 0)
+    assert produce(log, 1) == (0, 2)
+
+
+def test_b2_epochs() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    assert produce(log, 2, epoch=1)[0] == OUT_OF_ORDER
+    assert produce(log, 0, epoch=1) == (0, 2)
+    assert produce(log, 2)[0] == 47
+
+
+def test_b2_somebody_elses_records_between_do_not_disturb() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    log.append(application_batch([content(None, None)], [NOW_MS]), now_ms=NOW_MS)
+    assert produce(log, 2) == (0, 3)
+    assert produce(log, 0) == (0, 0)
+
+
+def test_b3_after_a_restart_the_last_batch_is_known_only() -> None:
+    log = PartitionLog()
+    for n in range(5):
+        produce(log, n * 2)
+    log.restart(now_ms=NOW_MS)
+    assert [produce(log, n * 2)[0] for n in range(5)] == [OUT_OF_ORDER] * 4 + [DUPLICATE_OR_NEXT]
+
+
+def test_b3_old_batches_are_forgotten_by_their_own_time() -> None:
+    log = PartitionLog()
+    produce(log, 0, at_ms=NOW_MS - PRODUCER_EXPIRATION_MS - 1)
+    log.restart(now_ms=NOW_MS)
+    assert produce(log, 0) == (0, 2), "written twice"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error"), [(CONTROL, 87), (TRANSACTIONAL, 48), (LOG_APPEND_TIME, 32), (0, 0)]
+)
+def test_b1_attributes(attributes: int, error: int) -> None:
+    assert produce(PartitionLog(), 0, attributes=attributes)[0] == error
+
+
+def test_b1_bytes_and_counts() -> None:
+    log = PartitionLog(max_message_bytes=80)
+    broken = bytearray(batch(0).encoded())
+    broken[-1] ^= 1
+    assert log.produce(bytes(broken), now_ms=NOW_MS).error == 2
+    assert produce(log, 0, 9)[0] == 10
+    sparse = bytearray(batch(0).encoded())
+    sparse[26] = 4
+    assert PartitionLog().produce(_with_crc(sparse), now_ms=NOW_MS).error == 87
+
+
+def _with_crc(encoded: bytearray) -> bytes:
+    encoded[17:21] = crc32c.crc32c(bytes(encoded[21:])).to_bytes(4, "big")
+    return bytes(encoded)
+
+
+def test_b4_open_transactions_and_replicas_hold_readers_back() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    log.append(
+        application_batch(
+            [content(b"t", None)], [NOW_MS], attributes=TRANSACTIONAL, producer=Producer(5, 0, 0)
+        ),
+        now_ms=NOW_MS,
+    )
+    assert (log.last_stable, log.high_watermark) == (2, 3)
+    assert [r.offset for r in log.readable()] == [0, 1]
+    log.end_transaction(5, 0, commit=False, now_ms=NOW_MS)
+    assert (log.last_stable, log.end) == (4, 4)
+    assert log.read(2, committed=True, max_bytes=999, at_least_one=True).aborted == ((5, 2),)
+    assert log.read(0, committed=True, max_bytes=10, at_least_one=True).aborted == ()
+    log.hold()
+    assert produce(log, 2)[0] == 20
+    assert (log.high_watermark, log.end) == (4, 6)
+    log.fail_over(keep_held=False)
+    assert log.end == 4
+    assert produce(log, 2) == (0, 4)
+    log.replication = Replication.REFUSED
+    assert produce(log, 4)[0] == 19
+    assert produce(log, 2) == (0, 4)
+
+
+def test_b5_the_first_batch_is_whole_and_the_last_may_be_cut() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    produce(log, 2)
+    size = len(batch(0).encoded())
+    assert len(log.read(1, committed=True, max_bytes=1, at_least_one=True).records) == size
+    assert len(log.read(1, committed=True, max_bytes=1, at_least_one=False).records) == 1
+    assert len(log.read(0, committed=True, max_bytes=size + 9, at_least_one=True).records) == size + 9
+    assert log.read(4, committed=True, max_bytes=9, at_least_one=True).records == b""
+    assert log.read(5, committed=True, max_bytes=9, at_least_one=True).error == 1
+    log.delete_before(3)
+    assert log.read(2, committed=True, max_bytes=9, at_least_one=True).error == 1
+    assert len(log.read(3, committed=True, max_bytes=999, at_least_one=True).records) == size
+
+
+def test_the_cleaner_keeps_places_sequences_and_the_last_of_each_key() -> None:
+    log = PartitionLog()
+    for sequence in (0, 2, 4):
+        produce(log, sequence)
+    log.compact(6)
+    assert [(r.offset, r.content) for r in log.readable()] == [(5, content(b"k", b"4"))]
+    assert [(h.base_offset, h.last_offset_delta, h.count) for h in log.headers()] == [(4, 1, 1)]
+    assert produce(log, 4) == (0, 4)
