@@ -232,14 +232,19 @@ def test_12_retention_that_overtakes_stops_the_partition_where_it_stood() -> Non
 
 def test_12_what_was_fetched_before_retention_came_is_still_copied() -> None:
     bench = Bench()
-    bench.write(*[5] * 20)
-    told = bench.assignment()
+    bench.write(5, 5)
+    told = bench.assignment(stop_at=99)
     bench.target.move_leader("orders", 0, None)
-    bench.schedule.after(0.05, lambda: bench.source_log().delete_before(90))
-    bench.schedule.after(0.5, lambda: bench.target.move_leader("orders", 0, 1))
+
+    def overtake() -> None:
+        bench.write(7, 7)
+        bench.source_log().delete_before(24)
+
+    bench.schedule.after(0.03, overtake)
+    bench.schedule.after(1.0, lambda: bench.target.move_leader("orders", 0, 1))
     [result] = bench.run(told)
     assert cause(result) is StopCause.SOURCE_OUT_OF_RANGE
-    assert (result.position, bench.target_log().end) == (50, 50)
+    assert (result.position, bench.target_log().end) == (10, 10)
 
 
 def test_a_target_that_lost_its_end_is_not_written_to() -> None:

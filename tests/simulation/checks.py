@@ -28,6 +28,7 @@ class Copied:
     target_log: PartitionLog
     syncs: tuple[OffsetSync, ...]
     stop: StopCause | None
+    is_exclusive: bool
 
     @property
     def own(self) -> Truth:
@@ -91,6 +92,7 @@ def check(copied: Copied) -> None:
     check_records_are_the_same(copied)
     check_gaps_have_their_cause(copied)
     check_own_records_are_claimed(copied)
+    check_foreign_records_were_noticed(copied)
     check_translation(copied)
 
 
@@ -143,6 +145,13 @@ def check_own_records_are_claimed(copied: Copied) -> None:
         # What was under way when the partition had to stop lies after everything that is claimed.
         unclaimed = [offset for offset in unclaimed if offset < max(copied.pairs.values(), default=0)]
     assert unclaimed == []
+
+
+def check_foreign_records_were_noticed(copied: Copied) -> None:
+    """An exclusive partition does not go on after somebody else's record as if nothing had happened."""
+    foreign = [r.offset for r in copied.target_log.readable() if FOREIGN_KEY in r.content]
+    if copied.is_exclusive and foreign and max(copied.pairs.values(), default=-1) > foreign[0]:
+        assert copied.stop is StopCause.FOREIGN_WRITE, foreign
 
 
 def check_translation(copied: Copied) -> None:

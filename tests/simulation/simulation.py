@@ -238,6 +238,7 @@ class Simulation:
             self.target.log(target, partition.number),
             tuple(sorted(own, key=lambda sync: sync.source_start)),
             self._allowed_stop(key, partition, (target, partition.number)),
+            is_exclusive=self._flow.target_mode is TargetMode.EXCLUSIVE,
         )
 
     def _allowed_stop(
