@@ -238,8 +238,12 @@ class Simulation:
             self.target.log(target, partition.number),
             tuple(sorted(own, key=lambda sync: sync.source_start)),
             self._allowed_stop(key, partition, (target, partition.number)),
+            stops_told=frozenset(StopCause(str(row["reason"])) for row in self._stops(key)),
             is_exclusive=self._flow.target_mode is TargetMode.EXCLUSIVE,
         )
+
+    def _stops(self, key: tuple[str, int]) -> list[dict[str, object]]:
+        return [row for row in self._rows("operations") if _is_about(row, key)]
 
     def _allowed_stop(
         self, key: tuple[str, int], partition: SourcePartition, target: tuple[str, int]
@@ -247,7 +251,7 @@ class Simulation:
         """Why the partition stopped; only two reasons are good ones."""
         if key not in self._state.stopped_partitions("flow"):
             return None
-        stops = [row for row in self._rows("operations") if _is_about(row, key)]
+        stops = self._stops(key)
         cause = StopCause(str(stops[-1]["reason"]))
         is_exclusive = self._flow.target_mode is TargetMode.EXCLUSIVE
         allowed = {
