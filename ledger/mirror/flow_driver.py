@@ -65,7 +65,8 @@ def run_flow(
             clock=ports.clock,
             appender=appender,
             progress=FlowProgress(ports.state.positions(flow.name)),
-            producer_id=int(str(row["producer_id"])),
+            # Two first drivers may each have allocated an id: the first claim's is the flow's.
+            producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],
             mirror_producer_ids=frozenset(mirror_ids.values()),
             on_round=on_round,
         )

@@ -120,8 +120,9 @@ class Driver:
         self._log.close()
         return code
 
-    def terminate(self) -> int:
-        self.process.terminate()
+    def ask_to_stop(self, number: signal.Signals) -> int:
+        """Send the signal; returns the exit code."""
+        self.process.send_signal(number)
         return self.wait()
 
     def kill(self) -> None:

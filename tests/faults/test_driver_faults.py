@@ -3,6 +3,7 @@
 Faults 29, 30, 32, 33, 34, 35, 36, 38.
 """
 
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_a_killed_worker_is_replaced_and_reconciles(flow: FaultFlow) -> None:
             kill_python_worker(driver.process.pid)
             copied = flow.target_records()
             wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records after the kill")
-        assert driver.terminate() == 0
+        assert driver.ask_to_stop(signal.SIGINT) == 0
     finally:
         driver.end()
     finish(flow)
@@ -88,7 +89,7 @@ def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
             assert first.wait() == 5
             copied = flow.target_records()
             wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records by the second driver")
-        assert second.terminate() == 0
+        assert second.ask_to_stop(signal.SIGTERM) == 0
     finally:
         first.end()
         if second is not None:

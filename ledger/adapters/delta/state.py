@@ -47,7 +47,8 @@ class DeltaLedgerState:
 
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         rows = self._rows("writers", [("target_cluster_id", "=", target_cluster_id)])
-        return {row["flow"]: row["producer_id"] for row in rows if row["producer_id"] is not None}
+        newest_first = sorted(rows, key=lambda row: row["writer_epoch"], reverse=True)
+        return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
 
     def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
         with connect(self._latest(), {}) as connection:

@@ -7,7 +7,7 @@ order asked, which is what keeps several produce requests in flight in order.
 import os
 import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -50,6 +50,19 @@ _MIN_WINDOW, _MAX_WINDOW = 5, 100
 _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
 
 
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """One of the two hot requests: its key, and the versions by topic name and by topic id."""
+
+    key: int
+    by_name: int
+    by_id: int
+
+
+_FETCH = _Api(FETCH_KEY, FETCH_BY_NAME, FETCH_BY_ID)
+_PRODUCE = _Api(PRODUCE_KEY, PRODUCE_BY_NAME, PRODUCE_BY_ID)
+
+
 @dataclass(slots=True)
 class _Waiting:
     """A request without an answer yet; `asked` keeps the order of its partitions."""
@@ -57,10 +70,10 @@ class _Waiting:
     ticket: int
     node: int
     asked: tuple[TopicPartition, ...]
-    is_fetch: bool
-    by_id: bool
-    sent_at: float
+    api: _Api
     deadline: float
+    sent_at: float = 0.0
+    by_id: bool = True
 
 
 @dataclass(slots=True)
@@ -146,40 +159,33 @@ class KafkaLink:
     def fetch(
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
-        by_id = self._goes_by_id(node, FETCH_KEY, FETCH_BY_ID, FETCH_BY_NAME)
-        ticket = self._network.next_ticket()
-        request = fetch_request(
-            (
+        def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
+            asked = (
                 FetchFrom(
                     _ref(i.partition), i.partition.partition, i.offset, _NO_EPOCH, _NO_EPOCH, i.max_bytes
                 )
                 for i in items
-            ),
-            correlation_id=ticket,
-            by_id=by_id,
-            isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=max_bytes,
-        )
-        self._send(
-            node, ticket, [request], tuple(item.partition for item in items), is_fetch=True, by_id=by_id
-        )
-        return ticket
+            )
+            return [
+                fetch_request(
+                    asked,
+                    correlation_id=ticket,
+                    by_id=by_id,
+                    isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+                    max_wait_ms=max_wait_ms,
+                    min_bytes=1,
+                    max_bytes=max_bytes,
+                )
+            ]
+
+        return self._send(node, _FETCH, tuple(item.partition for item in items), request)
 
     def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
-        by_id = self._goes_by_id(node, PRODUCE_KEY, PRODUCE_BY_ID, PRODUCE_BY_NAME)
-        ticket = self._network.next_ticket()
-        request = produce_request(
-            (ProduceTo(_ref(item.partition), item.partition.partition, item.batch) for item in items),
-            correlation_id=ticket,
-            by_id=by_id,
-            timeout_ms=timeout_ms,
-        )
-        self._send(
-            node, ticket, request, tuple(item.partition for item in items), is_fetch=False, by_id=by_id
-        )
-        return ticket
+        def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
+            asked = (ProduceTo(_ref(item.partition), item.partition.partition, item.batch) for item in items)
+            return produce_request(asked, correlation_id=ticket, by_id=by_id, timeout_ms=timeout_ms)
+
+        return self._send(node, _PRODUCE, tuple(item.partition for item in items), request)
 
     def produce_window(self, node: int) -> int:
         round_trip_ms = self._nodes[node].round_trip_ms
@@ -187,19 +193,36 @@ class KafkaLink:
             return _MIN_WINDOW
         return max(_MIN_WINDOW, min(_MAX_WINDOW, int(round_trip_ms * _REQUESTS_PER_MS)))
 
-    def _goes_by_id(self, node: int, api_key: int, by_id: int, by_name: int) -> bool:
-        """Topic ids where the broker can; connects when needed. False too when it is unreachable."""
+    def _send(
+        self,
+        node_id: int,
+        api: _Api,
+        asked: tuple[TopicPartition, ...],
+        request: Callable[[int, bool], Sequence[bytes | memoryview]],
+    ) -> int:
+        """Connect if need be and send; how topics are named is settled by the broker that it goes to."""
+        waiting = _Waiting(self._network.next_ticket(), node_id, asked, api, self._network.new_deadline())
+        self._network.expect(self, waiting)
         try:
-            versions = self._connected(node).versions
-        except ClusterUnavailableError:
-            return False
-        newest = versions.get(api_key, by_id)
-        if newest < by_name:
+            node = self._connected(node_id)
+            waiting.by_id = self._goes_by_id(node, api)
+            waiting.sent_at = time.monotonic()
+            assert node.channel is not None
+            node.channel.send(request(waiting.ticket, waiting.by_id))
+            self._network.watch(self, node_id, node.channel)
+        except (OSError, ClusterUnavailableError) as error:
+            self._drop(node_id, str(error))
+        return waiting.ticket
+
+    def _goes_by_id(self, node: _Node, api: _Api) -> bool:
+        """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old."""
+        newest = node.versions.get(api.key, -1)
+        if newest < api.by_name:
             raise ProtocolError(
-                f"{self._nodes[node].address} speaks version {newest} of request {api_key} at most; "
-                f"{by_name} is needed; nothing was sent"
+                f"{node.address} speaks version {newest} of request {api.key} at most; "
+                f"{api.by_name} is needed; nothing was sent"
             )
-        return newest >= by_id
+        return newest >= api.by_id
 
     def _connected(self, node_id: int) -> _Node:
         node = self._nodes[node_id]
@@ -210,28 +233,6 @@ class KafkaLink:
             node.channel = Channel(connection)
             self._network.watch(self, node_id, node.channel)
         return node
-
-    def _send(
-        self,
-        node_id: int,
-        ticket: int,
-        buffers: Sequence[bytes | memoryview],
-        asked: tuple[TopicPartition, ...],
-        *,
-        is_fetch: bool,
-        by_id: bool,
-    ) -> None:
-        now = time.monotonic()
-        deadline = now + self._network.request_timeout_s
-        self._network.expect(self, _Waiting(ticket, node_id, asked, is_fetch, by_id, now, deadline))
-        try:
-            channel = self._connected(node_id).channel
-            assert channel is not None
-            channel.send(buffers)
-        except (OSError, ClusterUnavailableError) as error:
-            self._drop(node_id, str(error))
-            return
-        self._network.watch(self, node_id, channel)
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -251,7 +252,7 @@ class KafkaLink:
 
     def completion(self, waiting: _Waiting, body: memoryview) -> Completion:
         """The parsed answer, its partitions in the order asked."""
-        if waiting.is_fetch:
+        if waiting.api is _FETCH:
             error, fetched = parse_fetch_response(body, by_id=waiting.by_id)
             if error:
                 return Completion(
@@ -307,6 +308,9 @@ class KafkaNetwork:
     def is_idle(self) -> bool:
         """No request waits for its answer."""
         return not self._waiting and not self._failed
+
+    def new_deadline(self) -> float:
+        return time.monotonic() + self.request_timeout_s
 
     def next_ticket(self) -> int:
         self._tickets += 1

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import commit_metadata, table_uri
+from ledger.adapters.spark.failures import reason
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import Clock, Row, WriterClaim
 from ledger.schema import TABLE_BY_NAME
@@ -98,9 +99,9 @@ class DeltaFactLog:
                     if self._transaction_version(table, claim.writer) < _version(claim, round_number):
                         raise AppendFailedError(
                             f"round {round_number} of {claim.writer} could not be appended to {table}: "
-                            f"{_reason(error)}"
+                            f"{reason(error)}"
                         ) from error
-                    log.info("an append to %s met a later one: %s", table, _reason(error))
+                    log.info("an append to %s met a later one: %s", table, reason(error))
 
     def _write_once(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         now_ms = self._clock.now_ms()
@@ -142,9 +143,3 @@ class DeltaFactLog:
 
 def _version(claim: WriterClaim, round_number: int) -> int:
     return claim.epoch * _ROUNDS_PER_EPOCH + round_number
-
-
-def _reason(error: BaseException) -> str:
-    """The first line that says something: of the JVM's exception where there is one."""
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else error
-    return str(cause).partition("\n")[0]

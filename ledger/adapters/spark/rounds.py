@@ -6,9 +6,12 @@ fails drops them: its next attempt starts from nothing and reconciles with the t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
+from ledger.adapters.spark.failures import reason
 from ledger.adapters.system import SystemClock
+from ledger.errors import MirrorLedgerError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
 from ledger.ports import Network
@@ -31,4 +34,9 @@ class SparkRoundRunner:
             for share in shares:
                 yield from CopyTask(share, connect(), SystemClock(), limits).run(seconds=seconds)
 
-        return self._context.parallelize(list(tasks), len(tasks)).mapPartitions(copy).collect()
+        try:
+            return self._context.parallelize(list(tasks), len(tasks)).mapPartitions(copy).collect()
+        except Py4JJavaError as error:
+            raise MirrorLedgerError(
+                f"a round failed: {reason(error)}; its records are found when the flow is started again"
+            ) from error
