@@ -1,7 +1,7 @@
 """Bad input: a clear message on stderr, the documented exit code, nothing written, nothing on stdout."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -166,16 +166,18 @@ def test_a_flow_that_never_ran_has_no_answer(
 
 
 @pytest.fixture
-def foreign_flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> FaultFlow:
+def foreign_flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
     """A flow with records to copy, whose target topic somebody else has written to."""
-    flow = make_flow(broker_pair, tmp_path, "foreign")
-    produce(flow, 300)
-    flow.admin("west").create_topic(flow.target_topic, partitions=3, replication_factor=1, configuration={})
-    producer = Producer({"bootstrap.servers": broker_pair["west"].bootstrap_servers})
-    for partition in range(3):
-        producer.produce(flow.target_topic, b"not the mirror's", partition=partition)
-    assert producer.flush(30) == 0
-    return flow
+    with make_flow(broker_pair, tmp_path, "foreign") as flow:
+        produce(flow, 300)
+        flow.admin("west").create_topic(
+            flow.target_topic, partitions=3, replication_factor=1, configuration={}
+        )
+        producer = Producer({"bootstrap.servers": broker_pair["west"].bootstrap_servers})
+        for partition in range(3):
+            producer.produce(flow.target_topic, b"not the mirror's", partition=partition)
+        assert producer.flush(30) == 0
+        yield flow
 
 
 def test_a_foreign_writer_on_an_exclusive_target_stops_the_partitions(foreign_flow: FaultFlow) -> None:

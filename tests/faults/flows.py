@@ -28,20 +28,30 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class FaultFlow:
-    """A topic on `east`, a flow that mirrors it to `west`, and an empty ledger."""
+    """A topic on `east`, a flow that mirrors it to `west`, and an empty ledger. Leaving it closes its clients."""
 
     config_file: Path
     config: MirrorConfig
     topic: str
     pair: Mapping[str, SandboxCluster]
     log: Path
+    admins: dict[str, KafkaAdmin]
+
+    def __enter__(self) -> "FaultFlow":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for admin in self.admins.values():
+            admin.close()
 
     @property
     def target_topic(self) -> str:
         return f"east.{self.topic}"
 
     def admin(self, alias: str) -> KafkaAdmin:
-        return KafkaAdmin(alias, self.config.cluster(alias), SystemClock())
+        if alias not in self.admins:
+            self.admins[alias] = KafkaAdmin(alias, self.config.cluster(alias), SystemClock())
+        return self.admins[alias]
 
     def target_records(self) -> int:
         """Records on the target so far; 0 before its topic exists."""
@@ -162,7 +172,7 @@ round_seconds = 1.0
     )
     config = load_config(config_file)
     app.init_ledger(config)
-    flow = FaultFlow(config_file, config, topic, pair, folder / "driver.log")
+    flow = FaultFlow(config_file, config, topic, pair, folder / "driver.log", {})
     flow.admin("east").create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})
     return flow
 

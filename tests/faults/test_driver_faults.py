@@ -19,8 +19,8 @@ LOAD_PER_S = 20_000
 
 @pytest.fixture
 def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
-    made = make_flow(broker_pair, tmp_path, "driver-faults")
-    yield made
+    with make_flow(broker_pair, tmp_path, "driver-faults") as made:
+        yield made
     print(made.log.read_text(encoding="utf-8")[-4000:] if made.log.exists() else "no driver was started")
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -21,10 +21,10 @@ JOBS = CHECKOUT / "jobs"
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> FaultFlow:
-    made = make_flow(broker_pair, tmp_path, "jobs")
-    produce(made, 3_000)
-    return made
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
+    with make_flow(broker_pair, tmp_path, "jobs") as made:
+        produce(made, 3_000)
+        yield made
 
 
 def submit(job: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
