@@ -19,6 +19,7 @@ from json import dumps
 
 from ledger import app
 from ledger.adapters.spark.session import submitted_session
+from ledger.cli.logs import log_to_stderr
 from ledger.config import MirrorConfig, find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError
 from ledger.mirror.run_summary import RunSummary
@@ -48,6 +49,7 @@ def run(config: MirrorConfig, flow: str, *, until_caught_up: bool) -> RunSummary
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    log_to_stderr()
     try:
         summary = run(
             load_config(find_config(options.config, os.environ)),

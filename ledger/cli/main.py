@@ -4,7 +4,6 @@ Exit codes: 0 done or nothing to do; 1 failed; 2 usage, configuration, environme
 safe; 5 a precondition is not met or has moved.
 """
 
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,14 +11,13 @@ from collections.abc import Sequence
 import click
 
 from ledger.cli.demo import demo
+from ledger.cli.logs import log_to_stderr
 from ledger.cli.offsets import offsets
 from ledger.cli.reading import query, status
 from ledger.cli.running import init, run, spark_jars, stop
 from ledger.cli.sandbox import sandbox
 from ledger.config import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
-
-_QUIET_LOGGERS = ("py4j", "kafka", "pyspark")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,7 +40,7 @@ for command in (init, run, stop, status, query, offsets, sandbox, spark_jars, de
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    _log_to_stderr()
+    log_to_stderr()
     sys.exit(_exit_code(arguments))
 
 
@@ -63,12 +61,6 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MirrorLedgerError.exit_code
     return result if isinstance(result, int) else 0
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    for name in _QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from json import dumps
 
 from ledger import app
 from ledger.adapters.spark.session import submitted_session
+from ledger.cli.logs import log_to_stderr
 from ledger.config import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.recording.observation import Subject
@@ -22,6 +23,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--once", action="store_true", help="look once and end")
     options = parser.parse_args(arguments)
+    log_to_stderr()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
