@@ -26,6 +26,17 @@ def home() -> Path:
     return jvm.home()
 
 
+@pytest.fixture
+def own_home(home: Path, tmp_path: Path) -> Path:
+    """A home folder with the artifacts that are there already, and nothing else."""
+    own = tmp_path / "home"
+    own.mkdir()
+    jvm.kafka_jars()
+    jvm.delta_jars()
+    (own / "jars").symlink_to(home / "jars")
+    return own
+
+
 @pytest.fixture(scope="session")
 def broker_pair_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """The sandbox behind `broker_pair`, for tests that disturb its brokers and put them right again."""

@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ledger import errors
-from ledger.adapters import jvm
 from ledger.domain.offsets import TranslationStatus
 from ledger.sandbox import Sandbox
 from tests.conftest import CHECKOUT
@@ -17,17 +14,6 @@ from tests.conftest import CHECKOUT
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 TIME_LIMIT_S = 240
-
-
-@pytest.fixture
-def own_home(home: Path, tmp_path: Path) -> Path:
-    """A home folder with the artifacts that are there already, and nothing else."""
-    own = tmp_path / "home"
-    own.mkdir()
-    jvm.kafka_jars()
-    jvm.delta_jars()
-    (own / "jars").symlink_to(home / "jars")
-    return own
 
 
 def test_the_commands_run_as_they_stand(own_home: Path, tmp_path: Path) -> None:

@@ -65,12 +65,15 @@ def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) 
     if protocol.startswith("SASL"):
         settings |= _sasl_settings(properties)
     if protocol.endswith("SSL"):
-        settings["ssl_context"] = tls_context(cluster.name, properties)
+        settings["ssl_context"] = tls_context(f"cluster {cluster.name}", properties)
     return settings
 
 
-def tls_context(cluster_name: str, properties: Mapping[str, str]) -> ssl.SSLContext:
-    """The TLS settings of resolved librdkafka properties, as Python's own sockets take them."""
+def tls_context(peer: str, properties: Mapping[str, str]) -> ssl.SSLContext:
+    """The TLS settings of resolved librdkafka properties, as Python's own sockets take them.
+
+    `peer` is the cluster or broker that an error names.
+    """
     try:
         context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
         if "ssl.certificate.location" in properties:
@@ -80,9 +83,7 @@ def tls_context(cluster_name: str, properties: Mapping[str, str]) -> ssl.SSLCont
                 properties.get("ssl.key.password"),
             )
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(
-            f"cluster {cluster_name}: TLS files cannot be used: {error}; not connected"
-        ) from error
+        raise UsageError(f"{peer}: TLS files cannot be used: {error}; not connected") from error
     _relax_verification(context, properties)
     return context
 

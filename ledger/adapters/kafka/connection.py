@@ -5,7 +5,6 @@ kafka-python; its own socket layer is too slow for copying records.
 """
 
 import socket
-import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from ledger.adapters.kafka.client_properties import tls_context
 from ledger.errors import ClusterUnavailableError, UsageError
 
 CLIENT_ID = "mirror-ledger"
@@ -34,7 +34,8 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 def parse_addresses(bootstrap_servers: str) -> list[Address]:
@@ -99,7 +100,7 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
     if not _protocol(properties).endswith("SSL"):
         return plain
     try:
-        return _tls_context(properties).wrap_socket(plain, server_hostname=address.host)
+        return tls_context(str(address), properties).wrap_socket(plain, server_hostname=address.host)
     except OSError as error:
         plain.close()
         raise ClusterUnavailableError(f"{address} failed the TLS handshake: {error}") from error
@@ -107,21 +108,6 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
 
 def _protocol(properties: Mapping[str, str]) -> str:
     return properties.get("security.protocol", "plaintext").upper()
-
-
-def _tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
-    if properties.get("ssl.endpoint.identification.algorithm", "https") == "none":
-        context.check_hostname = False
-    if properties.get("enable.ssl.certificate.verification", "true") == "false":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    certificate = properties.get("ssl.certificate.location")
-    if certificate:
-        context.load_cert_chain(
-            certificate, properties.get("ssl.key.location"), properties.get("ssl.key.password")
-        )
-    return context
 
 
 def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -> None:
