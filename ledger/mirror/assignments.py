@@ -57,7 +57,6 @@ class PartitionResult:
     position: int
     target_end: int
     next_sequence: int
-    source_last_stable: int | None
     stop: Stop | None
     trouble: str | None
 

@@ -113,9 +113,16 @@ class FlowProgress:
         """Bytes that each partition brought in its last round."""
         return {key: standing.copied_bytes for key, standing in self._standings.items()}
 
-    @property
-    def pairs(self) -> list[PartitionPair]:
-        return [standing.pair for standing in self._standings.values()]
+    def unreached(self) -> list[tuple[str, int]]:
+        """Partitions that are neither stopped nor at the end that they are to reach: where they are, and the end."""
+        return [
+            (
+                f"{standing.pair.source.topic} partition {standing.pair.source.partition} at {standing.position}",
+                end,
+            )
+            for standing in self._standings.values()
+            if (end := standing.stop_at) is not None and standing.stop is None and standing.position < end
+        ]
 
     def take(self, result: PartitionResult) -> None:
         """A task's result becomes the position of the next round."""

@@ -55,7 +55,6 @@ class PartitionCopy:
         self._failures: dict[Side, int] = {}
         self._troubles: dict[Side, str] = {}
         self._node: int | None = None
-        self.source_last_stable: int | None = None
         self._builder = SyncBuilder(assignment)
         self._fall_back()
 
@@ -101,7 +100,6 @@ class PartitionCopy:
 
     def take_fetched(self, fetched: Fetched) -> None:
         """Plan the batches of a successful Fetch response; bad bytes stop the partition."""
-        self.source_last_stable = fetched.last_stable
         self.settle_trouble(Side.SOURCE)
         try:
             for step in plan_batches(
@@ -283,7 +281,6 @@ class PartitionCopy:
             position=self._builder.position,
             target_end=self._builder.target_end,
             next_sequence=self._builder.next_sequence,
-            source_last_stable=self.source_last_stable,
             stop=self.stop,
             trouble=self.trouble,
         )

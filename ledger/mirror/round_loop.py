@@ -215,10 +215,14 @@ class RoundLoop:
         self._troubles = troubles
 
     def _check_progress(self) -> None:
+        """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
         waited_s = self.clock.monotonic() - self._progressed_at
-        if self._troubles and waited_s > _UNAVAILABLE_AFTER_S:
+        if waited_s > _UNAVAILABLE_AFTER_S:
+            reasons = sorted(self._troubles) or [
+                f"{name} of {end}" for name, end in self.progress.unreached()
+            ]
             raise ClusterUnavailableError(
-                f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(sorted(self._troubles))}; "
+                f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
                 "what was copied before is recorded"
             )
 

@@ -46,7 +46,6 @@ def result(position: int, *, stop: Stop | None = None) -> PartitionResult:
         position=position,
         target_end=position - 5,
         next_sequence=position - 6,
-        source_last_stable=None,
         stop=stop,
         trouble=None,
     )
@@ -133,6 +132,17 @@ def test_a_loss_is_a_fact_and_moves_the_position(goes_on: bool, expected: list) 
     assert (lost.source_start, lost.source_end, lost.target_start, lost.target_end) == (40, 60, 25, 25)
     assert (lost.first_sequence, lost.records, lost.gaps) == (24, 0, ())
     assert assigned(progress) == expected
+
+
+@pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])
+def test_a_run_until_caught_up_knows_what_it_has_not_reached(last_stable: int, left: int) -> None:
+    progress = FlowProgress([RECORDED])
+    pair = PartitionPair(SOURCE, TARGET)
+    source_ends = ends(0, last_stable + 1)
+    progress.adopt(pair, source_ends=source_ends, target_ends=ends(0, 25), until_caught_up=True)
+    assert progress.unreached() == [(f"{SOURCE.topic} partition 0 at 30", last_stable)][:left]
+    adopt(progress)
+    assert progress.unreached() == [], "a run without an end waits for nothing"
 
 
 def test_written_topic_ids_are_those_recorded_and_those_taken_on() -> None:
