@@ -17,6 +17,9 @@ from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
 
 
+_opened: list[KafkaAdmin] = []
+
+
 def admin_of(cluster: SandboxCluster, *, timeout_s: float = 9.0, **properties: object) -> KafkaAdmin:
     config = ClusterConfig(
         name=cluster.alias,
@@ -24,7 +27,17 @@ def admin_of(cluster: SandboxCluster, *, timeout_s: float = 9.0, **properties: o
         properties={name.replace("_", "."): value for name, value in properties.items()},
     )
     environ = {"RIGHT": "pw", "WRONG": "no"}
-    return KafkaAdmin(cluster.alias, config, SystemClock(), timeout_s=timeout_s, environ=environ)
+    admin = KafkaAdmin(cluster.alias, config, SystemClock(), timeout_s=timeout_s, environ=environ)
+    _opened.append(admin)
+    return admin
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clients_are_closed() -> Iterator[None]:
+    """An open client keeps threads that look for its brokers for ever."""
+    yield
+    for admin in _opened:
+        admin.close()
 
 
 @pytest.fixture(scope="module")
