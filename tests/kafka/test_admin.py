@@ -16,7 +16,6 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
 
-
 _opened: list[KafkaAdmin] = []
 
 
