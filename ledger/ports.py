@@ -3,11 +3,13 @@
 Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
+from ledger.domain.requests import RECEIPT, OperatorRequest
 from ledger.wire.requests import Fetched, Produced
 
 Row = Mapping[str, object]
@@ -133,6 +135,36 @@ class FlowPosition:
     next_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class FlowRequests:
+    """All that operators asked of a flow, in the order of asking, and which of it has a receipt."""
+
+    asked: tuple[OperatorRequest, ...] = ()
+    answered: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "FlowRequests":
+        """From rows of `operations` in the order in which they were recorded."""
+        return cls(
+            asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] != RECEIPT),
+            answered=frozenset(
+                json.loads(row["content"])["request"] for row in rows if row["kind"] == RECEIPT
+            ),
+        )
+
+    @property
+    def waiting(self) -> tuple[OperatorRequest, ...]:
+        return tuple(request for request in self.asked if request.operation_id not in self.answered)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStop:
+    """Why a partition stands still, as the ledger has it."""
+
+    cause: str
+    message: str
+
+
 class LedgerState(Protocol):
     """The read side that drivers need: latest state, no time travel."""
 
@@ -146,11 +178,13 @@ class LedgerState(Protocol):
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
 
-    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
-        """(source topic id, partition) of those whose last event is that they stopped."""
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        """By (source topic id, partition) those whose last event is that they stopped."""
         ...
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...
+
+    def requests(self, flow: str) -> FlowRequests: ...
 
 
 class OperationLog(Protocol):

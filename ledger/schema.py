@@ -70,12 +70,17 @@ OFFSET_SYNCS = Table(
         Column("source_end", "bigint", "first source offset not covered"),
         Column("target_start", "bigint", "target offset of the first copied record"),
         Column("target_end", "bigint", "target offset after the last copied record"),
-        Column("first_sequence", "int", "producer sequence of the first copied record"),
+        Column("first_sequence", "int", "producer sequence of the first copied record, or of the next one"),
         Column(
             "gaps", GAPS_TYPE, "source offsets inside without a copied record, ascending, with their cause"
         ),
-        Column("kind", "string", "`copied`, `lost` or `superseded`"),
-        Column("cause", "string", "why a `lost` stretch was lost; null otherwise", True),
+        Column("kind", "string", "`started`, `copied`, `adopted`, `lost`, `superseded` or `unpaired`"),
+        Column(
+            "cause",
+            "string",
+            "why a row that is not a copy was written; null for `copied` and `adopted`",
+            True,
+        ),
         Column("recovered", "boolean", "true when found on the target by tail reconciliation"),
         Column("first_timestamp_ms", "bigint", "base timestamp of the first copied batch", True),
         Column("last_timestamp_ms", "bigint", "largest record timestamp copied", True),

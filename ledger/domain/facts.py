@@ -18,18 +18,34 @@ class GapCause(StrEnum):
 
 
 class SyncKind(StrEnum):
-    """What became of a stretch of source offsets."""
+    """What a row of `offset_syncs` says about a stretch of source offsets."""
 
+    STARTED = "started"  # nothing yet: the flow begins with the partition here (empty ranges)
     COPIED = "copied"
+    ADOPTED = "adopted"  # paired with records that something else had written at the target
     LOST = "lost"
-    SUPERSEDED = "superseded"
+    SUPERSEDED = "superseded"  # what earlier rows say from `source_start` on holds no longer
+    UNPAIRED = "unpaired"  # the flow's own records at the target whose source offsets cannot be told
 
 
-class LossCause(StrEnum):
-    """Why source offsets were gone before they could be copied."""
+class SyncCause(StrEnum):
+    """Why a row that is not a copy was written."""
 
-    RETENTION = "retention"
-    DELETED_RECORDS = "deleted_records"
+    RETENTION = "retention"  # lost: deleted by retention before it was copied
+    DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
+    SKIPPED = "skipped"  # lost: an operator said to go on after it
+    SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
+    TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
+    RESYNC = "resync"  # superseded: an operator had it copied again
+    EARLIEST = "earliest"  # started at the source's log start
+    LATEST = "latest"  # started at the source's last stable offset
+    TIMESTAMP = "timestamp"  # started at the first record at or after a time
+    RECREATED = "recreated"  # started with a new incarnation of the source topic
+    LOST_SOURCE = "lost_source"  # unpaired: their source records are gone
+    ACCEPTED = "accepted"  # unpaired: an operator said to go on after them
+
+
+LOSS_CAUSES = frozenset({SyncCause.RETENTION, SyncCause.DELETED_RECORDS, SyncCause.SKIPPED})
 
 
 class WriterEvent(StrEnum):
@@ -71,7 +87,7 @@ class OffsetSync:
     first_sequence: int
     gaps: tuple[Gap, ...]
     kind: SyncKind
-    cause: LossCause | None
+    cause: SyncCause | None
     recovered: bool
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None

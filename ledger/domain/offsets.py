@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from ledger.domain.facts import GapCause, LossCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.errors import InvalidValueError
 
 
@@ -55,7 +55,7 @@ class Unmapped:
     source_end: int
     target_start: int
     kind: UnmappedKind
-    cause: GapCause | LossCause
+    cause: GapCause | SyncCause
 
     def __post_init__(self) -> None:
         _check_range(f"a {self.kind} stretch", self.source_start, self.source_end)

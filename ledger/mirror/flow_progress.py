@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.facts import LossCause, OffsetSync, SyncKind
+from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.ports import FlowPosition, PartitionEnds
@@ -148,7 +148,7 @@ class FlowProgress:
             first_sequence=standing.next_sequence,
             gaps=(),
             kind=SyncKind.LOST,
-            cause=LossCause.RETENTION,
+            cause=SyncCause.RETENTION,
             recovered=False,
             first_timestamp_ms=None,
             last_timestamp_ms=None,

@@ -67,7 +67,7 @@ class RoundLoop:
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         started_ms = self.clock.now_ms()
         self._progressed_at = self.clock.monotonic()
-        self._stopped_before = self.state.stopped_partitions(self.flow.name)
+        self._stopped_before = set(self.state.stopped_partitions(self.flow.name))
         while not self._is_to_end(stop, started_ms):
             self._follow_topics_when_due(until_caught_up)
             assignments = self._assignments()

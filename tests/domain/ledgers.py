@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause, LossCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 
 SOURCE = TopicPartition("orders", "source-id", 0)
 TARGET = TopicPartition("east.orders", "target-id", 0)
@@ -18,7 +18,7 @@ def copied(source_start: int, source_end: int, target_start: int, *gaps: Gap) ->
 
 def lost(source_start: int, source_end: int, target_start: int) -> OffsetSync:
     """A stretch that was gone before it could be copied."""
-    return _sync(source_start, source_end, target_start, 0, (), SyncKind.LOST, LossCause.RETENTION)
+    return _sync(source_start, source_end, target_start, 0, (), SyncKind.LOST, SyncCause.RETENTION)
 
 
 def _sync(
@@ -28,7 +28,7 @@ def _sync(
     records: int,
     gaps: tuple[Gap, ...],
     kind: SyncKind,
-    cause: LossCause | None,
+    cause: SyncCause | None,
 ) -> OffsetSync:
     return OffsetSync(
         source=SOURCE,

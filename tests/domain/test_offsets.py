@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause, LossCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets import (
     OffsetMap,
     Segment,
@@ -136,7 +136,7 @@ def test_unmapped_stretches_know_where_the_target_stood() -> None:
     assert offset_map.unmapped == (
         Unmapped(13, 14, 103, UnmappedKind.GAP, GapCause.ABORTED),
         Unmapped(17, 20, 106, UnmappedKind.GAP, GapCause.FILTERED),
-        Unmapped(20, 25, 106, UnmappedKind.LOST, LossCause.RETENTION),
+        Unmapped(20, 25, 106, UnmappedKind.LOST, SyncCause.RETENTION),
     )
 
 

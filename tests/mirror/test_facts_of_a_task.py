@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content, marker
-from ledger.domain.facts import Gap, GapCause, LossCause, OffsetSync, SyncKind
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.batch_plan import Copy, Skip
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
@@ -96,7 +96,7 @@ def test_nothing_done_is_no_sync_and_sequences_wrap() -> None:
 def test_a_row_has_every_column_of_the_table_but_the_stamp(kind: SyncKind) -> None:
     builder = SyncBuilder(assignment())
     builder.copied(copy(0, 4, Gap(1, 2, GapCause.COMPACTED)), base_offset=3, recovered=True)
-    sync = replace(builder.syncs()[0], kind=kind, cause=LossCause.RETENTION)
+    sync = replace(builder.syncs()[0], kind=kind, cause=SyncCause.RETENTION)
     row = sync_row(FlowIdentity("east-to-west", "east", "west"), sync)
     assert list(row) == [c.name for c in OFFSET_SYNCS.columns if c not in STAMP]
     assert (row["flow"], row["source_cluster"], row["target_cluster"]) == ("east-to-west", "east", "west")

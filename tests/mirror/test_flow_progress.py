@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.facts import LossCause, SyncKind, TopicPartition
+from ledger.domain.facts import SyncCause, SyncKind, TopicPartition
 from ledger.mirror.assignments import PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
@@ -128,7 +128,7 @@ def test_a_loss_is_a_fact_and_moves_the_position(goes_on: bool, expected: list) 
     out = result(40, stop=Stop(StopCause.SOURCE_OUT_OF_RANGE, "gone"))
     progress.take(replace(out, target_end=25, next_sequence=24))
     lost = progress.lose(out, 60, goes_on=goes_on)
-    assert (lost.kind, lost.cause) == (SyncKind.LOST, LossCause.RETENTION)
+    assert (lost.kind, lost.cause) == (SyncKind.LOST, SyncCause.RETENTION)
     assert (lost.source_start, lost.source_end, lost.target_start, lost.target_end) == (40, 60, 25, 25)
     assert (lost.first_sequence, lost.records, lost.gaps) == (24, 0, ())
     assert assigned(progress) == expected

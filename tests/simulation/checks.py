@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.domain.facts import Gap, GapCause, LossCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets import OffsetMap
 from ledger.mirror.assignments import StopCause
 from tests.simulation.storm import FOREIGN_KEY
@@ -57,7 +57,7 @@ def sync_of(row: Row) -> OffsetSync:
             Gap(gap["source_start"], gap["source_end"], GapCause(gap["cause"])) for gap in row["gaps"]
         ),
         kind=SyncKind(row["kind"]),
-        cause=None if row["cause"] is None else LossCause(row["cause"]),
+        cause=None if row["cause"] is None else SyncCause(row["cause"]),
         **{name: row[name] for name in _PLAIN},
     )
 

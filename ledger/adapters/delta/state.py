@@ -14,7 +14,8 @@ from ledger.adapters.delta.tables import append_operation, table_uri
 from ledger.adapters.duck.engine import connect, run_query
 from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
-from ledger.ports import Clock, FlowPosition, WriterClaim
+from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
 from ledger.recording.roles import LastClaim
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
@@ -50,19 +51,27 @@ class DeltaLedgerState:
         newest_first = sorted(rows, key=lambda row: row["writer_epoch"], reverse=True)
         return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
 
-    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
         with connect(self._latest(), {}) as connection:
             found = connection.execute(
-                "select source_topic_id, source_partition from partition_events where flow = ? "
+                "select source_topic_id, source_partition, max_by(cause, recorded_at_ms), "
+                "max_by(message, recorded_at_ms) from partition_events where flow = ? "
                 "group by source_topic_id, source_partition "
                 "having max_by(kind, recorded_at_ms) = 'partition_stopped'",
                 [flow],
             ).fetchall()
-        return {(topic_id, partition) for topic_id, partition in found}
+        return {
+            (topic_id, partition): RecordedStop(cause, message)
+            for topic_id, partition, cause, message in found
+        }
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
         filters = [("kind", "=", "stop"), ("flow", "=", flow), ("recorded_at_ms", ">=", since_ms)]
         return bool(self._rows("operations", filters))
+
+    def requests(self, flow: str) -> FlowRequests:
+        rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
+        return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))

@@ -10,8 +10,9 @@ from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.ports import Clock, FlowPosition, Row, WriterClaim
+from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS
 
@@ -96,13 +97,20 @@ class MemoryLedgerState:
         rows = self._newest("high_watermarks", cluster, ("topic", "topic_id", "partition"))
         return [HighWatermark(**row) for row in rows]
 
-    def stopped_partitions(self, flow: str) -> set[tuple[str, int]]:
-        stopped: dict[tuple[str, int], bool] = {}
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        stopped: dict[tuple[str, int], RecordedStop] = {}
         for row in self._operations(flow):
-            if row["kind"] in {"partition_stopped", "partition_resumed"}:
-                content = json.loads(row["content"])
-                stopped[(content["topic_id"], content["partition"])] = row["kind"] == "partition_stopped"
-        return {key for key, is_stopped in stopped.items() if is_stopped}
+            content = json.loads(row["content"])
+            if row["kind"] == "partition_stopped":
+                key = (content["topic_id"], content["partition"])
+                stopped[key] = RecordedStop(content["cause"], content["message"])
+            elif row["kind"] == "partition_resumed":
+                stopped.pop((content["topic_id"], content["partition"]), None)
+        return stopped
+
+    def requests(self, flow: str) -> FlowRequests:
+        kinds = {*RequestKind, RECEIPT}
+        return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
         return any(

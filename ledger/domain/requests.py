@@ -1,0 +1,81 @@
+"""What an operator asks of a running flow, and which topics are paused because of it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class RequestKind(StrEnum):
+    """Kinds of rows of `operations` that a flow's driver answers with a receipt."""
+
+    PAUSE = "pause"  # a topic or the whole flow: copy nothing until resumed
+    RESUME = "resume"  # end a pause; let stopped partitions try again
+    SKIP_TO = "skip_to"  # record the source offsets up to `offset` as lost and go on there
+    ACCEPT_FOREIGN = "accept_foreign"  # go on after what the target holds now
+    RESYNC = "resync"  # copy again what the source holds, from `offset` or its log start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorRequest:
+    """One request; `topic` None: all topics, `partition` None: all partitions of the topic."""
+
+    operation_id: str
+    kind: RequestKind
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    requested_at_ms: int
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "OperatorRequest":
+        """The request that a row of `operations` holds."""
+        content = json.loads(row["content"])
+        return cls(
+            operation_id=row["operation_id"],
+            kind=RequestKind(row["kind"]),
+            topic=content.get("topic"),
+            partition=content.get("partition"),
+            offset=content.get("offset"),
+            requested_at_ms=row["recorded_at_ms"],
+        )
+
+    def concerns(self, topic: str, partition: int) -> bool:
+        return self.topic in (None, topic) and self.partition in (None, partition)
+
+
+RECEIPT = "receipt"
+"""Kind of the row that answers a request."""
+
+
+class RequestResult(StrEnum):
+    """What became of a request."""
+
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is paused; `whole_flow` covers every topic."""
+
+    whole_flow: bool = False
+    topics: frozenset[str] = frozenset()
+
+    def covers(self, topic: str) -> bool:
+        return self.whole_flow or topic in self.topics
+
+
+def pauses_after(requests: Iterable[OperatorRequest]) -> Pauses:
+    """What all pauses and resumptions, in the order in which they were asked for, add up to."""
+    whole_flow = False
+    topics: set[str] = set()
+    for request in requests:
+        if request.kind is RequestKind.PAUSE:
+            whole_flow = whole_flow or request.topic is None
+            topics |= {request.topic} if request.topic is not None else set()
+        elif request.kind is RequestKind.RESUME and request.partition is None:
+            whole_flow = whole_flow and request.topic is not None
+            topics = topics - {request.topic} if request.topic is not None else set()
+    return Pauses(whole_flow, frozenset(topics))
