@@ -199,11 +199,12 @@ class OperationLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchItem:
-    """One partition of a fetch."""
+    """One partition of a fetch; `last_epoch`: leader epoch of the last batch read, to be checked (None: not)."""
 
     partition: TopicPartition
     offset: int
     max_bytes: int
+    last_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class OffsetMap:
     @classmethod
     def from_syncs(cls, flow: str, syncs: Iterable[OffsetSync]) -> "OffsetMap":
         """The map of one flow's offset syncs, in any order; refused when they break M1, M2 or M3."""
-        kept = sorted((s for s in syncs if s.kind is not SyncKind.SUPERSEDED), key=lambda s: s.source_start)
+        kept = sorted((s for s in syncs if s.source_start < s.source_end), key=lambda s: s.source_start)
         if not kept:
             raise InvalidValueError(f"an offset map of flow {flow} needs at least one offset sync")
         _check_m3(kept)

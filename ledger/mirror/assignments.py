@@ -7,12 +7,18 @@ from ledger.domain.facts import OffsetSync, TopicPartition
 
 
 class StopCause(StrEnum):
-    """Why a partition cannot go on without a decision."""
+    """Why a partition cannot go on. The flow's policies decide what the driver does about the first five."""
 
+    LOST = "lost"
+    SOURCE_TRUNCATED = "source_truncated"
+    SOURCE_RECREATED = "source_recreated"
+    TARGET_TRUNCATED = "target_truncated"
+    TARGET_RECREATED = "target_recreated"
     SOURCE_OUT_OF_RANGE = "source_out_of_range"
     TARGET_OUT_OF_RANGE = "target_out_of_range"
     FOREIGN_WRITE = "foreign_write"
     TAIL_MISMATCH = "tail_mismatch"
+    SEQUENCE_REFUSED = "sequence_refused"
     SOURCE_TOPIC_GONE = "source_topic_gone"
     TARGET_TOPIC_GONE = "target_topic_gone"
     DENIED = "denied"
@@ -29,12 +35,23 @@ class Stop:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The source's answer to the last leader epoch read: the epoch before it that it knows, and its end."""
+
+    epoch: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """One partition of a copy task, where it stands, and how far it is to go.
 
-    `stop_at`: the source offset to reach (None: no end). `exclusive`: nobody else may write to the
-    target partition. `mirror_producer_ids`: producer ids at the source whose batches are not copied.
+    `leader_epoch`: that of the last source batch before `position`, None when unknown. `stop_at`: the
+    source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
+    except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
+    records before `position` are gone, so the flow's own records at the target may have no source any more.
+    `mirror_producer_ids`: producer ids at the source whose batches are not copied.
     """
 
     source: TopicPartition
@@ -45,12 +62,19 @@ class Assignment:
     producer_id: int
     stop_at: int | None
     exclusive: bool
+    leader_epoch: int | None = None
+    accepted_below: int = 0
+    lost_before: bool = False
     mirror_producer_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """What a task did for one partition; `trouble` is transient and says why progress fell short."""
+    """What a task did for one partition; `trouble` is transient and says why progress fell short.
+
+    `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
+    when it no longer knew the end of that epoch.
+    """
 
     assignment: Assignment
     syncs: tuple[OffsetSync, ...]
@@ -59,6 +83,8 @@ class PartitionResult:
     next_sequence: int
     stop: Stop | None
     trouble: str | None
+    leader_epoch: int | None = None
+    divergence: Divergence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

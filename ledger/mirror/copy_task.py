@@ -18,6 +18,7 @@ from ledger.wire.requests import Fetched, Produced
 
 _GONE_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
+_REFUSED_SEQUENCES = 6
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
 Answer = TypeVar("Answer", Fetched, Produced)
@@ -58,6 +59,8 @@ class CopyTask:
             self._produce()
             self._poll(min(_POLL_S, deadline - now))
         self._drain(deadline + self._limits.drain_ms / 1000)
+        for copy in self._copies:
+            copy.conclude()
         return [copy.result() for copy in self._copies]
 
     def _drain(self, grace_end: float) -> None:
@@ -123,7 +126,12 @@ class CopyTask:
         """A long poll delays the partitions that are not in it, so it is used only when all are."""
         wait_ms = self._limits.max_wait_ms if waits else self._limits.busy_wait_ms
         items = [
-            FetchItem(copy.assignment.source, copy.fetch_position, self._limits.partition_fetch_bytes)
+            FetchItem(
+                copy.assignment.source,
+                copy.fetch_position,
+                self._limits.partition_fetch_bytes,
+                copy.fetch_epoch,
+            )
             for copy in copies
         ]
         ticket = self._network.source.fetch(
@@ -259,10 +267,22 @@ class CopyTask:
             if error in TOPIC_GONE:
                 self._halt_if_gone(copy, Side.TARGET)
             self._refresh_at[Side.TARGET] = min(self._refresh_at[Side.TARGET], now)
-        elif error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._sequence_refused(copy)
+        else:
             copy.halt(
                 StopCause.REFUSED,
                 f"the target answered with error {detail}, which this version does not know",
+            )
+
+    def _sequence_refused(self, copy: PartitionCopy) -> None:
+        """45 means look: only when looking at the tail has explained nothing several times is it a stop."""
+        copy.refused_sequences += 1
+        if copy.refused_sequences >= _REFUSED_SEQUENCES:
+            copy.halt(
+                StopCause.SEQUENCE_REFUSED,
+                f"the target refused the next sequence {copy.refused_sequences} times, and its log holds nothing of "
+                "this flow that the ledger does not know: it remembers another last sequence; nothing more was written",
             )
 
     # -- both ------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ledger.domain.facts import TopicPartition
+from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.errors import ProtocolError
-from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.sync_builder import SyncBuilder
-from ledger.mirror.tail import TailBatch, TargetTail, same_records
+from ledger.mirror.tail import TailBatch, TargetTail, paired
 from ledger.wire.record_batch import next_sequence, patch_for_target
 from ledger.wire.requests import Fetched
 
@@ -52,6 +52,8 @@ class PartitionCopy:
         self.produce_requests = 0
         self.retry_at = 0.0
         self.stop: Stop | None = None
+        self.refused_sequences = 0
+        self._divergence: Divergence | None = None
         self._failures: dict[Side, int] = {}
         self._troubles: dict[Side, str] = {}
         self._node: int | None = None
@@ -64,6 +66,8 @@ class PartitionCopy:
         self._unsettled: deque[_Sent] = deque()
         self._is_known_to_target = False
         self.fetch_position = self._builder.position
+        self.fetch_epoch = self._builder.leader_epoch
+        self._is_drained = False
         self._next_offset = self._builder.target_end
         self._next_sequence = self._builder.next_sequence
         self.tail = TargetTail(start=self._builder.target_end)
@@ -101,6 +105,9 @@ class PartitionCopy:
     def take_fetched(self, fetched: Fetched) -> None:
         """Plan the batches of a successful Fetch response; bad bytes stop the partition."""
         self.settle_trouble(Side.SOURCE)
+        if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
+            self._diverge(Divergence(fetched.diverging_epoch, fetched.diverging_end))
+            return
         try:
             for step in plan_batches(
                 fetched,
@@ -111,11 +118,22 @@ class PartitionCopy:
                 self._plan(step)
         except ProtocolError as error:
             self.halt(StopCause.CORRUPT, str(error))
+        self._is_drained = self.fetch_position >= fetched.last_stable
         self.advance()
+
+    def _diverge(self, divergence: Divergence) -> None:
+        self._divergence = divergence
+        self.halt(
+            StopCause.SOURCE_TRUNCATED,
+            f"the source took back records of leader epoch {self.fetch_epoch} before offset {self.fetch_position}: "
+            f"what it holds of epoch {divergence.epoch} ends at {divergence.end}; nothing after that was copied",
+        )
 
     def _plan(self, step: Step) -> None:
         self._pending.append(step)
         self.fetch_position = step.source_end
+        if step.leader_epoch is not None:
+            self.fetch_epoch = step.leader_epoch
         if isinstance(step, Copy):
             self.pending_bytes += len(step.batch)
 
@@ -126,62 +144,96 @@ class PartitionCopy:
 
     def advance(self) -> None:
         """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
-        while self.stop is None and self._pending:
-            step = self._pending[0]
-            if isinstance(step, Skip):
-                self._unsettled.append(_Sent(step, self._next_offset))
-                self._pending.popleft()
-            elif self.tail.head is None or not self._recognise(step, self.tail.head):
-                break
+        while self.stop is None and self._advance_once():
+            pass
         self._settle()
-        while self.stop is None and self.tail.head is not None and not self._is_own(self.tail.head):
-            self._meet_foreign(self.tail.head)
         if self.tail.complete and self.tail.head is None and not self._unsettled:
             # Transaction markers at the target take an offset each and hold no record.
             self._next_offset = max(self._next_offset, self.tail.position)
 
+    def _advance_once(self) -> bool:
+        """One step further; False when only IO brings more."""
+        step = self._pending[0] if self._pending else None
+        if isinstance(step, Skip):
+            self._unsettled.append(_Sent(step, self._next_offset))
+            self._pending.popleft()
+            return True
+        found = self.tail.head
+        if found is None:
+            return False
+        if not self._is_own(found):
+            self._meet_foreign(found)
+        elif step is not None:
+            self._recognise(step, found)
+        else:
+            return False
+        return True
+
     def _is_own(self, found: TailBatch) -> bool:
         return found.header.producer_id == self.assignment.producer_id
 
-    def _recognise(self, step: Copy, found: TailBatch) -> bool:
-        """Pair one planned step with the head of the tail; False when there is nothing more to pair."""
-        if not self._is_own(found):
-            self._meet_foreign(found)
-            return self.stop is None
-        if found.header.base_sequence != self._next_sequence or not self._holds(step, found):
-            self.halt(
-                StopCause.TAIL_MISMATCH,
-                f"target offset {found.header.base_offset} holds {found.header.count} records of this flow with "
-                f"sequence {found.header.base_sequence}, but source offset {step.source_start} and sequence "
-                f"{self._next_sequence} were expected there; nothing was written",
+    def _recognise(self, step: Copy, found: TailBatch) -> None:
+        """Pair one planned step with the head of the tail."""
+        self._settle()
+        in_sequence = found.header.base_sequence == self._next_sequence
+        written = paired(step, found) if in_sequence else None
+        if written is None:
+            self._meet_unpaired(
+                found,
+                f"source offset {step.source_start} and sequence {self._next_sequence} were expected there",
+                source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
-            return False
+            return
         self._pending.popleft()
         self.pending_bytes -= len(step.batch)
-        self._settle()
-        self._builder.copied(step, base_offset=found.header.base_offset, recovered=True)
+        self._builder.copied(written, base_offset=found.header.base_offset, recovered=True)
+        self._pass(found)
+
+    def _pass(self, found: TailBatch) -> None:
         self._next_offset = self._builder.target_end
         self._next_sequence = self._builder.next_sequence
-        self.tail.pop()
-        return True
+        self._take_over(found)
 
-    def _holds(self, step: Copy, found: TailBatch) -> bool:
-        """Whether the batch on the target is the step's; bytes that cannot be decoded prove nothing."""
-        try:
-            return same_records(step, found)
-        except ProtocolError:
-            return False
+    def _take_over(self, found: TailBatch) -> None:
+        self.tail.pop()
+        self._next_offset = max(self._next_offset, found.header.end_offset)
+
+    def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
+        """The flow's own records without a source: recorded as such where that is explained, else a stop."""
+        cause = self._unpaired_cause(found, source_has_holes=source_has_holes)
+        if cause is None:
+            self.halt(
+                StopCause.TAIL_MISMATCH,
+                f"target offset {found.header.base_offset} holds {found.written} records of this flow with "
+                f"sequence {found.header.base_sequence}, but {expected}; nothing was written",
+            )
+            return
+        self._settle()
+        self._builder.unpaired(
+            first_sequence=found.header.base_sequence,
+            target_start=found.header.base_offset,
+            count=found.written,
+            cause=cause,
+        )
+        self._pass(found)
+
+    def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
+        if found.header.base_offset < self.assignment.accepted_below:
+            return SyncCause.ACCEPTED
+        in_sequence = found.header.base_sequence == self._next_sequence
+        is_explained = source_has_holes or self._builder.ends_in_hole or self.assignment.lost_before
+        return SyncCause.LOST_SOURCE if in_sequence and is_explained else None
 
     def _meet_foreign(self, found: TailBatch) -> None:
-        if self.assignment.exclusive:
+        is_accepted = found.header.base_offset < self.assignment.accepted_below
+        if self.assignment.exclusive and not is_accepted and found.header.count:
             self.halt(
                 StopCause.FOREIGN_WRITE,
                 f"target offset {found.header.base_offset} was written by producer id {found.header.producer_id}, "
                 f"not by this flow's {self.assignment.producer_id}; nothing was written after it",
             )
             return
-        self._next_offset = found.header.end_offset
-        self.tail.pop()
+        self._take_over(found)
 
     @property
     def next_copy(self) -> Copy | None:
@@ -217,6 +269,7 @@ class PartitionCopy:
     def acknowledged(self, base_offset: int) -> None:
         """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
         self.settle_trouble(Side.TARGET)
+        self.refused_sequences = 0
         self._is_known_to_target = True
         sent = next(
             entry for entry in self._unsettled if isinstance(entry.step, Copy) and entry.base_offset is None
@@ -271,6 +324,17 @@ class PartitionCopy:
         self._troubles[side] = trouble
         self.retry_at = now + min(0.05 * 2 ** min(failures, 6), 2.0)
 
+    def conclude(self) -> None:
+        """The task ends: own records that still wait at the target for a source which has no more are unpaired.
+
+        Not sooner: right after a change of leader a source may show less than it has.
+        """
+        while self.stop is None and self._is_drained and not self._pending and self.tail.head is not None:
+            if self._is_own(self.tail.head):
+                self._meet_unpaired(self.tail.head, "the source has no more records")
+            else:
+                self._meet_foreign(self.tail.head)
+
     def halt(self, cause: StopCause, message: str) -> None:
         self.stop = Stop(cause, message)
 
@@ -283,4 +347,6 @@ class PartitionCopy:
             next_sequence=self._builder.next_sequence,
             stop=self.stop,
             trouble=self.trouble,
+            leader_epoch=self._builder.leader_epoch,
+            divergence=self._divergence,
         )

@@ -1,6 +1,8 @@
 """Turns acknowledged steps of one partition into offset syncs."""
 
-from ledger.domain.facts import Gap, OffsetSync, SyncKind
+from dataclasses import replace
+
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.batch_plan import Copy, Skip
 from ledger.wire.record_batch import next_sequence, payload_checksum
@@ -9,8 +11,9 @@ from ledger.wire.record_batch import next_sequence, payload_checksum
 class SyncBuilder:
     """Collects what is proved to be on the target, in source order.
 
-    A new offset sync begins where the target range breaks (somebody else's records lie between) and
-    where recovered batches end, so that one sync is one contiguous target range of one origin.
+    A new offset sync begins where the target range breaks (somebody else's records lie between), where
+    recovered batches end and where the source's leader epoch changes, so that one sync is one contiguous
+    target range of one origin, and a truncation of the source can be placed between two of them.
     """
 
     def __init__(self, assignment: Assignment) -> None:
@@ -19,6 +22,7 @@ class SyncBuilder:
         self.position = assignment.position
         self.target_end = assignment.target_end
         self.next_sequence = assignment.next_sequence
+        self.leader_epoch = assignment.leader_epoch
         self._open()
 
     def _open(self) -> None:
@@ -26,21 +30,26 @@ class SyncBuilder:
         self._target_start = self.target_end
         self._first_sequence = self.next_sequence
         self._gaps: list[Gap] = []
-        self._leader_epoch: int | None = None
         self._recovered = False
         self._records = self._bytes = self._raw = self._record_path = self._checksum = 0
         self._first_timestamp_ms: int | None = None
         self._last_timestamp_ms: int | None = None
 
+    @property
+    def ends_in_hole(self) -> bool:
+        """The last offsets behind us had been removed by a cleaner."""
+        last = self._gaps[-1] if self._gaps else None
+        return last is not None and last.cause is GapCause.COMPACTED and last.source_end == self.position
+
     def skip(self, step: Skip) -> None:
         """Source offsets without a record to copy are behind us."""
+        self._enter_epoch(step.leader_epoch)
         self._add_gap(step.gap)
-        if step.leader_epoch is not None:
-            self._leader_epoch = step.leader_epoch
         self.position = step.source_end
 
     def copied(self, step: Copy, *, base_offset: int, recovered: bool) -> None:
         """The step's records are on the target from `base_offset` on."""
+        self._enter_epoch(step.leader_epoch)
         if self._records and (base_offset != self.target_end or recovered != self._recovered):
             self._close()
         if not self._records:
@@ -55,15 +64,34 @@ class SyncBuilder:
         self._raw += step.raw
         self._record_path += not step.raw
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
-        self._leader_epoch = step.leader_epoch
         self.position = step.source_end
         self.target_end = base_offset + step.count
         self.next_sequence = next_sequence(self.next_sequence, step.count)
+
+    def unpaired(self, *, first_sequence: int, target_start: int, count: int, cause: SyncCause) -> None:
+        """Records of this flow at the target have no source offset that could be told."""
+        self._close()
+        before = self._finished[-1] if self._finished else None
+        if before is not None and _continues(before, first_sequence, target_start, cause):
+            self._finished[-1] = replace(
+                before, target_end=target_start + count, records=before.records + count
+            )
+        else:
+            self._finished.append(self._unpaired(first_sequence, target_start, count, cause))
+        self.target_end = target_start + count
+        self.next_sequence = next_sequence(first_sequence, count)
+        self._open()
 
     def syncs(self) -> tuple[OffsetSync, ...]:
         """Everything collected; the builder is finished with."""
         self._close()
         return tuple(self._finished)
+
+    def _enter_epoch(self, leader_epoch: int | None) -> None:
+        if leader_epoch is None or leader_epoch == self.leader_epoch:
+            return
+        self._close()
+        self.leader_epoch = leader_epoch
 
     def _add_gap(self, gap: Gap) -> None:
         last = self._gaps[-1] if self._gaps else None
@@ -81,7 +109,7 @@ class SyncBuilder:
         return OffsetSync(
             source=self._assignment.source,
             target=self._assignment.target,
-            source_leader_epoch=self._leader_epoch,
+            source_leader_epoch=self.leader_epoch,
             source_start=self._source_start,
             source_end=self.position,
             target_start=self._target_start,
@@ -99,3 +127,35 @@ class SyncBuilder:
             raw_batches=self._raw,
             record_path_batches=self._record_path,
         )
+
+    def _unpaired(self, first_sequence: int, target_start: int, count: int, cause: SyncCause) -> OffsetSync:
+        return OffsetSync(
+            source=self._assignment.source,
+            target=self._assignment.target,
+            source_leader_epoch=self.leader_epoch,
+            source_start=self.position,
+            source_end=self.position,
+            target_start=target_start,
+            target_end=target_start + count,
+            first_sequence=first_sequence,
+            gaps=(),
+            kind=SyncKind.UNPAIRED,
+            cause=cause,
+            recovered=True,
+            first_timestamp_ms=None,
+            last_timestamp_ms=None,
+            records=count,
+            bytes=0,
+            checksum=None,
+            raw_batches=0,
+            record_path_batches=0,
+        )
+
+
+def _continues(before: OffsetSync, first_sequence: int, target_start: int, cause: SyncCause) -> bool:
+    return (
+        before.kind is SyncKind.UNPAIRED
+        and before.cause is cause
+        and before.target_end == target_start
+        and next_sequence(before.first_sequence, before.records) == first_sequence
+    )

@@ -1,15 +1,21 @@
 """Tail reconciliation: what of the target's tail is this flow's own work, not yet in the ledger.
 
 Ownership of a batch is proved by producer id and sequence; pairing with the source by count and bytes
-from 61 on, or by decoded records where the broker stored other bytes (it recompressed).
+from 61 on, or by decoded records where the bytes differ: the broker recompressed, or a cleaner removed
+records on either side since the batch was written.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+from ledger.errors import ProtocolError
 from ledger.mirror.batch_plan import Copy
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, read_header
 from ledger.wire.records import decode
+
+_Told = tuple[int, bytes]
+"""Timestamp and content of a record: what a copy keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,11 @@ class TailBatch:
 
     header: BatchHeader
     batch: memoryview
+
+    @property
+    def written(self) -> int:
+        """Records that were written, those included that a cleaner has removed since."""
+        return self.header.last_offset_delta + 1
 
 
 class TargetTail:
@@ -45,17 +56,53 @@ class TargetTail:
             if header.end_offset <= self.position:
                 continue
             self.position = header.end_offset
-            if header.count and not header.is_control:
+            if not header.is_control:
                 self._batches.append(TailBatch(header, batch))
         self.complete = self.position >= high_watermark
 
 
-def same_records(copy: Copy, found: TailBatch) -> bool:
-    """Whether the batch found on the target holds exactly the records that the step would write."""
-    if copy.count != found.header.count:
-        return False
-    if copy.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]:
-        return True
-    wanted = decode(read_header(copy.batch), copy.batch)
-    stored = decode(found.header, found.batch)
-    return [(r.timestamp, r.content) for r in wanted] == [(r.timestamp, r.content) for r in stored]
+def paired(step: Copy, found: TailBatch) -> Copy | None:
+    """The step as it was when the batch on the target was written; None when the two cannot be paired.
+
+    A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
+    at the index that it was written at. At the source it leaves the range too: a batch that was whole then
+    has one record for each of its offsets, so the records gone since were copied and are no gaps.
+    """
+    if step.count == found.written and step.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]:
+        return step
+    try:
+        wanted, stored = _by_source_offset(step), _by_index(found)
+    except ProtocolError:
+        return None  # bytes that cannot be decoded prove nothing
+    if found.written == step.count and _agree(dict(enumerate(wanted.values())), stored):
+        return step
+    at_index = {offset - step.source_start: told for offset, told in wanted.items()}
+    if found.written == step.source_end - step.source_start and _agree(at_index, stored):
+        return replace(step, gaps=(), count=found.written)
+    return None
+
+
+def _agree(wanted: dict[int, _Told], stored: dict[int, _Told]) -> bool:
+    """Whether what is left on both sides is the same; an empty batch is told by its sequence alone."""
+    common = wanted.keys() & stored.keys()
+    return all(wanted[index] == stored[index] for index in common) and bool(common or not stored)
+
+
+def _by_index(found: TailBatch) -> dict[int, _Told]:
+    base = found.header.base_offset
+    return {r.offset - base: (r.timestamp, r.content) for r in decode(found.header, found.batch)}
+
+
+def _by_source_offset(step: Copy) -> dict[int, _Told]:
+    records = decode(read_header(step.batch), step.batch)
+    return {
+        offset: (r.timestamp, r.content) for offset, r in zip(_copied_offsets(step), records, strict=True)
+    }
+
+
+def _copied_offsets(step: Copy) -> Iterator[int]:
+    start = step.source_start
+    for gap in step.gaps:
+        yield from range(start, gap.source_start)
+        start = gap.source_end
+    yield from range(start, step.source_end)

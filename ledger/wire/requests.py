@@ -77,6 +77,7 @@ class Fetched:
     aborted: tuple[tuple[int, int], ...]
     records: memoryview
     diverging_end: int | None
+    diverging_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,7 @@ def _fetched_partition(reader: _Reader, topic: str | bytes) -> Fetched:
         tuple(aborted),
         records,
         None if diverging is None else int.from_bytes(diverging[4:12], "big", signed=True),
+        None if diverging is None else int.from_bytes(diverging[:4], "big", signed=True),
     )
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content, marker
+from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.batch_plan import Copy, Skip
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from ledger.mirror.tail import TailBatch, TargetTail, same_records
+from ledger.mirror.tail import TailBatch, TargetTail, paired
 from ledger.schema import OFFSET_SYNCS, STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS, payload_checksum, read_header
 from tests.mirror.sources import SOURCE, TARGET, assignment
@@ -23,7 +23,7 @@ def copy(start: int, end: int, *gaps: Gap, raw: bool = True, timestamp: int = 10
 
 
 def skip(start: int, end: int, cause: GapCause) -> Skip:
-    return Skip(Gap(start, end, cause), leader_epoch=6)
+    return Skip(Gap(start, end, cause), leader_epoch=4)
 
 
 def ranges(syncs: tuple[OffsetSync, ...]) -> list[tuple[int, int, int, int, int]]:
@@ -74,7 +74,7 @@ def test_gaps_alone_are_progress_without_records() -> None:
         0,
         None,
         None,
-        6,
+        4,
     )
 
 
@@ -143,8 +143,41 @@ def test_records_are_compared_one_by_one_where_bytes_differ() -> None:
     contents = [content(b"k", b"v"), content(None, b"w")]
     plain = application_batch(contents, [5, 3])
     step = replace(copy(0, 2), batch=memoryview(plain.encoded()))
-    assert same_records(step, found(plain.encoded()))
-    assert same_records(step, found(replace(plain, attributes=1).encoded()))
-    assert not same_records(step, found(application_batch(contents, [5, 4]).encoded()))
-    assert not same_records(step, found(application_batch(contents[::-1], [5, 3]).encoded()))
-    assert not same_records(step, found(application_batch(contents[:1], [5]).encoded()))
+    assert paired(step, found(plain.encoded())) is step
+    assert paired(step, found(replace(plain, attributes=1).encoded())) is step
+    assert paired(step, found(application_batch(contents, [5, 4]).encoded())) is None
+    assert paired(step, found(application_batch(contents[::-1], [5, 3]).encoded())) is None
+    assert paired(step, found(application_batch(contents[:1], [5]).encoded())) is None
+
+
+def cleaned(batch: StoredBatch, *kept: int) -> StoredBatch:
+    """What a cleaner leaves of a batch: the records at these places, the range as it was."""
+    return replace(batch, records=tuple(batch.records[place] for place in kept))
+
+
+WHOLE = application_batch([content(b"%d" % n, b"v") for n in range(4)], [5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("kept", [(0, 1, 2, 3), (1, 3), (0,), ()])
+def test_a_batch_cleaned_at_the_target_is_still_the_step(kept: tuple[int, ...]) -> None:
+    step = replace(copy(10, 14), batch=memoryview(WHOLE.encoded()))
+    assert paired(step, found(cleaned(WHOLE, *kept).encoded())) is step
+
+
+@pytest.mark.parametrize("kept_at_target", [(0, 1, 2, 3), (0, 3), (1, 3)])
+def test_records_cleaned_at_the_source_since_were_copied_and_are_no_gaps(
+    kept_at_target: tuple[int, ...],
+) -> None:
+    left = application_batch([WHOLE.records[n].content for n in (0, 3)], [5, 8])
+    step = replace(copy(10, 14, Gap(11, 13, GapCause.COMPACTED)), batch=memoryview(left.encoded()), count=2)
+    told = paired(step, found(cleaned(WHOLE, *kept_at_target).encoded()))
+    assert told is not None
+    assert (told.gaps, told.count, told.source_start, told.source_end) == ((), 4, 10, 14)
+
+
+def test_records_at_other_places_or_without_any_in_common_prove_nothing() -> None:
+    left = application_batch([WHOLE.records[n].content for n in (0, 3)], [5, 8])
+    step = replace(copy(10, 14, Gap(12, 14, GapCause.COMPACTED)), batch=memoryview(left.encoded()), count=2)
+    assert paired(step, found(WHOLE.encoded())) is None, "offset 11 is not what lies at index 1"
+    other = replace(step, gaps=(Gap(11, 13, GapCause.COMPACTED),))
+    assert paired(other, found(cleaned(WHOLE, 1, 2).encoded())) is None

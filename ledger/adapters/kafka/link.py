@@ -162,7 +162,12 @@ class KafkaLink:
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             asked = (
                 FetchFrom(
-                    _ref(i.partition), i.partition.partition, i.offset, _NO_EPOCH, _NO_EPOCH, i.max_bytes
+                    _ref(i.partition),
+                    i.partition.partition,
+                    i.offset,
+                    _NO_EPOCH,
+                    _NO_EPOCH if i.last_epoch is None else i.last_epoch,
+                    i.max_bytes,
                 )
                 for i in items
             )
