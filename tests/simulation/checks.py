@@ -44,7 +44,7 @@ class Copied:
 
     @property
     def told_without_source(self) -> set[int]:
-        """Target offsets of the flow's own records whose source records had been cleaned before they could be paired."""
+        """Target offsets of own records whose source records were cleaned before they could be paired."""
         return {
             offset
             for sync in self.syncs

@@ -236,7 +236,7 @@ class Simulation:
             partition,
             self.workload.log(partition),
             self.target.log(target, partition.number),
-            tuple(sorted(own, key=lambda sync: sync.source_start)),
+            tuple(sorted(own, key=lambda sync: (sync.source_start, sync.target_start))),
             self._allowed_stop(key, partition, (target, partition.number)),
             stops_told=frozenset(StopCause(str(row["reason"])) for row in self._stops(key)),
             is_exclusive=self._flow.target_mode is TargetMode.EXCLUSIVE,
