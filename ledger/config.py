@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -72,11 +73,29 @@ Pattern = Annotated[str, AfterValidator(_valid_pattern)]
 PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 
 
-class OnLoss(StrEnum):
-    """What a flow does when source records were gone before it could copy them."""
+class Policy(StrEnum):
+    """What a flow does about a partition after something happened to it; it is recorded either way."""
 
     STOP = "stop"  # stop the partition until an operator decides
-    CONTINUE = "continue"  # record the loss and go on
+    CONTINUE = "continue"  # go on
+
+
+class StartAt(StrEnum):
+    """Where a flow that never ran begins with the topics that exist then; a time is the third possibility."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def _valid_start(start: str) -> str:
+    if start not in tuple(StartAt):
+        try:
+            at = datetime.fromisoformat(start)
+        except ValueError:
+            raise ValueError(f"is earliest, latest or a time with its offset, got {start!r}") from None
+        if at.tzinfo is None:
+            raise ValueError(f"a time is written with its offset (2026-01-31T12:00:00Z), got {start!r}")
+    return start
 
 
 class TargetMode(StrEnum):
@@ -149,7 +168,12 @@ class FlowConfig(_Frozen):
     groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     topic_naming: Annotated[NamingKind, Field(strict=False)] = NamingKind.PREFIX
     prefix: PlainName | None = None
-    on_loss: Annotated[OnLoss, Field(strict=False)] = OnLoss.STOP
+    start: Annotated[str, AfterValidator(_valid_start)] = StartAt.EARLIEST
+    on_loss: Annotated[Policy, Field(strict=False)] = Policy.STOP
+    on_source_truncated: Annotated[Policy, Field(strict=False)] = Policy.STOP
+    on_source_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
+    on_target_truncated: Annotated[Policy, Field(strict=False)] = Policy.CONTINUE
+    on_target_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
     target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
     relay: bool = False
     round_seconds: Annotated[float, Field(gt=0.2, le=3600)] = 5.0
@@ -166,6 +190,13 @@ class FlowConfig(_Frozen):
         if self.topic_naming is NamingKind.IDENTITY:
             return TopicNaming(NamingKind.IDENTITY)
         return TopicNaming(NamingKind.PREFIX, self.prefix or self.source)
+
+    @property
+    def start_at_ms(self) -> int | None:
+        """The time to start at; None when `start` is not a time."""
+        if self.start in tuple(StartAt):
+            return None
+        return int(datetime.fromisoformat(self.start).timestamp() * 1000)
 
     @property
     def group_patterns(self) -> NamePatterns:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.requests import RECEIPT, OperatorRequest
+from ledger.domain.supersession import RecordedSync
 from ledger.wire.requests import Fetched, Produced
 
 Row = Mapping[str, object]
@@ -87,6 +88,12 @@ class ClusterAdmin(Protocol):
         """Ends by (topic, partition); a partition without a leader is left out."""
         ...
 
+    def offsets_at(
+        self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
+        """The first offset whose record is of that time or later; partitions without such a record are left out."""
+        ...
+
     def groups(self) -> list[GroupListing]: ...
 
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
@@ -123,7 +130,11 @@ class FactLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowPosition:
-    """Where a flow stands on one partition, from its last offset sync."""
+    """Where a flow stands on one partition, from its last row.
+
+    `leader_epoch`: that of the last source batch, None when the last row does not tell. `follows_loss`:
+    after the last row the flow's own records at the target may have no source any more.
+    """
 
     source_topic: str
     source_topic_id: str
@@ -133,6 +144,8 @@ class FlowPosition:
     source_end: int
     target_end: int
     next_sequence: int
+    leader_epoch: int | None = None
+    follows_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +182,14 @@ class LedgerState(Protocol):
     """The read side that drivers need: latest state, no time travel."""
 
     def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
+        """All rows of one flow and source partition, superseded ones included."""
+        ...
+
+    def has_run(self, flow: str) -> bool:
+        """Whether a driver has ever claimed an epoch of the flow."""
+        ...
 
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         """Producer ids recorded for a Kafka cluster id, by flow; of several claims the first one's counts."""

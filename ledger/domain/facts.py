@@ -36,6 +36,7 @@ class SyncCause(StrEnum):
     SKIPPED = "skipped"  # lost: an operator said to go on after it
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
+    TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
     RESYNC = "resync"  # superseded: an operator had it copied again
     EARLIEST = "earliest"  # started at the source's log start
     LATEST = "latest"  # started at the source's last stable offset
@@ -46,6 +47,13 @@ class SyncCause(StrEnum):
 
 
 LOSS_CAUSES = frozenset({SyncCause.RETENTION, SyncCause.DELETED_RECORDS, SyncCause.SKIPPED})
+
+
+def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
+    """Whether, after a row, records of the flow at the target may have no source record any more."""
+    if kind is SyncKind.SUPERSEDED:
+        return cause is not SyncCause.TARGET_TRUNCATED
+    return kind is SyncKind.LOST or cause is SyncCause.RECREATED
 
 
 class WriterEvent(StrEnum):

@@ -39,7 +39,7 @@ class Stop:
 class Divergence:
     """The source's answer to the last leader epoch read: the epoch before it that it knows, and its end."""
 
-    epoch: int
+    epoch: int | None
     end: int
 
 

@@ -1,17 +1,24 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
-from ledger.domain.facts import WriterEvent
+from ledger.domain.facts import SyncCause, WriterEvent
+from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.intake import Intake
+from ledger.mirror.loss_cause import loss_cause
+from ledger.mirror.partition_log_book import PartitionLogBook
+from ledger.mirror.reactions import Reactions
+from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.standing import Standing
 from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, OperationLog, Row, WriterClaim
 
 log = logging.getLogger(__name__)
@@ -50,9 +57,12 @@ def run_flow(
     """
     row = _claim_row(flow, ports, host)
     mirror_ids = {} if flow.relay else ports.state.producer_ids(str(row["source_cluster_id"]))
+    is_first_run = not ports.state.has_run(flow.name)
     claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
     on_claimed()
+    progress = FlowProgress(ports.state.positions(flow.name))
+    log_book = PartitionLogBook(flow.name, ports.operations)
     with BackgroundAppender(ports.fact_log, claim, _TABLE) as appender:
         loop = RoundLoop(
             flow=flow,
@@ -60,19 +70,43 @@ def run_flow(
             source=ports.source,
             target=ports.target,
             state=ports.state,
-            operations=ports.operations,
             runner=ports.runner,
             clock=ports.clock,
             appender=appender,
-            progress=FlowProgress(ports.state.positions(flow.name)),
+            progress=progress,
+            intake=Intake(
+                flow, ports.source, progress, ports.state.stopped_partitions(flow.name), is_first_run
+            ),
+            reactions=_reactions(flow, ports),
+            desk=RequestDesk(
+                flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
+            ),
+            log_book=log_book,
             # Two first drivers may each have allocated an id: the first claim's is the flow's.
             producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],
             mirror_producer_ids=frozenset(mirror_ids.values()),
             on_round=on_round,
+            summary=RunSummary(),
         )
         summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     _release(ports, claim, row, appender.last_round + 1)
     return summary
+
+
+def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:
+    return lambda standing: log_book.resumed(standing.pair)
+
+
+def _reactions(flow: FlowConfig, ports: FlowPorts) -> Reactions:
+    def recorded(standing: Standing) -> Sequence[RecordedSync]:
+        source = standing.pair.source
+        return ports.state.recorded_syncs(flow.name, source.topic_id, source.partition)
+
+    def judge_loss(standing: Standing) -> SyncCause:
+        configuration = ports.source.configurations([standing.pair.source.topic])
+        return loss_cause(configuration.get(standing.pair.source.topic, {}))
+
+    return Reactions(flow, ports.source, ports.target, recorded, judge_loss)
 
 
 def _claim_row(flow: FlowConfig, ports: FlowPorts, host: str) -> Row:

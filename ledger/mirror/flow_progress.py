@@ -1,32 +1,14 @@
-"""Where a running flow stands on each partition: from the ledger at the start, from its rounds afterwards."""
+"""Where a running flow stands on all its partitions: from the ledger at the start, from its rounds afterwards."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.flow_topics import PartitionPair
-from ledger.ports import FlowPosition, PartitionEnds
+from ledger.mirror.standing import Standing
+from ledger.ports import FlowPosition
 
 PartitionKey = tuple[str, int]
 """Source topic id and partition."""
-
-
-@dataclass(slots=True)
-class _Standing:
-    """One partition that the flow takes care of."""
-
-    pair: PartitionPair
-    position: int
-    target_end: int
-    next_sequence: int
-    stop_at: int | None = None
-    stop: Stop | None = None
-    copied_bytes: int = 0
-
-    @property
-    def has_reached_end(self) -> bool:
-        return self.stop_at is not None and self.position >= self.stop_at
 
 
 def key_of(pair: PartitionPair) -> PartitionKey:
@@ -34,14 +16,38 @@ def key_of(pair: PartitionPair) -> PartitionKey:
 
 
 class FlowProgress:
-    """Positions of all partitions of a flow. Offsets of different topic ids are never mixed."""
+    """Standings of all partitions of a flow. Offsets of different topic ids are never mixed."""
 
     def __init__(self, positions: Iterable[FlowPosition]) -> None:
         self._recorded = {(p.source_topic_id, p.partition): p for p in positions}
-        self._recorded_ids: dict[str, set[str]] = {}
-        for position in self._recorded.values():
-            self._recorded_ids.setdefault(position.source_topic, set()).add(position.source_topic_id)
-        self._standings: dict[PartitionKey, _Standing] = {}
+        self._standings: dict[PartitionKey, Standing] = {}
+
+    # -- what the ledger says --------------------------------------------------------------------
+
+    def recorded(self, pair: PartitionPair) -> FlowPosition | None:
+        """The position of this incarnation of the source partition, when there is one."""
+        return self._recorded.get(key_of(pair))
+
+    def recorded_at_target(self, pair: PartitionPair) -> FlowPosition | None:
+        """The furthest position of any incarnation of the source on this target partition."""
+        target = (pair.target.topic_id, pair.target.partition)
+        found = [p for p in self._recorded.values() if (p.target_topic_id, p.partition) == target]
+        return max(found, key=lambda position: position.target_end, default=None)
+
+    def other_incarnations(self, pair: PartitionPair) -> frozenset[str]:
+        """Topic ids that this flow copied, or takes care of, under the source topic's name; its own left out."""
+        name = pair.source.topic
+        recorded = {p.source_topic_id for p in self._recorded.values() if p.source_topic == name}
+        running = {s.pair.source.topic_id for s in self._standings.values() if s.pair.source.topic == name}
+        return frozenset(recorded | running) - {pair.source.topic_id}
+
+    def has_begun(self, pair: PartitionPair) -> bool:
+        """Whether the flow copies any partition of this source topic id."""
+        topic_id = pair.source.topic_id
+        running = (s for s in self._standings.values() if s.stop is None)
+        return any(key[0] == topic_id for key in self._recorded) or any(
+            standing.pair.source.topic_id == topic_id for standing in running
+        )
 
     @property
     def written_topic_ids(self) -> frozenset[str]:
@@ -51,47 +57,37 @@ class FlowProgress:
             | {standing.pair.target.topic_id for standing in self._standings.values()}
         )
 
+    # -- what runs -------------------------------------------------------------------------------
+
+    @property
+    def standings(self) -> Sequence[Standing]:
+        return tuple(self._standings.values())
+
     def unknown(self, pairs: Sequence[PartitionPair]) -> list[PartitionPair]:
         return [pair for pair in pairs if key_of(pair) not in self._standings]
 
-    def adopt(
-        self,
-        pair: PartitionPair,
-        *,
-        source_ends: PartitionEnds,
-        target_ends: PartitionEnds,
-        until_caught_up: bool,
-    ) -> Stop | None:
-        """Take a partition on, at its recorded position or at the log start; returns why it may not be copied."""
-        recorded = self._recorded.get(key_of(pair))
-        standing = _recorded_standing(pair, recorded) or _fresh_standing(pair, source_ends, target_ends)
-        standing.stop_at = source_ends.last_stable if until_caught_up else None
-        standing.stop = self._incarnation_stop(pair, recorded) or _truncation_stop(standing, source_ends)
-        self._standings[key_of(pair)] = standing
-        if standing.stop is None:
-            self._recorded_ids.setdefault(pair.source.topic, set()).add(pair.source.topic_id)
-        return standing.stop
+    def take_on(self, standing: Standing) -> None:
+        self._standings[key_of(standing.pair)] = standing
 
-    def _incarnation_stop(self, pair: PartitionPair, recorded: FlowPosition | None) -> Stop | None:
-        known_ids = self._recorded_ids.get(pair.source.topic, set())
-        if recorded is None and known_ids and pair.source.topic_id not in known_ids:
-            return Stop(
-                StopCause.SOURCE_TOPIC_GONE,
-                f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
-                f"copied {', '.join(sorted(known_ids))}; nothing of the new topic was copied",
-            )
-        if recorded is not None and recorded.target_topic_id != pair.target.topic_id:
-            return Stop(
-                StopCause.TARGET_TOPIC_GONE,
-                f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "
-                f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
-            )
-        return None
+    def leave(self, topic: str, topic_ids: frozenset[str]) -> list[Standing]:
+        """Earlier incarnations of a topic are no longer taken care of; returns what was."""
+        left = [
+            standing
+            for standing in self._standings.values()
+            if standing.pair.source.topic == topic and standing.pair.source.topic_id in topic_ids
+        ]
+        for standing in left:
+            del self._standings[key_of(standing.pair)]
+        return left
+
+    def standing_of(self, result: PartitionResult) -> Standing:
+        source = result.assignment.source
+        return self._standings[(source.topic_id, source.partition)]
 
     def assignments(
         self, producer_id: int, *, exclusive: bool, mirror_producer_ids: frozenset[int]
     ) -> list[Assignment]:
-        """What the next round is to copy: every partition that is neither stopped nor at its end."""
+        """What can be copied: every partition that is neither stopped nor at its end."""
         return [
             Assignment(
                 source=standing.pair.source,
@@ -102,6 +98,9 @@ class FlowProgress:
                 producer_id=producer_id,
                 stop_at=standing.stop_at,
                 exclusive=exclusive,
+                leader_epoch=standing.leader_epoch,
+                accepted_below=standing.accepted_below,
+                lost_before=standing.follows_loss,
                 mirror_producer_ids=mirror_producer_ids,
             )
             for standing in self._standings.values()
@@ -116,70 +115,20 @@ class FlowProgress:
     def unreached(self) -> list[tuple[str, int]]:
         """Partitions that are neither stopped nor at the end that they are to reach: where they are, and the end."""
         return [
-            (
-                f"{standing.pair.source.topic} partition {standing.pair.source.partition} at {standing.position}",
-                end,
-            )
+            (f"{standing.name} at {standing.position}", end)
             for standing in self._standings.values()
             if (end := standing.stop_at) is not None and standing.stop is None and standing.position < end
         ]
 
-    def take(self, result: PartitionResult) -> None:
+    def take(self, result: PartitionResult) -> Standing:
         """A task's result becomes the position of the next round."""
-        standing = self._standings[(result.assignment.source.topic_id, result.assignment.source.partition)]
+        standing = self.standing_of(result)
         standing.position = result.position
         standing.target_end = result.target_end
         standing.next_sequence = result.next_sequence
-        standing.stop = result.stop
+        standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
-
-    def lose(self, result: PartitionResult, log_start: int, *, goes_on: bool) -> OffsetSync:
-        """Source offsets up to the log start were gone before they could be copied (L6): the fact to record."""
-        source = result.assignment.source
-        standing = self._standings[(source.topic_id, source.partition)]
-        lost = OffsetSync(
-            source=source,
-            target=result.assignment.target,
-            source_leader_epoch=None,
-            source_start=standing.position,
-            source_end=log_start,
-            target_start=standing.target_end,
-            target_end=standing.target_end,
-            first_sequence=standing.next_sequence,
-            gaps=(),
-            kind=SyncKind.LOST,
-            cause=SyncCause.RETENTION,
-            recovered=False,
-            first_timestamp_ms=None,
-            last_timestamp_ms=None,
-            records=0,
-            bytes=0,
-            checksum=None,
-            raw_batches=0,
-            record_path_batches=0,
-        )
-        standing.position = log_start
-        if goes_on:
-            standing.stop = None
-        return lost
-
-
-def _recorded_standing(pair: PartitionPair, recorded: FlowPosition | None) -> _Standing | None:
-    if recorded is None:
-        return None
-    return _Standing(pair, recorded.source_end, recorded.target_end, recorded.next_sequence)
-
-
-def _fresh_standing(pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> _Standing:
-    """A partition without a recorded sync: from the source's log start, reading all that the target holds."""
-    return _Standing(pair, source.log_start, target.log_start, next_sequence=0)
-
-
-def _truncation_stop(standing: _Standing, source: PartitionEnds) -> Stop | None:
-    if standing.position <= source.high_watermark:
-        return None
-    return Stop(
-        StopCause.SOURCE_OUT_OF_RANGE,
-        f"{standing.pair.source.topic} partition {standing.pair.source.partition} ends at {source.high_watermark} at "
-        f"the source, this flow has copied up to {standing.position}: the source lost records; nothing was copied",
-    )
+        if result.syncs:
+            standing.follows_loss = False
+            standing.accepted_below = 0
+        return standing

@@ -2,24 +2,30 @@
 
 A round is one job of a few copy tasks. The facts of round n are appended while round n + 1 runs, so a
 driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target.
+Facts that move a partition other than by copying are read back before it is assigned again.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.config import FlowConfig, OnLoss, TargetMode
+from ledger.config import FlowConfig, TargetMode
+from ledger.domain.facts import OffsetSync
+from ledger.domain.requests import pauses_after
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.appender import BackgroundAppender
-from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.intake import Intake, TakenOn
+from ledger.mirror.partition_log_book import PartitionLogBook
+from ledger.mirror.reactions import Reactions
+from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
-from ledger.mirror.stop_advice import advice
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from ledger.ports import Clock, ClusterAdmin, LedgerState, OperationLog, PartitionEnds, Row
+from ledger.ports import Clock, ClusterAdmin, LedgerState
 
 log = logging.getLogger(__name__)
 
@@ -50,26 +56,28 @@ class RoundLoop:
     source: ClusterAdmin
     target: ClusterAdmin
     state: LedgerState
-    operations: OperationLog
     runner: RoundRunner
     clock: Clock
     appender: BackgroundAppender
     progress: FlowProgress
+    intake: Intake
+    reactions: Reactions
+    desk: RequestDesk
+    log_book: PartitionLogBook
     producer_id: int
     mirror_producer_ids: frozenset[int]
     on_round: Callable[[RunSummary], None]
-    summary: RunSummary = field(default_factory=RunSummary)
+    summary: RunSummary
     _followed_at: float = float("-inf")
     _progressed_at: float = 0.0
-    _stopped_before: set[tuple[str, int]] = field(default_factory=set)
     _troubles: frozenset[str] = frozenset()
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         started_ms = self.clock.now_ms()
         self._progressed_at = self.clock.monotonic()
-        self._stopped_before = set(self.state.stopped_partitions(self.flow.name))
         while not self._is_to_end(stop, started_ms):
             self._follow_topics_when_due(until_caught_up)
+            self._answer_requests()
             assignments = self._assignments()
             if assignments:
                 self._round(assignments)
@@ -80,6 +88,15 @@ class RoundLoop:
             else:
                 stop.wait(_IDLE_PAUSE_S)
         self.appender.wait()
+        self.summary.stopped = [
+            f"{standing.name}: {standing.stop.message}"
+            for standing in self.progress.standings
+            if standing.stop is not None
+        ]
+        if until_caught_up and not stop.is_set():
+            self.summary.stopped += [
+                f"{name}, paused before {end}" for name, end in self.progress.unreached()
+            ]
         return self.summary
 
     def _is_to_end(self, stop: StopSignal, started_ms: int) -> bool:
@@ -95,17 +112,21 @@ class RoundLoop:
             return
         self._followed_at = now
         try:
-            self._follow_topics(until_caught_up)
+            self._follow_topics(until_caught_up, is_first_look=is_first)
         except ClusterUnavailableError as error:
             if is_first:
                 raise
             log.warning("%s: topics could not be looked at: %s", self.flow.name, error)
 
-    def _follow_topics(self, until_caught_up: bool) -> None:
+    def _follow_topics(self, until_caught_up: bool, *, is_first_look: bool) -> None:
         pairs = self.topics.follow(written_topic_ids=self.progress.written_topic_ids)
         new = self.progress.unknown(pairs)
-        source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new]) if new else {}
-        target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new]) if new else {}
+        if not new:
+            return
+        source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
+        target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
+        starts = self.intake.start_offsets(new, is_first_look=is_first_look)
+        taken_on = []
         for pair in new:
             source = source_ends.get((pair.source.topic, pair.source.partition))
             target = target_ends.get((pair.target.topic, pair.target.partition))
@@ -113,97 +134,90 @@ class RoundLoop:
                 log.warning("%s: %s has no leader; it is taken on later", self.flow.name, _name(pair))
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
-            self._adopt(pair, source, target, until_caught_up)
+            taken = self.intake.take_on(
+                pair,
+                source,
+                target,
+                started_at=starts.get((pair.source.topic_id, pair.source.partition)),
+                is_first_look=is_first_look,
+            )
+            taken.standing.stop_at = source.last_stable if until_caught_up else None
+            self.progress.take_on(taken.standing)
+            taken_on.append(taken)
+        self._record([fact for taken in taken_on for fact in taken.facts])
+        for taken in taken_on:
+            self._tell(taken)
 
-    def _adopt(
-        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, until_caught_up: bool
-    ) -> None:
-        stopped = self.progress.adopt(
-            pair, source_ends=source, target_ends=target, until_caught_up=until_caught_up
-        )
-        if stopped is not None:
-            self._record_stop(pair, stopped)
+    def _tell(self, taken: TakenOn) -> None:
+        for left in taken.left:
+            self.log_book.resumed(left.pair)
+        if taken.new_stop is not None:
+            self.log_book.stopped(taken.standing.pair, taken.new_stop)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _answer_requests(self) -> None:
+        requests = self.state.requests(self.flow.name)
+        self.summary.pauses = pauses_after(requests.asked)
+        for request in requests.waiting:
+            facts, give_receipt = self.desk.answer(request)
+            self._record(facts)
+            give_receipt()
 
     # -- rounds ----------------------------------------------------------------------------------
 
     def _assignments(self) -> list[Assignment]:
-        return self.progress.assignments(
+        found = self.progress.assignments(
             self.producer_id,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
             mirror_producer_ids=self.mirror_producer_ids,
         )
+        return [told for told in found if not self.summary.pauses.covers(told.source.topic)]
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
-        rows = [row for result in results for row in self._take(result)]
-        self.appender.submit(rows)
-        if rows:
+        facts = [sync for result in results for sync in self._take(result)]
+        self._submit(facts)
+        if facts:
             self._progressed_at = self.clock.monotonic()
+        for result in results:
+            self._react(result)
         self._report_troubles(results)
         self.summary.rounds += 1
         self.on_round(self.summary)
 
-    def _take(self, result: PartitionResult) -> list[Row]:
+    def _take(self, result: PartitionResult) -> Sequence[OffsetSync]:
         self.progress.take(result)
         self.summary.count(result)
+        return result.syncs
+
+    def _react(self, result: PartitionResult) -> None:
+        """A partition that a task could not go on with: facts first, then it stops or goes on."""
+        if result.stop is None:
+            return
+        self.appender.wait()
+        standing = self.progress.standing_of(result)
+        reaction = self.reactions.to(standing, result, result.stop)
+        self._record(reaction.facts)
+        self.summary.count_lost(reaction.facts)
+        standing.stop = reaction.stop
+        if reaction.stop is not None:
+            self.log_book.stopped(standing.pair, reaction.stop)
+        elif reaction.notice is not None:
+            log.warning("%s: %s: %s", self.flow.name, standing.name, reaction.notice)
+
+    def _record(self, facts: Sequence[OffsetSync]) -> None:
+        """Append and read back: what comes next relies on it."""
+        if facts:
+            self._submit(facts)
+            self.appender.wait()
+
+    def _submit(self, facts: Sequence[OffsetSync]) -> None:
         identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target)
-        rows = [sync_row(identity, sync) for sync in result.syncs]
-        if result.stop is not None:
-            rows += self._stopped_rows(result, result.stop, identity)
-        elif rows:
-            self._record_resumed(result)
-        return rows
-
-    def _stopped_rows(self, result: PartitionResult, stop: Stop, identity: FlowIdentity) -> list[Row]:
-        pair = PartitionPair(result.assignment.source, result.assignment.target)
-        if stop.cause is StopCause.SOURCE_OUT_OF_RANGE:
-            return self._lost_rows(result, stop, identity)
-        self._record_stop(pair, stop)
-        return []
-
-    def _lost_rows(self, result: PartitionResult, stop: Stop, identity: FlowIdentity) -> list[Row]:
-        """L6: what retention took is a row; the partition goes on only if the flow says so."""
-        source = result.assignment.source
-        pair = PartitionPair(source, result.assignment.target)
-        ends = self.source.ends([(source.topic, source.partition)]).get((source.topic, source.partition))
-        if ends is None or ends.log_start <= result.position:
-            self._record_stop(pair, stop)
-            return []
-        goes_on = self.flow.on_loss is OnLoss.CONTINUE
-        lost = self.progress.lose(result, ends.log_start, goes_on=goes_on)
-        self.summary.lost_offsets += lost.source_end - lost.source_start
-        message = (
-            f"source offsets {lost.source_start} to {lost.source_end} were deleted before they were copied"
-        )
-        if goes_on:
-            log.warning("%s: %s: %s; going on after them", self.flow.name, _name(pair), message)
-        else:
-            self._record_stop(pair, Stop(StopCause.SOURCE_OUT_OF_RANGE, message))
-        return [sync_row(identity, lost)]
+        self.appender.submit([sync_row(identity, fact) for fact in facts])
 
     # -- telling ---------------------------------------------------------------------------------
-
-    def _record_stop(self, pair: PartitionPair, stop: Stop) -> None:
-        log.error("%s: %s stopped: %s", self.flow.name, _name(pair), stop.message)
-        self.summary.stopped.append(f"{_name(pair)}: {stop.message}")
-        content = {
-            **_coordinates(pair),
-            "cause": str(stop.cause),
-            "message": stop.message,
-            "next": advice(stop.cause),
-        }
-        self.operations.record(
-            "partition_stopped", flow=self.flow.name, reason=str(stop.cause), content=content
-        )
-
-    def _record_resumed(self, result: PartitionResult) -> None:
-        source = result.assignment.source
-        key = (source.topic_id, source.partition)
-        if key in self._stopped_before:
-            self._stopped_before.discard(key)
-            content = _coordinates(PartitionPair(source, result.assignment.target))
-            self.operations.record("partition_resumed", flow=self.flow.name, reason=None, content=content)
 
     def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
         """Say once what keeps partitions from getting on, and once that it is over."""
@@ -229,11 +243,3 @@ class RoundLoop:
 
 def _name(pair: PartitionPair) -> str:
     return f"{pair.source.topic} partition {pair.source.partition}"
-
-
-def _coordinates(pair: PartitionPair) -> dict[str, object]:
-    return {
-        "topic": pair.source.topic,
-        "topic_id": pair.source.topic_id,
-        "partition": pair.source.partition,
-    }

@@ -1,8 +1,11 @@
 """Offset syncs as rows of `offset_syncs`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from ledger.domain.facts import OffsetSync
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.supersession import RecordedSync
 from ledger.ports import Row
 
 
@@ -48,3 +51,36 @@ def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
         "raw_batches": sync.raw_batches,
         "record_path_batches": sync.record_path_batches,
     }
+
+
+_AS_IT_IS = (
+    "source_leader_epoch",
+    "source_start",
+    "source_end",
+    "target_start",
+    "target_end",
+    "first_sequence",
+    "recovered",
+    "first_timestamp_ms",
+    "last_timestamp_ms",
+    "records",
+    "bytes",
+    "checksum",
+    "raw_batches",
+    "record_path_batches",
+)
+
+
+def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
+    """The offset sync that a row tells, with its place in the order of recording."""
+    sync = OffsetSync(
+        source=TopicPartition(row["source_topic"], row["source_topic_id"], row["source_partition"]),
+        target=TopicPartition(row["target_topic"], row["target_topic_id"], row["target_partition"]),
+        gaps=tuple(
+            Gap(gap["source_start"], gap["source_end"], GapCause(gap["cause"])) for gap in row["gaps"]
+        ),
+        kind=SyncKind(row["kind"]),
+        cause=None if row["cause"] is None else SyncCause(row["cause"]),
+        **{name: row[name] for name in _AS_IT_IS},
+    )
+    return RecordedSync(row["writer_epoch"], row["round"], sync)

@@ -8,7 +8,7 @@ import pytest
 from ledger.config import (
     CONFIG_VARIABLE,
     MirrorConfig,
-    OnLoss,
+    Policy,
     SecretReference,
     TargetMode,
     find_config,
@@ -69,7 +69,7 @@ def test_defaults(tmp_path: Path) -> None:
     flow = load(tmp_path, BASE + FLOW).flow("east-to-west")
     assert flow.topic_naming is NamingKind.PREFIX
     assert flow.naming.target_name("orders") == "east.orders"
-    assert (flow.on_loss, flow.target_mode, flow.relay) == (OnLoss.STOP, TargetMode.EXCLUSIVE, False)
+    assert (flow.on_loss, flow.target_mode, flow.relay) == (Policy.STOP, TargetMode.EXCLUSIVE, False)
     assert (flow.round_seconds, flow.tasks, flow.full_sweep_seconds) == (5.0, 1, 300.0)
     assert flow.group_patterns.matches("any-group")
 

@@ -3,11 +3,23 @@
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment
+from ledger.ports import FlowPosition
 from ledger.wire.requests import Fetched
 
 SOURCE = TopicPartition("orders", "c291cmNlLWlkLS0tLS0tLQ", 0)
 TARGET = TopicPartition("east.orders", "dGFyZ2V0LWlkLS0tLS0tLQ", 0)
 OWN_PRODUCER_ID = 40
+RECORDED = FlowPosition(
+    source_topic=SOURCE.topic,
+    source_topic_id=SOURCE.topic_id,
+    partition=0,
+    target_topic=TARGET.topic,
+    target_topic_id=TARGET.topic_id,
+    source_end=30,
+    target_end=25,
+    next_sequence=24,
+    leader_epoch=2,
+)
 
 
 def assignment(

@@ -18,7 +18,8 @@ from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.run_summary import RunSummary
-from tests.simulation.checks import Copied, check, sync_of
+from ledger.mirror.sync_rows import recorded_sync
+from tests.simulation.checks import Copied, check
 from tests.simulation.processes import FOREVER_S, Cluster, DriverFactLog, Killed, Process, StormyStop
 from tests.simulation.storm import Fault, Storm, StormyWeather
 from tests.simulation.workload import MIRROR_PRODUCER_ID, SourcePartition, TopicKind, Workload
@@ -220,7 +221,7 @@ class Simulation:
         return list(self._ledger.at(self._ledger.latest()).relation(table).to_pylist())
 
     def _check(self) -> None:
-        syncs = [sync_of(row) for row in self._rows("offset_syncs")]
+        syncs = [recorded_sync(row).sync for row in self._rows("offset_syncs")]
         for partition in self.workload.partitions:
             copied = self._copied(partition, syncs)
             check(copied)

@@ -15,6 +15,8 @@ from ledger.adapters.duck.engine import connect, run_query
 from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.supersession import RecordedSync
+from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
 from ledger.recording.roles import LastClaim
 from ledger.recording.topic_states import TopicEvent
@@ -45,6 +47,17 @@ class DeltaLedgerState:
             )
             for row in rows
         ]
+
+    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
+        wanted = [
+            ("flow", "=", flow),
+            ("source_topic_id", "=", source_topic_id),
+            ("source_partition", "=", partition),
+        ]
+        return [recorded_sync(row) for row in self._rows("offset_syncs", wanted)]
+
+    def has_run(self, flow: str) -> bool:
+        return bool(self._rows("writers", [("flow", "=", flow)]))
 
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         rows = self._rows("writers", [("target_cluster_id", "=", target_cluster_id)])

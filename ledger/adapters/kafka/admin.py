@@ -134,6 +134,13 @@ class KafkaAdmin:
             ends |= self._ends(partitions[start : start + _PARTITIONS_AT_ONCE])
         return ends
 
+    def offsets_at(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
+        async def work(manager: KafkaConnectionManager) -> dict[Partition, int]:
+            return await _offsets_at(manager, partitions, timestamp_ms)
+
+        topics = sorted({topic for topic, _ in partitions})
+        return self._connection.run(f"list offsets by time of {_listed(topics)}", work)
+
     def groups(self) -> list[GroupListing]:
         listed = self._connection.run("list consumer groups", _groups)
         return sorted(listed, key=lambda group: group.group_id)
@@ -319,6 +326,18 @@ async def _partition_ends(
         partition: _ends_of(starting[partition], stable[partition], latest[partition])
         for partition in starting.keys() & stable.keys() & latest.keys()
     }
+
+
+async def _offsets_at(
+    manager: KafkaConnectionManager, partitions: Sequence[Partition], timestamp_ms: int
+) -> dict[Partition, int]:
+    by_leader = await _by_leader(manager, partitions)
+    sent = [
+        manager.send(_list_offsets(led, timestamp_ms, _READ_COMMITTED), node_id=leader)
+        for leader, led in by_leader.items()
+    ]
+    found = _offsets([await answer for answer in sent])
+    return {partition: entry.offset for partition, entry in found.items() if entry.offset >= 0}
 
 
 async def _by_leader(

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError, ShutOutError
+from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS
@@ -73,13 +75,22 @@ class MemoryLedgerState:
         self._ledger = ledger
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        furthest: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in self._rows("offset_syncs"):
-            key = (row["source_topic_id"], row["source_partition"])
-            known = furthest.get(key)
-            if row["flow"] == flow and (known is None or row["source_end"] > known["source_end"]):
-                furthest[key] = row
-        return [_position(row) for row in furthest.values()]
+        last: dict[tuple[str, int], dict[str, Any]] = {}
+        rows = [row for row in self._rows("offset_syncs") if row["flow"] == flow]
+        for row in sorted(rows, key=_recorded_order):
+            last[(row["source_topic_id"], row["source_partition"])] = row
+        return [_position(row) for row in last.values()]
+
+    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
+        wanted = (flow, source_topic_id, partition)
+        return [
+            recorded_sync(row)
+            for row in self._rows("offset_syncs")
+            if (row["flow"], row["source_topic_id"], row["source_partition"]) == wanted
+        ]
+
+    def has_run(self, flow: str) -> bool:
+        return any(row["flow"] == flow for row in self._rows(_WRITERS))
 
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         """The first id recorded for a flow is its own for ever."""
@@ -161,14 +172,23 @@ class MemoryOperationLog:
         return str(row["operation_id"])
 
 
+def _recorded_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    is_last_word = row["kind"] == SyncKind.SUPERSEDED
+    return row["writer_epoch"], row["round"], is_last_word, row["source_end"], row["target_end"]
+
+
 def _position(row: dict[str, Any]) -> FlowPosition:
+    kind = SyncKind(row["kind"])
+    counted = row["records"] if kind in (SyncKind.COPIED, SyncKind.UNPAIRED) else 0
     return FlowPosition(
         source_topic=row["source_topic"],
         source_topic_id=row["source_topic_id"],
         partition=row["source_partition"],
         target_topic=row["target_topic"],
         target_topic_id=row["target_topic_id"],
-        source_end=row["source_end"],
+        source_end=row["source_start"] if kind is SyncKind.SUPERSEDED else row["source_end"],
         target_end=row["target_end"],
-        next_sequence=(row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS,
+        next_sequence=(row["first_sequence"] + counted) % SEQUENCE_MODULUS,
+        leader_epoch=row["source_leader_epoch"],
+        follows_loss=source_may_be_gone(kind, None if row["cause"] is None else SyncCause(row["cause"])),
     )

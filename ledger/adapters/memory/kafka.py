@@ -103,6 +103,17 @@ class MemoryCluster:
                 )
         return found
 
+    def offsets_at(
+        self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
+        self._reach()
+        found: dict[tuple[str, int], int] = {}
+        for name, partition in partitions:
+            records = self.topic_by_name[name].logs[partition].readable()
+            later = [record.offset for record in records if record.timestamp >= timestamp_ms]
+            found |= {(name, partition): later[0]} if later else {}
+        return found
+
     def groups(self) -> list[GroupListing]:
         self._reach()
         return [

@@ -1,0 +1,165 @@
+"""How a running flow takes on a partition: where it begins or goes on, or why it may not.
+
+A new partition begins where the flow's `start` says, if the flow never ran before; else at its log start:
+what came while nobody looked is copied. Either is a fact that is recorded before the first write. Offsets
+of another incarnation, on either side, are never continued without a policy or an operator who says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.config import FlowConfig, Policy, StartAt
+from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.supersession import Restart
+from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.flow_progress import FlowProgress, PartitionKey, key_of
+from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.standing import Standing
+from ledger.ports import ClusterAdmin, FlowPosition, PartitionEnds, RecordedStop
+
+Ends = Mapping[tuple[str, int], PartitionEnds]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOn:
+    """A partition that the flow takes care of from now on.
+
+    `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
+    tells already is in the standing alone. `left`: standings of earlier incarnations that it replaces.
+    """
+
+    standing: Standing
+    facts: tuple[OffsetSync, ...] = ()
+    new_stop: Stop | None = None
+    left: tuple[Standing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """`is_first_run`: the flow never claimed an epoch before. `stops`: stopped partitions as the ledger has them."""
+
+    flow: FlowConfig
+    source: ClusterAdmin
+    progress: FlowProgress
+    stops: Mapping[PartitionKey, RecordedStop]
+    is_first_run: bool
+
+    def start_offsets(
+        self, pairs: Sequence[PartitionPair], *, is_first_look: bool
+    ) -> dict[PartitionKey, int]:
+        """For a flow that starts at a time: the first offset at or after it, where there is one."""
+        at_ms = self.flow.start_at_ms
+        if at_ms is None or not (self.is_first_run and is_first_look):
+            return {}
+        found = self.source.offsets_at([(p.source.topic, p.source.partition) for p in pairs], at_ms)
+        return {
+            key_of(pair): found[(pair.source.topic, pair.source.partition)]
+            for pair in pairs
+            if (pair.source.topic, pair.source.partition) in found
+        }
+
+    def take_on(
+        self,
+        pair: PartitionPair,
+        source: PartitionEnds,
+        target: PartitionEnds,
+        *,
+        started_at: int | None,
+        is_first_look: bool,
+    ) -> TakenOn:
+        """Take the partition on; `started_at`: its offset for the time that the flow starts at."""
+        recorded = self.progress.recorded(pair)
+        if recorded is None:
+            return self._begin(pair, source, target, started_at, is_first_look=is_first_look)
+        standing = Standing.recorded(pair, recorded)
+        if recorded.target_topic_id != pair.target.topic_id:
+            return self._target_recreated(standing, recorded, source, target)
+        told = self.stops.get(key_of(pair))
+        if told is not None:
+            standing.stop = Stop(StopCause(told.cause), told.message)
+        return TakenOn(standing)
+
+    def _begin(
+        self,
+        pair: PartitionPair,
+        source: PartitionEnds,
+        target: PartitionEnds,
+        started_at: int | None,
+        *,
+        is_first_look: bool,
+    ) -> TakenOn:
+        others = self.progress.other_incarnations(pair)
+        if others and (self._is_told_recreated(pair) or not self.progress.has_begun(pair)):
+            return self._source_recreated(pair, others, source, target)
+        if others:
+            return self._begin_again(pair, source, target)
+        applies = self.is_first_run and is_first_look
+        position, cause = (
+            self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
+        )
+        standing = Standing(pair, position, target.log_start, next_sequence=0)
+        return TakenOn(standing, (standing.started(cause),))
+
+    def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
+        if self.flow.start == StartAt.EARLIEST:
+            return source.log_start, SyncCause.EARLIEST
+        if self.flow.start == StartAt.LATEST:
+            return source.last_stable, SyncCause.LATEST
+        return (source.last_stable if started_at is None else started_at), SyncCause.TIMESTAMP
+
+    def _source_recreated(
+        self, pair: PartitionPair, others: frozenset[str], source: PartitionEnds, target: PartitionEnds
+    ) -> TakenOn:
+        left = tuple(self.progress.leave(pair.source.topic, others))
+        if self.flow.on_source_recreated is Policy.CONTINUE:
+            taken = self._begin_again(pair, source, target)
+            return TakenOn(taken.standing, taken.facts, left=left)
+        stop = Stop(
+            StopCause.SOURCE_RECREATED,
+            f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
+            f"copied {', '.join(sorted(others))}; nothing of the new topic was copied",
+        )
+        standing = self._beginning(pair, source, target)
+        standing.stop = stop
+        return TakenOn(standing, new_stop=self._unless_told(standing, stop), left=left)
+
+    def _begin_again(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> TakenOn:
+        """A new incarnation of the source goes on behind the old one's records at the target."""
+        standing = self._beginning(pair, source, target)
+        return TakenOn(standing, (standing.started(SyncCause.RECREATED),))
+
+    def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> Standing:
+        before = self.progress.recorded_at_target(pair)
+        if before is None:
+            return Standing(pair, source.log_start, target.log_start, next_sequence=0)
+        return Standing(pair, source.log_start, before.target_end, before.next_sequence)
+
+    def _target_recreated(
+        self, standing: Standing, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
+    ) -> TakenOn:
+        pair = standing.pair
+        if self.flow.on_target_recreated is Policy.CONTINUE:
+            return TakenOn(standing, (copy_again(standing, source, target, SyncCause.TARGET_RECREATED),))
+        stop = Stop(
+            StopCause.TARGET_RECREATED,
+            f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "
+            f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
+        )
+        standing.stop = stop
+        return TakenOn(standing, new_stop=self._unless_told(standing, stop))
+
+    def _is_told_recreated(self, pair: PartitionPair) -> bool:
+        told = self.stops.get(key_of(pair))
+        return told is not None and told.cause == StopCause.SOURCE_RECREATED
+
+    def _unless_told(self, standing: Standing, stop: Stop) -> Stop | None:
+        told = self.stops.get(key_of(standing.pair))
+        return None if told is not None and told.cause == stop.cause else stop
+
+
+def copy_again(
+    standing: Standing, source: PartitionEnds, target: PartitionEnds, cause: SyncCause
+) -> OffsetSync:
+    """All that the source still has goes into a target partition that the flow has not written to."""
+    restart = Restart(source.log_start, target.log_start, next_sequence=0, leader_epoch=None)
+    return standing.supersede(restart, cause)

@@ -1,0 +1,125 @@
+"""What a driver does about a partition that a task could not go on with, by the flow's policies.
+
+Records that are gone are facts before anything else happens: lost (L6) or superseded. Then the partition
+goes on or stops, as the flow says. Everything that a policy does not cover stops.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ledger.config import FlowConfig, Policy
+from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.supersession import (
+    RecordedSync,
+    Restart,
+    common_end,
+    restart_after_target_truncation,
+)
+from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.standing import Standing
+from ledger.ports import ClusterAdmin, PartitionEnds
+
+RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
+"""All recorded rows of a standing's partition; read back from the ledger, so slow and only asked for in trouble."""
+
+LossJudge = Callable[[Standing], SyncCause]
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """Facts to record, and why the partition stops; neither: it is tried again. `notice`: what to tell."""
+
+    facts: tuple[OffsetSync, ...] = ()
+    stop: Stop | None = None
+    notice: str | None = None
+
+
+TRY_AGAIN = Reaction()
+
+
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """The flow's policies, with what they need to know; `recorded` is complete when a reaction is asked for."""
+
+    flow: FlowConfig
+    source: ClusterAdmin
+    target: ClusterAdmin
+    recorded: RecordedRows
+    judge_loss: LossJudge
+
+    def to(self, standing: Standing, result: PartitionResult, stop: Stop) -> Reaction:
+        """React to a stop that a task came back with; moves the standing."""
+        match stop.cause:
+            case StopCause.SOURCE_OUT_OF_RANGE:
+                return self._source_out_of_range(standing, stop)
+            case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
+                return self._source_truncated(standing, result.divergence, stop.message)
+            case StopCause.TARGET_OUT_OF_RANGE:
+                return self._target_out_of_range(standing, stop)
+            case _:
+                return Reaction(stop=stop)
+
+    def _source_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
+        ends = _ends(self.source, standing.pair.source.topic, standing.pair.source.partition)
+        if ends is None:
+            return TRY_AGAIN
+        if ends.log_start > standing.position:
+            return self._lost(standing, ends.log_start)
+        if ends.high_watermark < standing.position:
+            message = (
+                f"the source ends at {ends.high_watermark}, this flow had copied up to {standing.position}: "
+                "the source lost records"
+            )
+            return self._source_truncated(standing, Divergence(None, ends.high_watermark), message)
+        return Reaction(
+            stop=Stop(
+                StopCause.SOURCE_TRUNCATED,
+                f"{stop.message}; it holds other records there than those that were copied (its leader epochs went "
+                "back), from an offset that cannot be told",
+            )
+        )
+
+    def _lost(self, standing: Standing, log_start: int) -> Reaction:
+        message = f"source offsets {standing.position} to {log_start} were deleted before they were copied"
+        fact = standing.lose(log_start, self.judge_loss(standing))
+        return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
+
+    def _source_truncated(self, standing: Standing, divergence: Divergence, message: str) -> Reaction:
+        common = common_end(self.recorded(standing), epoch=divergence.epoch, end=divergence.end)
+        restart = Restart(
+            source_start=min(common.source_end, standing.position),
+            target_end=standing.target_end,
+            next_sequence=standing.next_sequence,
+            leader_epoch=common.leader_epoch,
+        )
+        message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
+        fact = standing.supersede(restart, SyncCause.SOURCE_TRUNCATED)
+        stop = Stop(StopCause.SOURCE_TRUNCATED, message)
+        return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
+
+    def _target_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
+        ends = _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
+        if ends is None:
+            return TRY_AGAIN
+        if ends.high_watermark >= standing.target_end:
+            return Reaction(stop=stop) if ends.log_start > standing.target_end else TRY_AGAIN
+        message = (
+            f"the target ends at {ends.high_watermark}, this flow had written up to {standing.target_end}: "
+            "the target lost records"
+        )
+        restart = restart_after_target_truncation(self.recorded(standing), ends.high_watermark)
+        if restart is None:
+            return Reaction(stop=Stop(StopCause.TARGET_TRUNCATED, f"{message}, none of which is recorded"))
+        message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
+        fact = standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
+        stop = Stop(StopCause.TARGET_TRUNCATED, message)
+        return self._by_policy(self.flow.on_target_truncated, (fact,), stop)
+
+    def _by_policy(self, policy: Policy, facts: tuple[OffsetSync, ...], stop: Stop) -> Reaction:
+        if policy is Policy.CONTINUE:
+            return Reaction(facts, notice=f"{stop.message}; going on")
+        return Reaction(facts, stop)
+
+
+def _ends(admin: ClusterAdmin, topic: str, partition: int) -> PartitionEnds | None:
+    return admin.ends([(topic, partition)]).get((topic, partition))

@@ -1,0 +1,182 @@
+"""Answers what operators ask of a running flow: every request gets one receipt."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
+from ledger.domain.supersession import Restart
+from ledger.mirror.assignments import StopCause
+from ledger.mirror.flow_progress import FlowProgress
+from ledger.mirror.intake import copy_again
+from ledger.mirror.standing import Standing
+from ledger.ports import ClusterAdmin, OperationLog, PartitionEnds
+
+Facts = list[OffsetSync]
+
+
+class _RefusedError(Exception):
+    """The request cannot be granted; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDesk:
+    """Grants or refuses requests; `on_resumed` is told of every partition that goes on."""
+
+    flow: str
+    progress: FlowProgress
+    source: ClusterAdmin
+    target: ClusterAdmin
+    operations: OperationLog
+    on_resumed: Callable[[Standing], None]
+
+    def answer(self, request: OperatorRequest) -> tuple[Facts, Callable[[], None]]:
+        """Move the standings; returns the facts to record first, and how to give the receipt afterwards."""
+        try:
+            facts, message = self._grant(request)
+            result = RequestResult.DONE
+        except _RefusedError as refused:
+            facts, message, result = [], str(refused), RequestResult.REFUSED
+        return facts, lambda: self._give_receipt(request, result, message)
+
+    def _give_receipt(self, request: OperatorRequest, result: RequestResult, message: str) -> None:
+        self.operations.record(
+            RECEIPT,
+            flow=self.flow,
+            reason=None,
+            content={
+                "request": request.operation_id,
+                "request_kind": str(request.kind),
+                "result": str(result),
+                "message": message,
+            },
+        )
+
+    def _grant(self, request: OperatorRequest) -> tuple[Facts, str]:
+        match request.kind:
+            case RequestKind.PAUSE:
+                return [], f"{request.topic or 'the whole flow'} is paused"
+            case RequestKind.RESUME:
+                return self._resume(request)
+            case RequestKind.SKIP_TO:
+                return self._skip_to(request)
+            case RequestKind.ACCEPT_FOREIGN:
+                return self._accept_foreign(request)
+            case RequestKind.RESYNC:
+                return self._resync(request)
+
+    def _concerned(self, request: OperatorRequest) -> Sequence[Standing]:
+        found = [
+            standing
+            for standing in self.progress.standings
+            if request.concerns(standing.pair.source.topic, standing.pair.source.partition)
+        ]
+        if not found:
+            raise _RefusedError(f"this flow copies no {_coordinates(request)} at present")
+        return found
+
+    # -- one of them each ------------------------------------------------------------------------
+
+    def _resume(self, request: OperatorRequest) -> tuple[Facts, str]:
+        stopped = [standing for standing in self.progress.standings if standing.stop is not None]
+        stopped = [s for s in stopped if request.concerns(s.pair.source.topic, s.pair.source.partition)]
+        facts = [fact for standing in stopped for fact in self._resumption(standing)]
+        for standing in stopped:
+            self._go_on(standing)
+        return facts, f"{len(stopped)} stopped partitions go on"
+
+    def _resumption(self, standing: Standing) -> Facts:
+        """What going on means after the stop: another incarnation begins, all else is tried again."""
+        cause = standing.stop.cause if standing.stop is not None else None
+        if cause is StopCause.SOURCE_RECREATED:
+            return [standing.started(SyncCause.RECREATED)]
+        if cause is StopCause.TARGET_RECREATED:
+            return [
+                copy_again(
+                    standing,
+                    self._source_ends(standing),
+                    self._target_ends(standing),
+                    SyncCause.TARGET_RECREATED,
+                )
+            ]
+        return []
+
+    def _skip_to(self, request: OperatorRequest) -> tuple[Facts, str]:
+        [standing] = self._concerned(request)
+        offset, ends = request.offset, self._source_ends(standing)
+        if offset is None or not standing.position < offset <= ends.high_watermark:
+            raise _RefusedError(
+                f"{standing.name} stands at {standing.position} and its source ends at {ends.high_watermark}: "
+                f"{offset} is not beyond the one and within the other"
+            )
+        skipped = offset - standing.position
+        fact = standing.lose(offset, SyncCause.SKIPPED)
+        self._go_on(standing)
+        return [
+            fact
+        ], f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}"
+
+    def _accept_foreign(self, request: OperatorRequest) -> tuple[Facts, str]:
+        ends = [(standing, self._target_ends(standing)) for standing in self._concerned(request)]
+        for standing, target in ends:
+            standing.accepted_below = target.high_watermark
+            self._go_on(standing)
+        told = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
+        return [], f"what the target holds is accepted: {told}"
+
+    def _resync(self, request: OperatorRequest) -> tuple[Facts, str]:
+        standings = self._concerned(request)
+        if request.offset is not None and len(standings) != 1:
+            raise _RefusedError("an offset to copy again from belongs to one partition")
+        restarts = [(standing, self._restart(standing, request.offset)) for standing in standings]
+        facts = [self._copied_again(standing, restart) for standing, restart in restarts]
+        for standing in standings:
+            self._go_on(standing)
+        told = ", ".join(f"{standing.name} from {standing.position}" for standing in standings)
+        return facts, f"copied again: {told}"
+
+    def _restart(self, standing: Standing, offset: int | None) -> Restart:
+        """Where to copy again from; refused outside of what was copied and the source still has."""
+        source = self._source_ends(standing)
+        at, end = (
+            source.log_start if offset is None else offset,
+            min(standing.position, source.high_watermark),
+        )
+        if not source.log_start <= at <= end:
+            raise _RefusedError(
+                f"{standing.name} can be copied again from {source.log_start} up to where it stands, {end}; "
+                f"{at} is not in between"
+            )
+        if standing.stop is not None and standing.stop.cause is StopCause.TARGET_RECREATED:
+            return Restart(at, self._target_ends(standing).log_start, next_sequence=0, leader_epoch=None)
+        return Restart(at, standing.target_end, standing.next_sequence, leader_epoch=None)
+
+    def _copied_again(self, standing: Standing, restart: Restart) -> OffsetSync:
+        if standing.stop is not None and standing.stop.cause is StopCause.SOURCE_RECREATED:
+            return standing.started(SyncCause.RECREATED)
+        return standing.supersede(restart, SyncCause.RESYNC)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _go_on(self, standing: Standing) -> None:
+        if standing.stop is not None:
+            standing.stop = None
+            self.on_resumed(standing)
+
+    def _source_ends(self, standing: Standing) -> PartitionEnds:
+        return _ends(self.source, standing.pair.source.topic, standing.pair.source.partition)
+
+    def _target_ends(self, standing: Standing) -> PartitionEnds:
+        return _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
+
+
+def _ends(admin: ClusterAdmin, topic: str, partition: int) -> PartitionEnds:
+    found = admin.ends([(topic, partition)]).get((topic, partition))
+    if found is None:
+        raise _RefusedError(f"{topic} partition {partition} has no leader at {admin.alias} at present")
+    return found
+
+
+def _coordinates(request: OperatorRequest) -> str:
+    partition = "" if request.partition is None else f" partition {request.partition}"
+    return f"{request.topic or 'topic'}{partition}"

@@ -1,0 +1,93 @@
+"""Where a running flow stands on one partition, and the facts that move it other than by copying.
+
+Each method that moves the standing returns the fact to record, so that the two cannot disagree.
+"""
+
+from dataclasses import dataclass
+
+from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, source_may_be_gone
+from ledger.domain.supersession import Restart
+from ledger.mirror.assignments import Stop
+from ledger.mirror.flow_topics import PartitionPair
+from ledger.ports import FlowPosition
+
+
+@dataclass(slots=True)
+class Standing:
+    """One partition that the flow takes care of; `stop`: why it stands still."""
+
+    pair: PartitionPair
+    position: int
+    target_end: int
+    next_sequence: int
+    leader_epoch: int | None = None
+    follows_loss: bool = False
+    accepted_below: int = 0
+    stop_at: int | None = None
+    stop: Stop | None = None
+    copied_bytes: int = 0
+
+    @classmethod
+    def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
+        return cls(
+            pair,
+            position.source_end,
+            position.target_end,
+            position.next_sequence,
+            position.leader_epoch,
+            position.follows_loss,
+        )
+
+    @property
+    def name(self) -> str:
+        return f"{self.pair.source.topic} partition {self.pair.source.partition}"
+
+    @property
+    def has_reached_end(self) -> bool:
+        return self.stop_at is not None and self.position >= self.stop_at
+
+    def started(self, cause: SyncCause) -> OffsetSync:
+        """The flow begins with this partition where it stands."""
+        self.follows_loss = source_may_be_gone(SyncKind.STARTED, cause)
+        return self._fact(SyncKind.STARTED, cause, self.position, self.position)
+
+    def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
+        """Source offsets up to `source_end` are not copied (L6): go on there."""
+        fact = self._fact(SyncKind.LOST, cause, self.position, source_end)
+        self.position = source_end
+        self.leader_epoch = None
+        self.follows_loss = True
+        return fact
+
+    def supersede(self, restart: Restart, cause: SyncCause) -> OffsetSync:
+        """What was recorded from `restart.source_start` on holds no longer: go on there."""
+        source_end = max(self.position, restart.source_start)
+        self.position = restart.source_start
+        self.target_end = restart.target_end
+        self.next_sequence = restart.next_sequence
+        self.leader_epoch = restart.leader_epoch
+        self.follows_loss = source_may_be_gone(SyncKind.SUPERSEDED, cause)
+        return self._fact(SyncKind.SUPERSEDED, cause, restart.source_start, source_end)
+
+    def _fact(self, kind: SyncKind, cause: SyncCause, source_start: int, source_end: int) -> OffsetSync:
+        return OffsetSync(
+            source=self.pair.source,
+            target=self.pair.target,
+            source_leader_epoch=self.leader_epoch,
+            source_start=source_start,
+            source_end=source_end,
+            target_start=self.target_end,
+            target_end=self.target_end,
+            first_sequence=self.next_sequence,
+            gaps=(),
+            kind=kind,
+            cause=cause,
+            recovered=False,
+            first_timestamp_ms=None,
+            last_timestamp_ms=None,
+            records=0,
+            bytes=0,
+            checksum=None,
+            raw_batches=0,
+            record_path_batches=0,
+        )
