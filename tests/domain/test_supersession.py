@@ -1,0 +1,188 @@
+"""What holds after supersession, and where to go on: cut rows and both kinds of truncation."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.supersession import (
+    CommonEnd,
+    RecordedSync,
+    Restart,
+    common_end,
+    cut,
+    effective,
+    records_before,
+    restart_after_target_truncation,
+)
+
+SOURCE, TARGET = TopicPartition("orders", "s", 0), TopicPartition("east.orders", "t", 0)
+NO_GAPS: tuple[Gap, ...] = ()
+
+
+def row(
+    source: tuple[int, int],
+    target: tuple[int, int],
+    sequence: int,
+    *,
+    kind: SyncKind = SyncKind.COPIED,
+    gaps: tuple[Gap, ...] = NO_GAPS,
+    epoch: int | None = 5,
+) -> OffsetSync:
+    return OffsetSync(
+        source=SOURCE,
+        target=TARGET,
+        source_leader_epoch=epoch,
+        source_start=source[0],
+        source_end=source[1],
+        target_start=target[0],
+        target_end=target[1],
+        first_sequence=sequence,
+        gaps=gaps,
+        kind=kind,
+        cause=None if kind is SyncKind.COPIED else SyncCause.RESYNC,
+        recovered=False,
+        first_timestamp_ms=None,
+        last_timestamp_ms=None,
+        records=target[1] - target[0],
+        bytes=0,
+        checksum=None,
+        raw_batches=0,
+        record_path_batches=0,
+    )
+
+
+def in_rounds(*syncs: OffsetSync) -> list[RecordedSync]:
+    return [RecordedSync(1, number, sync) for number, sync in enumerate(syncs, 1)]
+
+
+def ranges(syncs: list[OffsetSync]) -> list[tuple[int, int, int, int]]:
+    return [(s.source_start, s.source_end, s.target_start, s.target_end) for s in syncs]
+
+
+CONTROL = Gap(4, 6, GapCause.CONTROL)
+FIRST = row((0, 10), (100, 108), 0, gaps=(CONTROL,))
+SECOND = row((10, 20), (108, 118), 8)
+
+
+@pytest.mark.parametrize(
+    ("end", "expected", "gaps"),
+    [
+        (10, (0, 10, 100, 108), (CONTROL,)),
+        (9, (0, 9, 100, 107), (CONTROL,)),
+        (6, (0, 6, 100, 104), (CONTROL,)),
+        (5, (0, 5, 100, 104), (Gap(4, 5, GapCause.CONTROL),)),
+        (4, (0, 4, 100, 104), ()),
+        (1, (0, 1, 100, 101), ()),
+    ],
+)
+def test_a_row_that_lies_across_is_cut_with_its_gaps(
+    end: int, expected: tuple[int, int, int, int], gaps: tuple[Gap, ...]
+) -> None:
+    kept = cut(FIRST, end)
+    assert (ranges([kept]), kept.gaps, kept.records) == ([expected], gaps, expected[3] - expected[2])
+
+
+def test_later_rows_are_not_voided_and_rows_of_the_same_round_are() -> None:
+    superseded = row((5, 20), (118, 118), 18, kind=SyncKind.SUPERSEDED)
+    again = row((5, 12), (118, 125), 18)
+    recorded = [
+        RecordedSync(1, 1, FIRST),
+        RecordedSync(1, 2, superseded),
+        RecordedSync(1, 2, SECOND),
+        RecordedSync(1, 3, again),
+    ]
+    assert ranges(effective(recorded)) == [(0, 5, 100, 104), (5, 12, 118, 125)]
+
+
+def test_a_later_epoch_comes_after_every_round_of_an_earlier_one() -> None:
+    superseded = row((0, 20), (118, 118), 18, kind=SyncKind.SUPERSEDED)
+    recorded = [RecordedSync(2, 1, superseded), RecordedSync(1, 9, FIRST), RecordedSync(1, 10, SECOND)]
+    assert effective(recorded) == []
+
+
+@pytest.mark.parametrize(
+    ("target_end", "expected"),
+    [
+        (118, None),
+        (117, Restart(19, 117, 17, 5)),
+        (108, Restart(10, 108, 8, 5)),
+        (107, Restart(9, 107, 7, 5)),
+        (104, Restart(6, 104, 4, 5)),
+        (103, Restart(3, 103, 3, 5)),
+        (100, Restart(0, 100, 0, None)),
+        (0, Restart(0, 0, 0, None)),
+    ],
+)
+def test_a_target_that_lost_its_end_is_written_again_from_the_first_lost_record(
+    target_end: int, expected: Restart | None
+) -> None:
+    assert restart_after_target_truncation(in_rounds(FIRST, SECOND), target_end) == expected
+
+
+def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:
+    orphaned = [
+        *in_rounds(row((0, 50), (0, 50), 0), row((40, 50), (50, 50), 50, kind=SyncKind.SUPERSEDED)),
+        RecordedSync(1, 3, row((40, 60), (50, 70), 50)),
+    ]
+    assert restart_after_target_truncation(orphaned, 45) == Restart(40, 45, 45, 5)
+
+
+def test_a_truncation_inside_unpaired_records_keeps_their_sequences() -> None:
+    recorded = in_rounds(
+        FIRST, row((10, 10), (108, 112), 8, kind=SyncKind.UNPAIRED), row((10, 12), (112, 114), 12)
+    )
+    assert restart_after_target_truncation(recorded, 110) == Restart(10, 110, 10, 5)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "expected"),
+    [
+        (5, 15, CommonEnd(15, 5)),
+        (5, 30, CommonEnd(20, 5)),
+        (4, 15, CommonEnd(0, None)),
+        (None, 12, CommonEnd(12, 5)),
+        (5, 0, CommonEnd(0, None)),
+    ],
+)
+def test_source_and_copy_agree_up_to_the_smaller_end_of_the_last_common_epoch(
+    epoch: int | None, end: int, expected: CommonEnd
+) -> None:
+    recorded = in_rounds(FIRST, SECOND, row((20, 25), (118, 123), 18, epoch=7))
+    assert common_end(recorded, epoch=epoch, end=end) == expected
+
+
+@st.composite
+def syncs(draw: st.DrawFn) -> OffsetSync:
+    start = draw(st.integers(0, 50))
+    kinds = draw(st.lists(st.sampled_from("rg"), min_size=1, max_size=40))
+    gaps, records = [], 0
+    for offset, kind in enumerate(kinds, start):
+        if kind == "r":
+            records += 1
+        elif gaps and gaps[-1].source_end == offset:
+            gaps[-1] = replace(gaps[-1], source_end=offset + 1)
+        else:
+            gaps.append(Gap(offset, offset + 1, GapCause.CONTROL))
+    target = draw(st.integers(0, 50))
+    return row((start, start + len(kinds)), (target, target + records), 7, gaps=tuple(gaps))
+
+
+@given(sync=syncs(), place=st.integers(0, 100))
+def test_a_cut_keeps_exactly_the_records_below_it(sync: OffsetSync, place: int) -> None:
+    copied = [
+        offset
+        for offset in range(sync.source_start, sync.source_end)
+        if not any(gap.source_start <= offset < gap.source_end for gap in sync.gaps)
+    ]
+    below = [offset for offset in copied if offset < place]
+    assert records_before(sync, place) == len(below)
+    lost = restart_after_target_truncation(in_rounds(sync), sync.target_start + len(below))
+    assert (lost is None) == (len(below) == len(copied))
+    if lost is not None:
+        following = copied[len(below)]
+        assert set(range(lost.source_start, following)) & set(copied) == set()
+        assert lost.source_start <= following
+        assert lost.next_sequence == 7 + len(below)
