@@ -88,9 +88,7 @@ class FlowProgress:
             )
         return None
 
-    def assignments(
-        self, producer_id: int, *, exclusive: bool, mirror_producer_ids: frozenset[int]
-    ) -> list[Assignment]:
+    def assignments(self, producer_id: int, *, exclusive: bool) -> list[Assignment]:
         """What the next round is to copy: every partition that is neither stopped nor at its end."""
         return [
             Assignment(
@@ -102,7 +100,6 @@ class FlowProgress:
                 producer_id=producer_id,
                 stop_at=standing.stop_at,
                 exclusive=exclusive,
-                mirror_producer_ids=mirror_producer_ids,
             )
             for standing in self._standings.values()
             if standing.stop is None and not standing.has_reached_end

@@ -56,7 +56,6 @@ class RoundLoop:
     appender: BackgroundAppender
     progress: FlowProgress
     producer_id: int
-    mirror_producer_ids: frozenset[int]
     on_round: Callable[[RunSummary], None]
     summary: RunSummary = field(default_factory=RunSummary)
     _followed_at: float = float("-inf")
@@ -128,9 +127,7 @@ class RoundLoop:
 
     def _assignments(self) -> list[Assignment]:
         return self.progress.assignments(
-            self.producer_id,
-            exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
-            mirror_producer_ids=self.mirror_producer_ids,
+            self.producer_id, exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE
         )
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
