@@ -36,7 +36,7 @@ from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
-from ledger.mirror.writer_directory import RelayingDirectory
+from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
@@ -252,7 +252,7 @@ def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> Kept
 
 
 def _writers(config: MirrorConfig, flow: FlowConfig, source_cluster_id: str) -> DirectoryFactory:
-    return RelayingDirectory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
+    return relaying_directory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
 
 
 def _recorder(

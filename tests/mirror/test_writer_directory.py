@@ -6,7 +6,7 @@ import pytest
 
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror import writer_directory
-from ledger.mirror.writer_directory import NO_PRODUCER_ID, CachedWriterDirectory, RelayingDirectory
+from ledger.mirror.writer_directory import NO_PRODUCER_ID, CachedWriterDirectory, relaying_directory
 
 
 @dataclass
@@ -79,4 +79,4 @@ def test_memory_is_bounded_and_forgetting_costs_a_question_only(monkeypatch: pyt
 
 
 def test_a_relaying_flow_copies_whatever_it_meets() -> None:
-    assert not RelayingDirectory().is_mirror(40)
+    assert not relaying_directory().is_mirror(40)
