@@ -18,12 +18,13 @@ from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
 from ledger.adapters.delta.tables import create_tables
+from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.fact_log import DeltaFactLog
-from ledger.adapters.spark.rounds import SparkRoundRunner
+from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
@@ -35,6 +36,7 @@ from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
@@ -76,7 +78,12 @@ def run_flow(
             fact_log=fact_log,
             state=state,
             operations=_operations(config),
-            runner=SparkRoundRunner(spark.sparkContext, _network(config, flow, limits), limits),
+            runner=SparkRoundRunner(
+                spark.sparkContext,
+                _network(config, flow, limits),
+                _writers(config, flow, source.cluster_id()),
+                limits,
+            ),
             clock=SystemClock(),
         )
         recorders = [
@@ -242,6 +249,10 @@ def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> Kept
     return KeptNetwork(
         config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
     )
+
+
+def _writers(config: MirrorConfig, flow: FlowConfig, source_cluster_id: str) -> DirectoryFactory:
+    return relaying_directory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
 
 
 def _recorder(

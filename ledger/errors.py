@@ -8,6 +8,7 @@ MirrorLedgerError             exit 1
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   └── ShutOutError          exit 5   a later writer epoch has taken over
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
+├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
 └── InvalidValueError         exit 1   a value breaks a rule of the domain
 """
@@ -59,6 +60,12 @@ class ShutOutError(PreconditionError):
 
 class ClusterUnavailableError(MirrorLedgerError):
     """A broker could not be reached or did not answer before the deadline."""
+
+    retriable = True
+
+
+class LedgerUnavailableError(MirrorLedgerError):
+    """A table of the ledger could not be read where it was needed."""
 
     retriable = True
 

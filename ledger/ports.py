@@ -208,6 +208,17 @@ class LedgerState(Protocol):
     def requests(self, flow: str) -> FlowRequests: ...
 
 
+class WriterDirectory(Protocol):
+    """Tells mirror flows from applications by their producer ids, for one Kafka cluster id."""
+
+    def is_mirror(self, producer_id: int) -> bool:
+        """Whether a flow has recorded this id. Ask only after a batch with it was fetched: then it is final.
+
+        Raises `LedgerUnavailableError` when the ledger cannot be asked.
+        """
+        ...
+
+
 class OperationLog(Protocol):
     """Appends to `operations`, the one table that needs no Spark."""
 

@@ -51,7 +51,6 @@ class Assignment:
     source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
-    `mirror_producer_ids`: producer ids at the source whose batches are not copied.
     """
 
     source: TopicPartition
@@ -65,7 +64,6 @@ class Assignment:
     leader_epoch: int | None = None
     accepted_below: int = 0
     lost_before: bool = False
-    mirror_producer_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

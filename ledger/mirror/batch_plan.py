@@ -1,11 +1,12 @@
 """What to do with each fetched batch: copy it raw, re-encode it, or leave a gap.
 
-The plan depends on the source's bytes alone, so a repeated attempt plans the same batches again and
-can be matched with what an earlier one has already written.
+The plan depends on the source's bytes and on who wrote them, and what is known about a writer never
+changes. So a repeated attempt plans the same batches again and can be matched with what an earlier one has
+already written.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ledger.domain.facts import Gap, GapCause
@@ -14,6 +15,9 @@ from ledger.wire import varint
 from ledger.wire.record_batch import BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import Record, decode, encode
 from ledger.wire.requests import Fetched
+
+MirrorTest = Callable[[int], bool]
+"""Whether a producer id is a mirror flow's; may look into the ledger, and raise that it cannot."""
 
 _ABORT_MARKER = 0
 
@@ -74,7 +78,7 @@ class _AbortedRanges:
 
 
 def plan_batches(
-    fetched: Fetched, *, position: int, stop_at: int | None, mirror_producer_ids: frozenset[int]
+    fetched: Fetched, *, position: int, stop_at: int | None, is_mirror: MirrorTest
 ) -> Iterator[Step]:
     """Steps that tile `[position, ...)` without a hole, in order, up to `stop_at` or the last whole batch.
 
@@ -90,7 +94,7 @@ def plan_batches(
         if header.base_offset > position:
             yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)
             position = header.base_offset
-        yield _plan_batch(header, batch, position, aborted, mirror_producer_ids)
+        yield _plan_batch(header, batch, position, aborted, is_mirror)
         position = header.end_offset
 
 
@@ -99,13 +103,13 @@ def _plan_batch(
     batch: memoryview,
     position: int,
     aborted: _AbortedRanges,
-    mirror_producer_ids: frozenset[int],
+    is_mirror: MirrorTest,
 ) -> Step:
     if not crc_matches(header, batch):
         raise ProtocolError(
             f"the batch at source offset {header.base_offset} fails its CRC; it was not copied"
         )
-    cause = _skip_cause(header, batch, aborted, mirror_producer_ids)
+    cause = _skip_cause(header, batch, aborted, is_mirror)
     if cause is not None:
         return Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
     if _may_go_raw(header, position):
@@ -114,14 +118,14 @@ def _plan_batch(
 
 
 def _skip_cause(
-    header: BatchHeader, batch: memoryview, aborted: _AbortedRanges, mirror_producer_ids: frozenset[int]
+    header: BatchHeader, batch: memoryview, aborted: _AbortedRanges, is_mirror: MirrorTest
 ) -> GapCause | None:
     is_aborted = aborted.pass_over(header, batch)
     if header.is_control:
         return GapCause.CONTROL
     if is_aborted:
         return GapCause.ABORTED
-    if header.producer_id in mirror_producer_ids:
+    if is_mirror(header.producer_id):
         return GapCause.MIRROR_WRITE
     return GapCause.COMPACTED if header.count == 0 else None
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ledger.errors import ClusterUnavailableError
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.partition_copy import PartitionCopy, Side
-from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem
+from ledger.mirror.partition_copy import LEDGER, PartitionCopy, Side
+from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem, WriterDirectory
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
 
@@ -39,9 +39,14 @@ class CopyTask:
     """Runs the assignments of one task once; `run` returns a result for each of them."""
 
     def __init__(
-        self, assignments: Iterable[Assignment], network: Network, clock: Clock, limits: CopyLimits
+        self,
+        assignments: Iterable[Assignment],
+        network: Network,
+        writers: WriterDirectory,
+        clock: Clock,
+        limits: CopyLimits,
     ) -> None:
-        self._copies = deque(PartitionCopy(assignment) for assignment in assignments)
+        self._copies = deque(PartitionCopy(assignment, writers) for assignment in assignments)
         self._network = network
         self._clock = clock
         self._limits = limits
@@ -155,7 +160,13 @@ class CopyTask:
             if fetched is None or fetched.error:
                 self._fetch_failed(copy, fetched, completion.failure)
             else:
-                copy.take_fetched(fetched)
+                self._plan(copy, fetched)
+
+    def _plan(self, copy: PartitionCopy, fetched: Fetched) -> None:
+        try:
+            copy.take_fetched(fetched)
+        except LedgerUnavailableError as error:
+            copy.pause(LEDGER, str(error), now=self._clock.monotonic())
 
     def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:

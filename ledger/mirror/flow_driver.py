@@ -56,7 +56,6 @@ def run_flow(
     taken over; what was copied until then is found by that driver.
     """
     row = _claim_row(flow, ports, host)
-    mirror_ids = {} if flow.relay else ports.state.producer_ids(str(row["source_cluster_id"]))
     is_first_run = not ports.state.has_run(flow.name)
     claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
@@ -84,7 +83,6 @@ def run_flow(
             log_book=log_book,
             # Two first drivers may each have allocated an id: the first claim's is the flow's.
             producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],
-            mirror_producer_ids=frozenset(mirror_ids.values()),
             on_round=on_round,
             summary=RunSummary(),
         )

@@ -84,9 +84,7 @@ class FlowProgress:
         source = result.assignment.source
         return self._standings[(source.topic_id, source.partition)]
 
-    def assignments(
-        self, producer_id: int, *, exclusive: bool, mirror_producer_ids: frozenset[int]
-    ) -> list[Assignment]:
+    def assignments(self, producer_id: int, *, exclusive: bool) -> list[Assignment]:
         """What can be copied: every partition that is neither stopped nor at its end."""
         return [
             Assignment(
@@ -101,7 +99,6 @@ class FlowProgress:
                 leader_epoch=standing.leader_epoch,
                 accepted_below=standing.accepted_below,
                 lost_before=standing.follows_loss,
-                mirror_producer_ids=mirror_producer_ids,
             )
             for standing in self._standings.values()
             if standing.stop is None and not standing.has_reached_end

@@ -21,6 +21,7 @@ from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, S
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
+from ledger.ports import WriterDirectory
 from ledger.wire.record_batch import next_sequence, patch_for_target
 from ledger.wire.requests import Fetched
 
@@ -30,6 +31,10 @@ class Side(StrEnum):
 
     SOURCE = "source"
     TARGET = "target"
+
+
+LEDGER = "ledger"
+"""Where, beside the two sides, something may fail."""
 
 
 @dataclass(slots=True)
@@ -44,8 +49,9 @@ class _Sent:
 class PartitionCopy:
     """The state of one partition; does no IO and knows no clock beyond the instants passed in."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
         self.assignment = assignment
+        self._writers = writers
         self.generation = 0
         self.fetching = False
         self.reading_tail = False
@@ -54,8 +60,8 @@ class PartitionCopy:
         self.stop: Stop | None = None
         self.refused_sequences = 0
         self._divergence: Divergence | None = None
-        self._failures: dict[Side, int] = {}
-        self._troubles: dict[Side, str] = {}
+        self._failures: dict[str, int] = {}
+        self._troubles: dict[str, str] = {}
         self._node: int | None = None
         self._builder = SyncBuilder(assignment)
         self._fall_back()
@@ -103,7 +109,10 @@ class PartitionCopy:
         return self.is_active and wanted and room and not self.fetching and now >= self.retry_at
 
     def take_fetched(self, fetched: Fetched) -> None:
-        """Plan the batches of a successful Fetch response; bad bytes stop the partition."""
+        """Plan the batches of a successful Fetch response; bad bytes stop the partition.
+
+        Raises `LedgerUnavailableError` at a batch whose writer cannot be looked up; those before it are planned.
+        """
         self.settle_trouble(Side.SOURCE)
         if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
             self._diverge(Divergence(fetched.diverging_epoch, fetched.diverging_end))
@@ -113,13 +122,15 @@ class PartitionCopy:
                 fetched,
                 position=self.fetch_position,
                 stop_at=self.assignment.stop_at,
-                mirror_producer_ids=self.assignment.mirror_producer_ids,
+                is_mirror=self._writers.is_mirror,
             ):
                 self._plan(step)
+            self.settle_trouble(LEDGER)
         except ProtocolError as error:
             self.halt(StopCause.CORRUPT, str(error))
-        self._is_drained = self.fetch_position >= fetched.last_stable
-        self.advance()
+        finally:
+            self._is_drained = self.fetch_position >= fetched.last_stable
+            self.advance()
 
     def _diverge(self, divergence: Divergence) -> None:
         self._divergence = divergence
@@ -303,7 +314,7 @@ class PartitionCopy:
         """Failures at one side since something worked there."""
         return self._failures.get(side, 0)
 
-    def settle_trouble(self, side: Side) -> None:
+    def settle_trouble(self, side: str) -> None:
         """Something worked again."""
         self._failures.pop(side, None)
         self._troubles.pop(side, None)
@@ -318,9 +329,9 @@ class PartitionCopy:
         self.pause(Side.TARGET, trouble, now=now)
         self._fall_back()
 
-    def pause(self, side: Side, trouble: str, *, now: float) -> None:
-        """A read failed: nothing is in doubt, try again after a pause."""
-        failures = self._failures[side] = self.failures(side) + 1
+    def pause(self, side: str, trouble: str, *, now: float) -> None:
+        """A read failed at a side or in the ledger: nothing is in doubt, try again after a pause."""
+        failures = self._failures[side] = self._failures.get(side, 0) + 1
         self._troubles[side] = trouble
         self.retry_at = now + min(0.05 * 2 ** min(failures, 6), 2.0)
 

@@ -65,7 +65,6 @@ class RoundLoop:
     desk: RequestDesk
     log_book: PartitionLogBook
     producer_id: int
-    mirror_producer_ids: frozenset[int]
     on_round: Callable[[RunSummary], None]
     summary: RunSummary
     _followed_at: float = float("-inf")
@@ -170,7 +169,6 @@ class RoundLoop:
         found = self.progress.assignments(
             self.producer_id,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
-            mirror_producer_ids=self.mirror_producer_ids,
         )
         return [told for told in found if not self.summary.pauses.covers(told.source.topic)]
 

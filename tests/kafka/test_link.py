@@ -17,6 +17,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.copy_task import CopyTask
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+from tests.mirror.sources import writers
 
 RECORDS = 500
 SECRET = "MIRROR_LEDGER_TEST_SECRET"
@@ -89,7 +90,9 @@ class Copying:
             exclusive=True,
         )
         with closing(KafkaNetwork(self.config, self.config, request_timeout_s=10)) as network:
-            (result,) = CopyTask([assignment], network, SystemClock(), CopyLimits()).run(seconds=seconds)
+            (result,) = CopyTask([assignment], network, writers(), SystemClock(), CopyLimits()).run(
+                seconds=seconds
+            )
         return result
 
     def delete(self, topic: str) -> None:

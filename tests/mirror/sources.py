@@ -3,6 +3,7 @@
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment
+from ledger.mirror.writer_directory import CachedWriterDirectory
 from ledger.ports import FlowPosition
 from ledger.wire.requests import Fetched
 
@@ -29,7 +30,6 @@ def assignment(
     next_sequence: int = 0,
     stop_at: int | None = None,
     exclusive: bool = True,
-    mirror_producer_ids: frozenset[int] = frozenset(),
 ) -> Assignment:
     return Assignment(
         source=SOURCE,
@@ -40,8 +40,12 @@ def assignment(
         producer_id=OWN_PRODUCER_ID,
         stop_at=stop_at,
         exclusive=exclusive,
-        mirror_producer_ids=mirror_producer_ids,
     )
+
+
+def writers(*mirrors: int) -> CachedWriterDirectory:
+    """A directory in which the ids given are those of mirrors."""
+    return CachedWriterDirectory(lambda: frozenset(mirrors))
 
 
 def fetched_from(log: PartitionLog, offset: int, *, committed: bool = True) -> Fetched:

@@ -26,7 +26,7 @@ from ledger.wire.record_batch import (
 )
 from ledger.wire.records import decode
 from ledger.wire.requests import Fetched
-from tests.mirror.sources import answer, fetched_from
+from tests.mirror.sources import answer, fetched_from, writers
 
 NOW_MS = 1_700_000_000_000
 NOBODY = Producer()
@@ -56,7 +56,7 @@ def cleaned(base_offset: int, deltas: list[int], *, last: int) -> StoredBatch:
 def planned(
     fetched: Fetched, position: int = 0, *, stop_at: int | None = None, mirrors: frozenset[int] = frozenset()
 ) -> list[Step]:
-    return list(plan_batches(fetched, position=position, stop_at=stop_at, mirror_producer_ids=mirrors))
+    return list(plan_batches(fetched, position=position, stop_at=stop_at, is_mirror=mirrors.__contains__))
 
 
 def plan(*batches: StoredBatch, position: int = 0, **options: object) -> list[Step]:
@@ -215,7 +215,7 @@ def test_a_broken_crc_stops_before_anything_of_the_batch_is_planned() -> None:
     broken = bytearray(dense(2, base_offset=2).encoded())
     broken[HEADER_BYTES + 1] ^= 1
     steps = plan_batches(
-        answer(dense(2).encoded() + bytes(broken)), position=0, stop_at=None, mirror_producer_ids=frozenset()
+        answer(dense(2).encoded() + bytes(broken)), position=0, stop_at=None, is_mirror=writers().is_mirror
     )
     assert next(steps).source_end == 2
     with pytest.raises(ProtocolError, match="source offset 2 fails its CRC"):

@@ -8,10 +8,13 @@ from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
 from ledger.adapters.memory.partition_log import PartitionLog, Replication
 from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import application_batch, content
-from ledger.domain.facts import TopicPartition
+from ledger.adapters.memory.stored_batches import Producer, application_batch, content
+from ledger.domain.facts import GapCause, TopicPartition
+from ledger.errors import LedgerUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.copy_task import CopyTask
+from ledger.ports import WriterDirectory
+from tests.mirror.sources import writers
 
 NOW_MS = 1_700_000_000_000
 OWN_PRODUCER_ID = 40
@@ -24,6 +27,7 @@ class Bench:
 
     schedule: Schedule = field(default_factory=Schedule)
     weather: CalmWeather = field(default_factory=CalmWeather)
+    writers: WriterDirectory = field(default_factory=writers)
 
     def __post_init__(self) -> None:
         self.source = MemoryCluster("east", self.schedule)
@@ -63,7 +67,7 @@ class Bench:
 
     def run(self, *assignments: Assignment, seconds: float = 5.0) -> list[PartitionResult]:
         network = MemoryNetwork(self.source, self.target, self.schedule, self.weather)
-        results = CopyTask(assignments, network, self.schedule, LIMITS).run(seconds=seconds)
+        results = CopyTask(assignments, network, self.writers, self.schedule, LIMITS).run(seconds=seconds)
         assert network.is_idle
         return sorted(results, key=lambda result: result.assignment.source.partition)
 
@@ -297,3 +301,47 @@ def test_small_responses_reach_every_partition() -> None:
     bench.write(*[9] * 40, partition=1)
     results = bench.run(bench.assignment(0), bench.assignment(1), seconds=20)
     assert [r.position for r in results] == [360, 360]
+
+
+class FailingDirectory:
+    """A ledger that is away until it is back."""
+
+    def __init__(self, *mirrors: int) -> None:
+        self.mirrors = frozenset(mirrors)
+        self.asked = 0
+        self.is_away = True
+
+    def is_mirror(self, producer_id: int) -> bool:
+        self.asked += 1
+        if self.is_away and producer_id != -1:
+            raise LedgerUnavailableError("the ledger is away")
+        return producer_id in self.mirrors
+
+
+def write_as(bench: Bench, producer_id: int, count: int) -> None:
+    contents = [content(b"of-%d" % producer_id, b"v")] * count
+    producer = Producer(producer_id, 0, 0)
+    bench.source_log().append(application_batch(contents, [NOW_MS] * count, producer=producer), now_ms=NOW_MS)
+
+
+def test_a_partition_waits_while_writers_cannot_be_looked_up_and_says_so() -> None:
+    directory = FailingDirectory()
+    bench = Bench(writers=directory)
+    bench.write(3)
+    write_as(bench, 7, 2)
+    (result,) = bench.run(bench.assignment(), seconds=5.0)
+    assert (result.position, result.stop, result.trouble) == (3, None, "the ledger is away")
+    assert bench.target_log().end == 3
+    assert 2 < directory.asked < 20, "it is asked again, less and less often"
+
+
+def test_a_partition_goes_on_when_writers_can_be_looked_up_again() -> None:
+    directory = FailingDirectory(41)
+    bench = Bench(writers=directory)
+    for producer_id in (41, 7):
+        write_as(bench, producer_id, 2)
+    bench.schedule.after(1.0, lambda: setattr(directory, "is_away", False))
+    (result,) = bench.run(bench.assignment(), seconds=5.0)
+    assert (result.position, result.trouble) == (4, None)
+    assert [gap.cause for sync in result.syncs for gap in sync.gaps] == [GapCause.MIRROR_WRITE]
+    assert bench.target_log().end == 2

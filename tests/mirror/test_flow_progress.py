@@ -23,7 +23,7 @@ def taking_care(*, stop_at: int | None = None) -> FlowProgress:
 
 
 def assigned(progress: FlowProgress) -> list[tuple[int, int, int, int | None]]:
-    told = progress.assignments(7, exclusive=True, mirror_producer_ids=frozenset({1}))
+    told = progress.assignments(7, exclusive=True)
     return [(a.position, a.target_end, a.next_sequence, a.stop_at) for a in told]
 
 

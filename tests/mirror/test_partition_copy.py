@@ -6,7 +6,7 @@ from ledger.domain.facts import GapCause
 from ledger.mirror.assignments import Assignment, StopCause
 from ledger.mirror.partition_copy import PartitionCopy, Side
 from ledger.wire.record_batch import TRANSACTIONAL
-from tests.mirror.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from
+from tests.mirror.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers
 
 NOW_MS = 1_700_000_000_000
 NODE, OTHER_NODE = 1, 2
@@ -28,7 +28,7 @@ class Target:
     def __init__(self, source: PartitionLog, told: Assignment, log: PartitionLog | None = None) -> None:
         self.source = source
         self.log = log or PartitionLog()
-        self.copy = PartitionCopy(told)
+        self.copy = PartitionCopy(told, writers())
 
     def read_tail(self) -> None:
         read = self.log.read(self.copy.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True)
@@ -261,7 +261,7 @@ def test_bad_bytes_stop_the_partition_after_what_is_good() -> None:
 
 
 def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
-    copy = PartitionCopy(assignment())
+    copy = PartitionCopy(assignment(), writers())
     for _ in range(3):
         copy.pause(Side.TARGET, "the target does not answer", now=0.0)
         copy.take_fetched(fetched_from(source_log(), 0))
@@ -272,7 +272,7 @@ def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
 
 
 def test_pauses_grow_up_to_two_seconds() -> None:
-    copy = PartitionCopy(assignment())
+    copy = PartitionCopy(assignment(), writers())
     waits = []
     for _ in range(8):
         copy.pause(Side.SOURCE, "no answer", now=100.0)

@@ -10,7 +10,7 @@ from ledger.adapters.memory.network import MemoryNetwork, Weather
 from ledger.adapters.memory.schedule import Actor, Schedule
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
-from ledger.ports import Completion, Row, WriterClaim
+from ledger.ports import Completion, Row, WriterClaim, WriterDirectory
 
 FOREVER_S = 1e6
 LIMITS = CopyLimits(
@@ -87,12 +87,14 @@ class Cluster:
         schedule: Schedule,
         clusters: tuple[MemoryCluster, MemoryCluster],
         weather: Weather,
+        writers: WriterDirectory,
         driver: Process,
     ) -> None:
         self._rng = rng
         self._schedule = schedule
         self._clusters = clusters
         self._weather = weather
+        self._writers = writers
         self._driver = driver
         self._kept: dict[int, TaskNetwork] = {}
         self.attempts: list[Process] = []
@@ -135,7 +137,8 @@ class Cluster:
     ) -> Callable[[], None]:
         def copy() -> None:
             network = self._network(share.index, process)
-            results.extend(CopyTask(share.assignments, network, self._schedule, LIMITS).run(seconds=seconds))
+            task = CopyTask(share.assignments, network, self._writers, self._schedule, LIMITS)
+            results.extend(task.run(seconds=seconds))
             if not process.is_lost:
                 self._kept[share.index] = network
 

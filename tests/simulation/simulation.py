@@ -9,6 +9,7 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState, Me
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Actor, Schedule
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync
 from ledger.domain.topics import TopicFollowing, TopicSelection
@@ -134,7 +135,10 @@ class Simulation:
 
     def _start_driver(self, *, until_caught_up: bool) -> Actor:
         process = Process("driver")
-        cluster = Cluster(self._rng, self.schedule, (self.source, self.target), self.weather, process)
+        writers = memory_writer_directory(self._ledger, self.source.cluster_id())
+        cluster = Cluster(
+            self._rng, self.schedule, (self.source, self.target), self.weather, writers, process
+        )
         stop = StormyStop(self.schedule, process)
         actor = self.schedule.spawn(
             "driver", lambda: self._drive(process, cluster, stop, until_caught_up=until_caught_up)

@@ -14,25 +14,29 @@ from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
-from ledger.ports import Network
+from ledger.ports import Network, WriterDirectory
 
 NetworkFactory = Callable[[], Network]
+DirectoryFactory = Callable[[], WriterDirectory]
 
 
 class SparkRoundRunner:
-    """Implements `round_loop.RoundRunner`; `connect` is sent to the workers and must be picklable."""
+    """Implements `round_loop.RoundRunner`; both factories are sent to the workers and must be picklable."""
 
-    def __init__(self, context: SparkContext, connect: NetworkFactory, limits: CopyLimits) -> None:
+    def __init__(
+        self, context: SparkContext, connect: NetworkFactory, writers: DirectoryFactory, limits: CopyLimits
+    ) -> None:
         self._context = context
         self._connect = connect
+        self._writers = writers
         self._limits = limits
 
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        connect, limits = self._connect, self._limits
+        connect, writers, limits = self._connect, self._writers, self._limits
 
         def copy(shares: Iterable[Sequence[Assignment]]) -> Iterator[PartitionResult]:
             for share in shares:
-                yield from CopyTask(share, connect(), SystemClock(), limits).run(seconds=seconds)
+                yield from CopyTask(share, connect(), writers(), SystemClock(), limits).run(seconds=seconds)
 
         try:
             return self._context.parallelize(list(tasks), len(tasks)).mapPartitions(copy).collect()

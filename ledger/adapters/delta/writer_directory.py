@@ -1,0 +1,58 @@
+"""The table `writers` as copy tasks read it: without a JVM, in the worker process, kept from round to round."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from ledger.adapters.delta.tables import table_uri
+from ledger.errors import LedgerUnavailableError
+from ledger.mirror.writer_directory import CachedWriterDirectory
+
+_kept: dict["KeptWriterDirectory", CachedWriterDirectory] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWriterDirectory:
+    """A picklable factory: gives the worker's directory of one ledger for one Kafka cluster id."""
+
+    path: str
+    cluster_id: str
+
+    def __call__(self) -> CachedWriterDirectory:
+        if self not in _kept:
+            _kept[self] = CachedWriterDirectory(RecordedProducerIds(self.path, self.cluster_id))
+        return _kept[self]
+
+
+class RecordedProducerIds:
+    """All producer ids that flows have at a Kafka cluster id, as of the call.
+
+    Raises `LedgerUnavailableError`. Rows are read again only when the table has a newer version.
+    """
+
+    def __init__(self, path: str, cluster_id: str) -> None:
+        self._uri = table_uri(path, "writers")
+        self._cluster_id = cluster_id
+        self._read_version: int | None = None
+        self._ids: frozenset[int] = frozenset()
+
+    def __call__(self) -> frozenset[int]:
+        try:
+            self._read_newer()
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise LedgerUnavailableError(
+                f"who wrote a batch cannot be looked up, the ledger's table {self._uri} cannot be read: {error}; "
+                "nothing is copied on a guess"
+            ) from error
+        return self._ids
+
+    def _read_newer(self) -> None:
+        table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
+        if table.version() != self._read_version:
+            rows = table.to_pyarrow_table(
+                columns=["producer_id"], filters=[("target_cluster_id", "=", self._cluster_id)]
+            )
+            self._ids = frozenset(found for found in rows["producer_id"].to_pylist() if found is not None)
+            self._read_version = table.version()

@@ -1,0 +1,18 @@
+"""The table `writers` of a memory ledger, as copy tasks look into it."""
+
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.mirror.writer_directory import CachedWriterDirectory
+
+
+def memory_writer_directory(ledger: MemoryLedger, cluster_id: str) -> CachedWriterDirectory:
+    """Implements `ports.WriterDirectory` for one Kafka cluster id."""
+
+    def recorded() -> frozenset[int]:
+        rows = ledger.at(ledger.latest()).relation("writers").to_pylist()
+        return frozenset(
+            row["producer_id"]
+            for row in rows
+            if row["target_cluster_id"] == cluster_id and row["producer_id"] is not None
+        )
+
+    return CachedWriterDirectory(recorded)
