@@ -196,7 +196,11 @@ class RoundLoop:
             return
         self.appender.wait()
         standing = self.progress.standing_of(result)
-        reaction = self.reactions.to(standing, result, result.stop)
+        try:
+            reaction = self.reactions.to(standing, result, result.stop)
+        except ClusterUnavailableError as error:
+            log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
+            return
         self._record(reaction.facts)
         self.summary.count_lost(reaction.facts)
         standing.stop = reaction.stop

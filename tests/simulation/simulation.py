@@ -135,7 +135,7 @@ class Simulation:
 
     def _start_driver(self, *, until_caught_up: bool) -> Actor:
         process = Process("driver")
-        writers = memory_writer_directory(self._ledger, self.source.cluster_id())
+        writers = memory_writer_directory(self._ledger, f"cluster-of-{self.source.alias}")
         cluster = Cluster(
             self._rng, self.schedule, (self.source, self.target), self.weather, writers, process
         )
