@@ -40,7 +40,7 @@ from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
-from ledger.recording.roles import RoleVerdict
+from ledger.domain.writer_roles import RoleVerdict
 
 SessionFactory = Callable[[], SparkSession]
 Partitions = Sequence[tuple[str, int]]

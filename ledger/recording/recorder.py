@@ -25,7 +25,7 @@ from ledger.recording.high_watermarks import (
     high_watermarks_by_key,
 )
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
-from ledger.recording.roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
+from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
 from ledger.recording.topic_states import topic_changes, topic_row
 
 log = logging.getLogger(__name__)
@@ -150,6 +150,7 @@ class ClusterRecorder:
             "target_cluster": None,
             "target_cluster_id": None,
             "producer_id": None,
+            "config_hash": None,
         }
 
     def _record(self, asked: frozenset[Subject]) -> RecordedRound:

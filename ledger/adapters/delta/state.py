@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.supersession import RecordedSync
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
-from ledger.recording.roles import LastClaim
+from ledger.domain.writer_roles import LastClaim
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
 
@@ -102,13 +102,8 @@ class DeltaLedgerState:
         rows = self._rows("writers", [("writer", "=", writer)])
         if not rows:
             return None
-        last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
-        return LastClaim(
-            epoch=last["writer_epoch"],
-            host=last["host"],
-            released=last["event"] == WriterEvent.RELEASED,
-            last_recorded_at_ms=max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES),
-        )
+        recorded_at_ms = max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES)
+        return last_claim(rows, last_recorded_at_ms=recorded_at_ms)
 
     def _last_recorded_at(self, table: str, writer: str) -> int:
         opened = DeltaTable(table_uri(self._ledger.path, table))
@@ -132,6 +127,22 @@ class DeltaLedgerState:
 
     def _latest(self) -> DeltaSnapshot:
         return self._ledger.at(self._ledger.latest())
+
+
+def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -> LastClaim:
+    """From all rows of `writers` of one writer."""
+    last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
+    claim = min(
+        (row for row in rows if row["writer_epoch"] == last["writer_epoch"]), key=lambda row: row["round"]
+    )
+    return LastClaim(
+        epoch=last["writer_epoch"],
+        host=last["host"],
+        released=last["event"] == WriterEvent.RELEASED,
+        last_recorded_at_ms=last_recorded_at_ms,
+        claimed_at_ms=claim["recorded_at_ms"],
+        config_hash=claim["config_hash"],
+    )
 
 
 def _topic_state(row: Mapping[str, Any]) -> TopicState:
