@@ -29,18 +29,20 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.topics import TopicFollowing
+from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
+from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.take_over import require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
-from ledger.domain.writer_roles import RoleVerdict
 
 SessionFactory = Callable[[], SparkSession]
 Partitions = Sequence[tuple[str, int]]
@@ -60,12 +62,19 @@ def run_flow(
     *,
     session: SessionFactory,
     until_caught_up: bool,
+    take_over: bool = False,
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
-    """Run a flow, with the recorders of its clusters, until caught up or asked to stop."""
+    """Run a flow, with the recorders of its clusters, until caught up or asked to stop.
+
+    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over.
+    """
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
+    last = state.last_claim(f"flow:{flow.name}")
+    if not take_over:
+        require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
         topics = _topics(config, flow, source, target)
         source.broker_count()
@@ -91,6 +100,11 @@ def run_flow(
             for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
         ]
         with BackgroundRecorders(recorders) as background:
+
+            def claimed() -> None:
+                background.start()
+                _record_configuration(flow, state, ports, last)
+
             return flow_driver.run_flow(
                 flow,
                 topics,
@@ -98,9 +112,17 @@ def run_flow(
                 host=str(LocalProcesses().own()),
                 until_caught_up=until_caught_up,
                 stop=stop,
-                on_claimed=background.start,
+                on_claimed=claimed,
                 on_round=on_round,
             )
+
+
+def _record_configuration(
+    flow: FlowConfig, state: DeltaLedgerState, ports: FlowPorts, last: LastClaim | None
+) -> None:
+    last_hash = last.config_hash if last is not None else None
+    known = state.configuration(flow.name, last_hash) if last_hash is not None else None
+    record_change(flow, ports.operations, last_hash=last_hash, last_configuration=known)
 
 
 def record_cluster(

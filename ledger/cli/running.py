@@ -28,8 +28,9 @@ def init(context: click.Context) -> None:
 @click.command()
 @click.argument("flow")
 @click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
+@click.option("--take-over", is_flag=True, help="Shut out a driver of the flow that may be at work.")
 @click.pass_context
-def run(context: click.Context, flow: str, until_caught_up: bool) -> None:
+def run(context: click.Context, flow: str, until_caught_up: bool, take_over: bool) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
     config = configuration(context)
     tasks = config.flow(flow).tasks
@@ -46,6 +47,7 @@ def run(context: click.Context, flow: str, until_caught_up: bool) -> None:
             flow,
             session=session,
             until_caught_up=until_caught_up,
+            take_over=take_over,
             stop=stop_signal,
             on_round=lambda so_far: shown.update(f"{flow}: {one_line(so_far)}"),
         )

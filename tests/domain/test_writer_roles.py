@@ -3,8 +3,8 @@
 import pytest
 
 from ledger.adapters.process_table import LocalProcesses
-from ledger.errors import InvalidValueError
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict, role_verdict, verdict_here
+from ledger.errors import InvalidValueError
 from tests.recording.fakes import FakeProcesses
 
 HERE, ELSEWHERE = "host-a:11:5", "host-b:11:5"

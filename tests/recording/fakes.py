@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import ShutOutError
 from ledger.ports import FlowPosition, GroupListing, PartitionEnds, Row, TopicDescription, WriterClaim
-from ledger.domain.writer_roles import LastClaim, ProcessMark
 
 
 @dataclass

@@ -16,9 +16,10 @@ from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.supersession import RecordedSync
+from ledger.domain.writer_roles import LastClaim
+from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
-from ledger.domain.writer_roles import LastClaim
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
 
@@ -85,6 +86,13 @@ class DeltaLedgerState:
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
         return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
+        """The flow's configuration of that hash, when it was recorded."""
+        rows = self._rows("operations", [("kind", "=", CONFIGURATION_CHANGED), ("flow", "=", flow)])
+        contents = [json.loads(row["content"]) for row in rows]
+        found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
+        return found[-1] if found else None
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
@@ -166,7 +174,13 @@ class DeltaOperationLog:
         self._claim = claim or WriterClaim(OPERATOR_WRITER, 0)
 
     def record(
-        self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None = None,
     ) -> str:
         operation_id = uuid.uuid4().hex
         now_ms = self._clock.now_ms()
@@ -180,7 +194,7 @@ class DeltaOperationLog:
             "flow": flow,
             "operator": self._operator,
             "reason": reason,
-            "ticket": None,
+            "ticket": ticket,
             "content": json.dumps(content),
         }
         append_operation(self._path, row, now_ms=now_ms)
