@@ -1,12 +1,12 @@
 """Mirror one flow, with the recorders of its clusters.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/mirror_topics.py \\
-        --config FILE --flow F [--until-caught-up]
+        --config FILE --flow F [--until-caught-up] [--take-over]
 
 Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
 Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
 Retry    start it again: positions come from the ledger, what was copied and not recorded is recovered
-Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped; 5 shut out
+Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped; 5 shut out, or in use
 """
 
 import argparse
@@ -30,10 +30,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--config")
     parser.add_argument("--flow", required=True)
     parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument("--take-over", action="store_true", help="shut out a driver that may be at work")
     return parser.parse_args(arguments)
 
 
-def run(config: MirrorConfig, flow: str, *, until_caught_up: bool) -> RunSummary:
+def run(config: MirrorConfig, flow: str, *, until_caught_up: bool, take_over: bool) -> RunSummary:
     """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -42,6 +43,7 @@ def run(config: MirrorConfig, flow: str, *, until_caught_up: bool) -> RunSummary
         flow,
         session=submitted_session,
         until_caught_up=until_caught_up,
+        take_over=take_over,
         stop=stop,
         on_round=lambda _: None,
     )
@@ -55,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             load_config(find_config(options.config, os.environ)),
             options.flow,
             until_caught_up=options.until_caught_up,
+            take_over=options.take_over,
         )
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")

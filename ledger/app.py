@@ -5,10 +5,12 @@ Spark (configuration, ledger, brokers) is tried before a session is started.
 """
 
 import getpass
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
+from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog, last_claim
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.duck import engine
@@ -28,19 +30,26 @@ from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
+from ledger.domain.requests import Receipt
 from ledger.domain.topics import TopicFollowing
+from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
+from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
+from ledger.operations import flow_report
+from ledger.operations.flow_report import DriverReport, FlowReport
+from ledger.operations.receipts import wait_for_receipt
+from ledger.operations.requests import Ask, KnownFlow, judge
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
-from ledger.recording.roles import RoleVerdict
 
 SessionFactory = Callable[[], SparkSession]
 Partitions = Sequence[tuple[str, int]]
@@ -60,12 +69,19 @@ def run_flow(
     *,
     session: SessionFactory,
     until_caught_up: bool,
+    take_over: bool = False,
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
-    """Run a flow, with the recorders of its clusters, until caught up or asked to stop."""
+    """Run a flow, with the recorders of its clusters, until caught up or asked to stop.
+
+    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over.
+    """
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
+    last = state.last_claim(f"flow:{flow.name}")
+    if not take_over:
+        require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
         topics = _topics(config, flow, source, target)
         source.broker_count()
@@ -91,6 +107,11 @@ def run_flow(
             for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
         ]
         with BackgroundRecorders(recorders) as background:
+
+            def claimed() -> None:
+                background.start()
+                _record_configuration(flow, state, ports, last)
+
             return flow_driver.run_flow(
                 flow,
                 topics,
@@ -98,9 +119,17 @@ def run_flow(
                 host=str(LocalProcesses().own()),
                 until_caught_up=until_caught_up,
                 stop=stop,
-                on_claimed=background.start,
+                on_claimed=claimed,
                 on_round=on_round,
             )
+
+
+def _record_configuration(
+    flow: FlowConfig, state: DeltaLedgerState, ports: FlowPorts, last: LastClaim | None
+) -> None:
+    last_hash = last.config_hash if last is not None else None
+    known = state.configuration(flow.name, last_hash) if last_hash is not None else None
+    record_change(flow, ports.operations, last_hash=last_hash, last_configuration=known)
 
 
 def record_cluster(
@@ -176,11 +205,52 @@ class _MirroredPartitions:
         return origin is not None and selection.selects(origin, internal=internal)
 
 
-def request_stop(config: MirrorConfig, flow_name: str, *, reason: str | None) -> str:
+def request_stop(
+    config: MirrorConfig, flow_name: str, *, reason: str | None, ticket: str | None = None
+) -> str:
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return _operations(config).record("stop", flow=flow_name, reason=reason, content={})
+    return _operations(config).record("stop", flow=flow_name, reason=reason, ticket=ticket, content={})
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A request held against the ledger: what it does; no operation id: there was nothing to do."""
+
+    operation_id: str | None
+    words: str
+    taken_up: str
+
+
+def request(
+    config: MirrorConfig, flow_name: str, ask: Ask, *, reason: str | None, ticket: str | None
+) -> Requested:
+    """Leave a request in the ledger that the flow's driver answers with a receipt.
+
+    Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
+    """
+    flow = config.flow(flow_name)
+    at = snapshot(config, None)
+    require_flow(config, at, flow_name)
+    requests = flow_report.requests_of(_operations_of(at, flow_name))
+    judged = judge(ask, KnownFlow.of(flow_name, _status_rows(at, flow_name), requests))
+    taken_up = flow_report.when_taken_up(flow_name, _driver(at, flow, now_ms=SystemClock().now_ms()))
+    if not judged.is_needed:
+        return Requested(None, judged.words, taken_up)
+    operation_id = _operations(config).record(
+        ask.kind.value, flow=flow_name, reason=reason, ticket=ticket, content=ask.content
+    )
+    return Requested(operation_id, judged.words, taken_up)
+
+
+def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
+    """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
+
+    def receipts() -> list[Receipt]:
+        return flow_report.receipts_of(_operations_of(snapshot(config, None), flow_name))
+
+    return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -210,6 +280,37 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
     return engine.run_query(catalog.query(name), params, at)
+
+
+def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_now: bool) -> FlowReport:
+    """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
+    flow = config.flow(flow_name)
+    return flow_report.flow_report(
+        flow_name,
+        driver=_driver(at, flow, now_ms=SystemClock().now_ms() if is_now else None),
+        status_rows=_status_rows(at, flow_name),
+        operation_rows=_operations_of(at, flow_name),
+    )
+
+
+def _driver(at: DeltaSnapshot, flow: FlowConfig, *, now_ms: int | None) -> DriverReport:
+    """The flow's last driver; `now_ms` None: as of a past cut."""
+    writer = f"flow:{flow.name}"
+    rows = at.rows("writers", [("writer", "=", writer)])
+    if not rows:
+        return flow_report.NO_DRIVER
+    appended = [row["last_recorded_at_ms"] or 0 for row in _status_rows(at, flow.name)]
+    claim = last_claim(rows, last_recorded_at_ms=max([rows[-1]["recorded_at_ms"], *appended]))
+    verdict = None if now_ms is None else driver_verdict(flow, claim, LocalProcesses(), now_ms=now_ms)
+    return flow_report.driver_report(claim, verdict, now_ms=now_ms)
+
+
+def _status_rows(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
+    return list(run_query(at, "flow_status", {"flow": flow_name}).to_pylist())
+
+
+def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
+    return at.rows("operations", [("flow", "=", flow_name)])
 
 
 def translate_groups(at: DeltaSnapshot, flow: str, *, group: str | None) -> pa.Table:

@@ -182,6 +182,7 @@ class FlowConfig(_Frozen):
     high_watermark_seconds: Annotated[float, Field(gt=0)] = 5.0
     full_sweep_seconds: Annotated[float, Field(gt=0)] = 300.0
     topic_refresh_seconds: Annotated[float, Field(gt=0)] = 10.0
+    heartbeat_seconds: Annotated[float, Field(ge=1)] = 60.0
     replication_factor: Annotated[int, Field(ge=1, le=32767)] | None = None
     configuration_exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
 

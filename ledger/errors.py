@@ -10,7 +10,9 @@ MirrorLedgerError             exit 1
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
-└── InvalidValueError         exit 1   a value breaks a rule of the domain
+├── InvalidValueError         exit 1   a value breaks a rule of the domain
+├── EndedBySigintError        exit 130 SIGINT came before there was anything to end properly
+└── EndedBySigtermError       exit 143 SIGTERM came before there was anything to end properly
 """
 
 from typing import ClassVar
@@ -76,3 +78,15 @@ class ProtocolError(MirrorLedgerError):
 
 class InvalidValueError(MirrorLedgerError):
     """A value breaks a rule of the domain."""
+
+
+class EndedBySigintError(MirrorLedgerError):
+    """SIGINT came before there was anything to end properly."""
+
+    exit_code = 130
+
+
+class EndedBySigtermError(MirrorLedgerError):
+    """SIGTERM came before there was anything to end properly."""
+
+    exit_code = 143

@@ -223,7 +223,13 @@ class OperationLog(Protocol):
     """Appends to `operations`, the one table that needs no Spark."""
 
     def record(
-        self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None = None,
     ) -> str:
         """Append one row and return its operation id."""
         ...

@@ -157,11 +157,11 @@ TOPICS = Table(
 
 WRITERS = Table(
     "writers",
-    "claim or release of a writer epoch",
+    "claim, sign of life or release of a writer epoch",
     "spark",
     (
         *STAMP,
-        Column("event", "string", "`claimed` or `released`"),
+        Column("event", "string", "`claimed`, `alive` or `released`"),
         Column("host", "string", "host name and process id of the driver"),
         Column("flow", "string", "flow name; null for a recorder", True),
         Column("source_cluster", "string", "alias of the flow's source; of the recorder's cluster"),
@@ -169,6 +169,7 @@ WRITERS = Table(
         Column("target_cluster", "string", "alias of the flow's target; null for a recorder", True),
         Column("target_cluster_id", "string", "Kafka cluster id of the target; null for a recorder", True),
         Column("producer_id", "bigint", "the flow's producer id at the target; null for a recorder", True),
+        Column("config_hash", "string", "SHA-256 of the flow's configuration; null for a recorder", True),
     ),
 )
 

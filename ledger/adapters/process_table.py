@@ -4,10 +4,11 @@ import os
 import socket
 from pathlib import Path
 
-from ledger.recording.roles import ProcessMark
+from ledger.domain.writer_roles import ProcessMark
 
 _PROC = Path("/proc")
-_START_TIME_AFTER_NAME = 19
+_STATE_AFTER_NAME, _START_TIME_AFTER_NAME = 0, 19
+_ENDED = frozenset("ZX")
 
 
 class LocalProcesses:
@@ -23,9 +24,14 @@ class LocalProcesses:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, counted after the command name, which may hold spaces."""
+    """Field 22 of /proc/PID/stat, counted after the command name, which may hold spaces.
+
+    None for a process that is gone, or has ended and only waits for its parent to notice.
+    """
     try:
         after_name = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if after_name[_STATE_AFTER_NAME] in _ENDED:
         return None
     return int(after_name[_START_TIME_AFTER_NAME])

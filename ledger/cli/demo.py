@@ -18,7 +18,8 @@ from ledger import app, catalog
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
-from ledger.cli.running import one_line, refuse_stopped, stop_on_signals
+from ledger.cli.running import one_line, refuse_stopped
+from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary

@@ -6,7 +6,8 @@ import sys
 _LEVELS = {
     # Connection failures of kafka-python come back as errors of ours, with the cluster's name.
     "kafka": logging.CRITICAL,
-    "py4j": logging.ERROR,
+    # A JVM that ends comes back as an error of ours; py4j would print a traceback for each of its calls.
+    "py4j": logging.CRITICAL,
     "pyspark": logging.ERROR,
 }
 

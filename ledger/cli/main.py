@@ -1,7 +1,8 @@
 """The `mirror-ledger` command. Data goes to stdout, everything else to stderr.
 
 Exit codes: 0 done or nothing to do; 1 failed; 2 usage, configuration, environment; 4 a check says not
-safe; 5 a precondition is not met or has moved.
+safe; 5 a precondition is not met or has moved; 130 and 143 SIGINT and SIGTERM before there was anything to
+end properly. OPERATIONS.md says what to do about each.
 """
 
 import os
@@ -13,6 +14,7 @@ import click
 from ledger.cli.demo import demo
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.offsets import offsets
+from ledger.cli.operating import COMMANDS
 from ledger.cli.reading import query, status
 from ledger.cli.running import init, run, spark_jars, stop
 from ledger.cli.sandbox import sandbox
@@ -34,7 +36,7 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, run, stop, status, query, offsets, sandbox, spark_jars, demo):
+for command in (init, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
     cli.add_command(command)
 
 

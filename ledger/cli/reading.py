@@ -1,5 +1,7 @@
 """Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
 
+from collections.abc import Sequence
+
 import click
 import pyarrow as pa
 
@@ -8,6 +10,8 @@ from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.errors import UnsafeError, UsageError
+from ledger.operations.flow_report import FlowReport
+from ledger.reports.flow_text import render_report, render_reports_json
 from ledger.reports.rendering import RENDERERS
 
 as_of_option = click.option(
@@ -25,19 +29,40 @@ def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
 
 
 @click.command()
-@click.option("--flow", help="Only this flow.")
+@click.argument("flow", required=False)
+@click.option("--partitions", is_flag=True, help="Add a table of all partitions.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 4 when something is stopped or needs attention, or a driver is gone.",
+)
 @as_of_option
 @output_option
 @click.pass_context
-def status(context: click.Context, flow: str | None, as_of: str | None, output: str) -> None:
-    """Where flows stand: positions, lag, how batches were copied, what stopped and why."""
+def status(
+    context: click.Context, flow: str | None, partitions: bool, check: bool, as_of: str | None, output: str
+) -> None:
+    """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
     at = app.snapshot(config, as_of)
-    for never_ran in set(flows) - app.flows_that_ran(at):
-        click.echo(f"{never_ran}: has never run", err=True)
-    answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
-    show(at, pa.concat_tables(answers), output)
+    reports = [app.report_flow(config, at, name, is_now=as_of is None) for name in flows]
+    if output == "json":
+        click.echo(render_reports_json(reports), nl=False)
+    if output == "table":
+        click.echo("\n".join(render_report(report) for report in reports), nl=False)
+    if output == "csv" or (output == "table" and partitions):
+        answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
+        click.echo(RENDERERS[output](pa.concat_tables(answers)), nl=False)
+    click.echo(f"cut {at.cut.token}", err=True)
+    if check:
+        _refuse_what_needs_attention(reports)
+
+
+def _refuse_what_needs_attention(reports: Sequence[FlowReport]) -> None:
+    lines = [f"{report.flow}: {reason}" for report in reports for reason in report.needs_attention]
+    if lines:
+        raise UnsafeError("; ".join(lines))
 
 
 @click.command()

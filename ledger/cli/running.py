@@ -1,17 +1,15 @@
 """Commands that write: `init`, `run`, `stop`; and what spark-submit needs: `spark-jars`."""
 
-import signal
-import sys
 import threading
 
 import click
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from ledger import app
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import local_session
 from ledger.cli.configured import configuration
+from ledger.cli.signals import start_spark
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
 
@@ -28,24 +26,21 @@ def init(context: click.Context) -> None:
 @click.command()
 @click.argument("flow")
 @click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
+@click.option("--take-over", is_flag=True, help="Shut out a driver of the flow that may be at work.")
 @click.pass_context
-def run(context: click.Context, flow: str, until_caught_up: bool) -> None:
+def run(context: click.Context, flow: str, until_caught_up: bool, take_over: bool) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
     config = configuration(context)
     tasks = config.flow(flow).tasks
     stop_signal = threading.Event()
 
-    def session() -> SparkSession:
-        started = local_session(tasks=tasks)
-        stop_on_signals(stop_signal)
-        return started
-
     with Console(stderr=True).status(f"{flow}: starting") as shown:
         summary = app.run_flow(
             config,
             flow,
-            session=session,
+            session=lambda: start_spark(lambda: local_session(tasks=tasks), stop_signal),
             until_caught_up=until_caught_up,
+            take_over=take_over,
             stop=stop_signal,
             on_round=lambda so_far: shown.update(f"{flow}: {one_line(so_far)}"),
         )
@@ -71,17 +66,6 @@ def refuse_stopped(flow: str, summary: RunSummary) -> None:
         )
 
 
-def stop_on_signals(stop_signal: threading.Event) -> None:
-    """End after the round under way. Set after Spark has started, which installs a handler of its own."""
-
-    def ask(_number: int, _frame: object) -> None:
-        sys.stderr.write("stopping after this round\n")
-        stop_signal.set()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
-
-
 @click.command(name="spark-jars")
 def spark_jars() -> None:
     """Print the jars that spark-submit needs (--jars), fetching them once."""
@@ -91,8 +75,9 @@ def spark_jars() -> None:
 @click.command()
 @click.argument("flow")
 @click.option("--reason", help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
 @click.pass_context
-def stop(context: click.Context, flow: str, reason: str | None) -> None:
+def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
-    operation_id = app.request_stop(configuration(context), flow, reason=reason)
+    operation_id = app.request_stop(configuration(context), flow, reason=reason, ticket=ticket)
     click.echo(f"{flow}: asked to stop; operation {operation_id}", err=True)

@@ -60,6 +60,7 @@ class WriterEvent(StrEnum):
     """What a row of `writers` says."""
 
     CLAIMED = "claimed"
+    ALIVE = "alive"  # nothing else was appended for a heartbeat
     RELEASED = "released"
 
 

@@ -56,6 +56,43 @@ class RequestResult(StrEnum):
     REFUSED = "refused"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A driver's answer to the request of that operation id."""
+
+    request: str
+    request_kind: RequestKind
+    result: RequestResult
+    message: str
+    recorded_at_ms: int
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Receipt":
+        """The receipt that a row of `operations` holds."""
+        content = json.loads(row["content"])
+        return cls(
+            request=content["request"],
+            request_kind=RequestKind(content["request_kind"]),
+            result=RequestResult(content["result"]),
+            message=content["message"],
+            recorded_at_ms=row["recorded_at_ms"],
+        )
+
+
+def command_line(
+    kind: RequestKind,
+    flow: str,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> str:
+    """What to type to ask for it."""
+    options = (("--topic", topic), ("--partition", partition), ("--offset", offset))
+    given = [f" {option} {value}" for option, value in options if value is not None]
+    return f"mirror-ledger {kind.replace('_', '-')} {flow}{''.join(given)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """What is paused; `whole_flow` covers every topic."""

@@ -23,13 +23,13 @@ class BackgroundAppender:
     def last_round(self) -> int:
         return self._round
 
-    def submit(self, rows: Sequence[Row]) -> None:
-        """Append the rows as the next round; nothing is appended for none."""
+    def submit(self, rows: Sequence[Row], *, table: str | None = None) -> None:
+        """Append the rows as the next round, to the one table or to another; nothing is appended for none."""
         self.wait()
         if rows:
             self._round += 1
             self._under_way = self._executor.submit(
-                self._fact_log.append, self._claim, self._table, self._round, list(rows)
+                self._fact_log.append, self._claim, table or self._table, self._round, list(rows)
             )
 
     def wait(self) -> None:

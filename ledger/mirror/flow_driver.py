@@ -9,8 +9,10 @@ from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError
 from ledger.mirror.appender import BackgroundAppender
+from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.partition_log_book import PartitionLogBook
@@ -81,6 +83,7 @@ def run_flow(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
             ),
             log_book=log_book,
+            heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             # Two first drivers may each have allocated an id: the first claim's is the flow's.
             producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],
             on_round=on_round,
@@ -118,6 +121,7 @@ def _claim_row(flow: FlowConfig, ports: FlowPorts, host: str) -> Row:
         "target_cluster": flow.target,
         "target_cluster_id": target_cluster_id,
         "producer_id": _producer_id(flow, ports, target_cluster_id),
+        "config_hash": config_hash(flow),
     }
 
 

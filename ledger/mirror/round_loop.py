@@ -19,6 +19,7 @@ from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.reactions import Reactions
@@ -59,6 +60,7 @@ class RoundLoop:
     runner: RoundRunner
     clock: Clock
     appender: BackgroundAppender
+    heartbeat: Heartbeat
     progress: FlowProgress
     intake: Intake
     reactions: Reactions
@@ -75,6 +77,7 @@ class RoundLoop:
         started_ms = self.clock.now_ms()
         self._progressed_at = self.clock.monotonic()
         while not self._is_to_end(stop, started_ms):
+            self.heartbeat.beat()
             self._follow_topics_when_due(until_caught_up)
             self._answer_requests()
             assignments = self._assignments()

@@ -1,43 +1,90 @@
-"""What an operator can do about a stopped partition."""
+"""What an operator can do about a stopped partition: in words, and as the command to type.
 
+A stop lasts over restarts of the driver until a request ends it.
+"""
+
+from dataclasses import dataclass
+
+from ledger.domain.requests import RequestKind, command_line
 from ledger.mirror.assignments import StopCause
 
-_ADVICE = {
-    StopCause.LOST: 'the records are gone; `resume` goes on after them, on_loss = "continue" always does',
-    StopCause.SOURCE_TRUNCATED: (
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The next step, and the request that lets the partition go on; None: no request does."""
+
+    words: str
+    request: RequestKind | None
+
+
+ADVICE = {
+    StopCause.LOST: Advice(
+        'the records are gone; `resume` goes on after them, on_loss = "continue" always does',
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_TRUNCATED: Advice(
         "the copies of what the source took back stay at the target; `resume` goes on where both agree, "
-        "`resync` copies again from an offset of your choice"
+        "`resync` copies again from an offset of your choice",
+        RequestKind.RESUME,
     ),
-    StopCause.SOURCE_RECREATED: "`resume` copies the new topic to the end of the same target topic",
-    StopCause.TARGET_TRUNCATED: "`resume` copies again what the target lost",
-    StopCause.TARGET_RECREATED: "`resume` copies all that the source still has into the new topic",
-    StopCause.SOURCE_OUT_OF_RANGE: "look at the source's log; `resume` tries again",
-    StopCause.TARGET_OUT_OF_RANGE: (
+    StopCause.SOURCE_RECREATED: Advice(
+        "`resume` copies the new topic to the end of the same target topic", RequestKind.RESUME
+    ),
+    StopCause.TARGET_TRUNCATED: Advice("`resume` copies again what the target lost", RequestKind.RESUME),
+    StopCause.TARGET_RECREATED: Advice(
+        "`resume` copies all that the source still has into the new topic", RequestKind.RESUME
+    ),
+    StopCause.SOURCE_OUT_OF_RANGE: Advice(
+        "look at the source's log; `resume` tries again", RequestKind.RESUME
+    ),
+    StopCause.TARGET_OUT_OF_RANGE: Advice(
         "records of this flow that were not recorded yet are gone from the target; `resync` copies again from an "
-        "offset of your choice"
+        "offset of your choice",
+        RequestKind.RESYNC,
     ),
-    StopCause.FOREIGN_WRITE: (
+    StopCause.FOREIGN_WRITE: Advice(
         "stop the other writer, then `accept-foreign` goes on behind what the target holds now; or set "
-        'target_mode = "shared"'
+        'target_mode = "shared"',
+        RequestKind.ACCEPT_FOREIGN,
     ),
-    StopCause.TAIL_MISMATCH: (
-        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on"
+    StopCause.TAIL_MISMATCH: Advice(
+        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on",
+        RequestKind.ACCEPT_FOREIGN,
     ),
-    StopCause.SEQUENCE_REFUSED: (
+    StopCause.SEQUENCE_REFUSED: Advice(
         "another writer may have used this flow's producer id: look for records of it at the target; "
-        "`resume` tries again"
+        "`resume` tries again",
+        RequestKind.RESUME,
     ),
-    StopCause.SOURCE_TOPIC_GONE: "nothing, if the topic was meant to be deleted; its copy stays at the target",
-    StopCause.TARGET_TOPIC_GONE: "the target topic is created again at the next look; then `resume`",
-    StopCause.DENIED: "grant the missing permission to the mirror's principal, then `resume`",
-    StopCause.REFUSED: (
-        "change the target topic's setting that the message names, then `resume`; or `skip-to` leaves the record out"
+    StopCause.SOURCE_TOPIC_GONE: Advice(
+        "nothing, if the topic was meant to be deleted; its copy stays at the target", None
     ),
-    StopCause.CORRUPT: "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
-    StopCause.SHUT_OUT: "the target was promoted; plan the way back before mirroring to it again",
+    StopCause.TARGET_TOPIC_GONE: Advice(
+        "the target topic is created again at the next look; then `resume`", RequestKind.RESUME
+    ),
+    StopCause.DENIED: Advice(
+        "grant the missing permission to the mirror's principal, then `resume`", RequestKind.RESUME
+    ),
+    StopCause.REFUSED: Advice(
+        "change the target topic's setting that the message names, then `resume`; or `skip-to` leaves the record out",
+        RequestKind.RESUME,
+    ),
+    StopCause.CORRUPT: Advice(
+        "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
+        RequestKind.RESUME,
+    ),
+    StopCause.SHUT_OUT: Advice(
+        "the target was promoted; plan the way back before mirroring to it again", None
+    ),
 }
 
 
 def advice(cause: StopCause) -> str:
     """The next step, in words."""
-    return _ADVICE[cause]
+    return ADVICE[cause].words
+
+
+def command(cause: str, *, flow: str, topic: str, partition: int) -> str | None:
+    """The command line that lets the partition go on; None when no single one does."""
+    request = ADVICE[StopCause(cause)].request if cause in set(StopCause) else None
+    return None if request is None else command_line(request, flow, topic=topic, partition=partition)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim
 from ledger.recording.checkpoints import (
@@ -25,7 +26,6 @@ from ledger.recording.high_watermarks import (
     high_watermarks_by_key,
 )
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
-from ledger.recording.roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
 from ledger.recording.topic_states import topic_changes, topic_row
 
 log = logging.getLogger(__name__)
@@ -150,6 +150,7 @@ class ClusterRecorder:
             "target_cluster": None,
             "target_cluster_id": None,
             "producer_id": None,
+            "config_hash": None,
         }
 
     def _record(self, asked: frozenset[Subject]) -> RecordedRound:

@@ -92,7 +92,8 @@ def test_a_malformed_configuration_lists_every_problem_with_file_and_key(tmp_pat
     [
         ("run", "nope"),
         ("stop", "nope"),
-        ("status", "--flow", "nope"),
+        ("status", "nope"),
+        ("pause", "nope"),
         ("offsets", "translate", "--flow", "nope"),
         ("query", "replication_lag", "--param", "flow=nope"),
     ],

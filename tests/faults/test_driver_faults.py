@@ -85,7 +85,7 @@ def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
     try:
         with steady_load(flow, seconds=90, per_second=LOAD_PER_S):
             wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
-            second = flow.start()
+            second = flow.start("--take-over")
             assert first.wait() == 5
             copied = flow.target_records()
             wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records by the second driver")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import ShutOutError
 from ledger.ports import FlowPosition, GroupListing, PartitionEnds, Row, TopicDescription, WriterClaim
-from ledger.recording.roles import LastClaim, ProcessMark
 
 
 @dataclass
@@ -96,7 +96,7 @@ class FakeLedger:
             return None
         row = claims[-1].rows[0]
         released = row["event"] == WriterEvent.RELEASED
-        return LastClaim(claims[-1].epoch, str(row["host"]), released, own[-1].at_ms)
+        return LastClaim(claims[-1].epoch, str(row["host"]), released, own[-1].at_ms, claims[0].at_ms)
 
     def positions(self, flow: str) -> list[FlowPosition]:
         raise AssertionError(f"a recorder does not ask for positions of {flow}")

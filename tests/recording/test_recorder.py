@@ -7,11 +7,11 @@ import pytest
 
 from ledger.config import FlowConfig
 from ledger.domain.topics import NamePatterns
+from ledger.domain.writer_roles import ProcessMark, RoleVerdict
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
 from ledger.ports import PartitionEnds, TopicDescription
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
-from ledger.recording.roles import ProcessMark, RoleVerdict
 from tests.recording.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
 
 SETTINGS = RecorderSettings(

@@ -38,6 +38,7 @@ _OTHER_FLOW = {
     "target_cluster": "east",
     "target_cluster_id": "cluster-of-east",
     "producer_id": MIRROR_PRODUCER_ID,
+    "config_hash": None,
 }
 
 

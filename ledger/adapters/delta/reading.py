@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -44,7 +45,15 @@ class DeltaSnapshot:
     cut: Cut
 
     def relation(self, table: str) -> Relation:
-        return _relation(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
+        return _relation(self._open(table), table)
+
+    def rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, Any]]:
+        """The rows of a table that pass all filters (column, comparison, value), in the order of recording."""
+        found = self._open(table).to_pyarrow_table(filters=filters).to_pylist()
+        return sorted(found, key=lambda row: (row["recorded_at_ms"], row["writer_epoch"], row["round"]))
+
+    def _open(self, table: str) -> DeltaTable:
+        return DeltaTable(table_uri(self.path, table), version=self.cut.versions[table])
 
 
 @dataclass(frozen=True, slots=True)

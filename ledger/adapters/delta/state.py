@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,10 @@ from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.supersession import RecordedSync
+from ledger.domain.writer_roles import LastClaim
+from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
-from ledger.recording.roles import LastClaim
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
 
@@ -86,6 +87,13 @@ class DeltaLedgerState:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
         return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
+    def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
+        """The flow's configuration of that hash, when it was recorded."""
+        rows = self._rows("operations", [("kind", "=", CONFIGURATION_CHANGED), ("flow", "=", flow)])
+        contents = [json.loads(row["content"]) for row in rows]
+        found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
+        return found[-1] if found else None
+
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
         return [Checkpoint(**row) for row in rows]
@@ -102,13 +110,8 @@ class DeltaLedgerState:
         rows = self._rows("writers", [("writer", "=", writer)])
         if not rows:
             return None
-        last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
-        return LastClaim(
-            epoch=last["writer_epoch"],
-            host=last["host"],
-            released=last["event"] == WriterEvent.RELEASED,
-            last_recorded_at_ms=max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES),
-        )
+        recorded_at_ms = max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES)
+        return last_claim(rows, last_recorded_at_ms=recorded_at_ms)
 
     def _last_recorded_at(self, table: str, writer: str) -> int:
         opened = DeltaTable(table_uri(self._ledger.path, table))
@@ -134,6 +137,22 @@ class DeltaLedgerState:
         return self._ledger.at(self._ledger.latest())
 
 
+def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -> LastClaim:
+    """From all rows of `writers` of one writer."""
+    last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
+    claim = min(
+        (row for row in rows if row["writer_epoch"] == last["writer_epoch"]), key=lambda row: row["round"]
+    )
+    return LastClaim(
+        epoch=last["writer_epoch"],
+        host=last["host"],
+        released=last["event"] == WriterEvent.RELEASED,
+        last_recorded_at_ms=last_recorded_at_ms,
+        claimed_at_ms=claim["recorded_at_ms"],
+        config_hash=claim["config_hash"],
+    )
+
+
 def _topic_state(row: Mapping[str, Any]) -> TopicState:
     return TopicState(
         cluster=row["cluster"],
@@ -155,7 +174,13 @@ class DeltaOperationLog:
         self._claim = claim or WriterClaim(OPERATOR_WRITER, 0)
 
     def record(
-        self, kind: str, *, flow: str | None, reason: str | None, content: Mapping[str, object]
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None = None,
     ) -> str:
         operation_id = uuid.uuid4().hex
         now_ms = self._clock.now_ms()
@@ -169,7 +194,7 @@ class DeltaOperationLog:
             "flow": flow,
             "operator": self._operator,
             "reason": reason,
-            "ticket": None,
+            "ticket": ticket,
             "content": json.dumps(content),
         }
         append_operation(self._path, row, now_ms=now_ms)

@@ -153,7 +153,15 @@ class MemoryOperationLog:
         self._clock = clock
         self._recorded = 0
 
-    def record(self, kind: str, *, flow: str | None, reason: str | None, content: Row) -> str:
+    def record(
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Row,
+        ticket: str | None = None,
+    ) -> str:
         self._recorded += 1
         row = {
             "writer": "operator",
@@ -165,7 +173,7 @@ class MemoryOperationLog:
             "flow": flow,
             "operator": "memory",
             "reason": reason,
-            "ticket": None,
+            "ticket": ticket,
             "content": json.dumps(content),
         }
         self._ledger.append("operations", [row])

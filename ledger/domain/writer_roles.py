@@ -1,7 +1,8 @@
-"""Who may record for a cluster: one recorder at a time, and a rule for when the role is free.
+"""Who may act as a writer: one process at a time, and a rule for when a role is free.
 
-Taking the role from a recorder that still runs is safe for the ledger, because a claim shuts the earlier
-epoch out, but it would make two drivers fight for it. So a role that may be in use is left alone.
+A role is `flow:NAME` or `recorder:CLUSTER`. Taking one from a process that still runs is safe for the
+ledger, because a claim shuts the earlier epoch out, but it would make two processes fight for it. So a
+role that may be in use is left alone.
 """
 
 from dataclasses import dataclass
@@ -45,12 +46,14 @@ class ProcessTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastClaim:
-    """The latest claim of a writer and what the writer did since."""
+    """The latest claim of a writer and what the writer did since; `config_hash` None: it recorded none."""
 
     epoch: int
     host: str
     released: bool
     last_recorded_at_ms: int
+    claimed_at_ms: int
+    config_hash: str | None = None
 
 
 class RoleVerdict(StrEnum):

@@ -1,10 +1,10 @@
-"""The rule for when a recorder's role is free, as a table."""
+"""The rule for when a writer's role is free, as a table."""
 
 import pytest
 
 from ledger.adapters.process_table import LocalProcesses
+from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict, role_verdict, verdict_here
 from ledger.errors import InvalidValueError
-from ledger.recording.roles import LastClaim, ProcessMark, RoleVerdict, role_verdict, verdict_here
 from tests.recording.fakes import FakeProcesses
 
 HERE, ELSEWHERE = "host-a:11:5", "host-b:11:5"
@@ -26,7 +26,7 @@ HEARTBEAT_MS = 1_000
     ],
 )
 def test_verdicts(host: str, released: bool, alive: bool, silent_ms: int, verdict: RoleVerdict) -> None:
-    claim = LastClaim(1, host, released, 10_000)
+    claim = LastClaim(1, host, released, 10_000, 5_000)
     found = role_verdict(
         claim, own_host="host-a", holder_alive=alive, now_ms=10_000 + silent_ms, heartbeat_ms=HEARTBEAT_MS
     )
@@ -45,7 +45,7 @@ def test_a_role_that_nobody_had_is_unclaimed() -> None:
 )
 def test_the_holder_is_looked_up_on_this_host(alive: set[ProcessMark], verdict: RoleVerdict) -> None:
     processes = FakeProcesses(alive=alive)
-    claim = LastClaim(1, HERE, False, 0)
+    claim = LastClaim(1, HERE, False, 0, 0)
     assert verdict_here(claim, processes, now_ms=0, heartbeat_ms=HEARTBEAT_MS) is verdict
 
 

@@ -1,0 +1,108 @@
+"""Where a flow stands, as text for people: what is wrong first, with the command to type."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from ledger.operations.flow_report import DriverReport, DriverState, FlowReport
+
+
+def render_report(report: FlowReport) -> str:
+    """Lines under the flow's name; what there is none of is left out."""
+    lines = [f"{report.flow}: {'; '.join(report.needs_attention) or 'nothing needs attention'}"]
+    for section in _SECTIONS:
+        lines += [f"  {line}" for line in section(report)]
+    return "\n".join(lines) + "\n"
+
+
+def render_reports_json(reports: Sequence[FlowReport]) -> str:
+    """An array with an object for each flow."""
+    return json.dumps([_jsonable(report) for report in reports], indent=2, ensure_ascii=False) + "\n"
+
+
+def _jsonable(report: FlowReport) -> dict[str, object]:
+    paused = {"whole_flow": report.paused.whole_flow, "topics": sorted(report.paused.topics)}
+    return {**asdict(report), "paused": paused, "needs_attention": report.needs_attention}
+
+
+def _driver(report: FlowReport) -> Iterator[str]:
+    driver = report.driver
+    if driver.state is DriverState.NEVER_RAN:
+        yield "driver    has never run"
+        return
+    yield f"driver    {driver.state}: {_who(driver)}"
+
+
+def _who(driver: DriverReport) -> str:
+    assert driver.claimed_at_ms is not None
+    assert driver.last_recorded_at_ms is not None
+    silent = f", {driver.silent_seconds:,.0f} s ago" if driver.silent_seconds is not None else ""
+    return (
+        f"epoch {driver.epoch}, process {driver.process} on host {driver.host} since {_time(driver.claimed_at_ms)}; "
+        f"last recorded {_time(driver.last_recorded_at_ms)}{silent}"
+    )
+
+
+def _lag(report: FlowReport) -> Iterator[str]:
+    if not report.partitions:
+        return
+    unmeasured = report.unmeasured_partitions
+    unknown = f"; the source ends of {unmeasured} were never read" if unmeasured else ""
+    yield f"lag       {report.lag_records:,} records in {len(report.partitions)} partitions{unknown}"
+
+
+def _stopped(report: FlowReport) -> Iterator[str]:
+    for stopped in report.stopped:
+        yield f"stopped   {_subject(stopped.topic, stopped.partition)}: {stopped.cause}: {stopped.message}"
+        if stopped.next is not None:
+            yield f"          next: {stopped.next}"
+        if stopped.command is not None:
+            yield f"          {stopped.command}"
+
+
+def _paused(report: FlowReport) -> Iterator[str]:
+    if report.paused.whole_flow:
+        yield "paused    the whole flow"
+    for topic in sorted(report.paused.topics):
+        yield f"paused    topic {topic}"
+
+
+def _waiting(report: FlowReport) -> Iterator[str]:
+    for request in report.waiting:
+        offset = "" if request.offset is None else f", offset {request.offset}"
+        why = "".join(f", {text}" for text in (request.reason, request.ticket) if text is not None)
+        yield (
+            f"waiting   {request.kind} of {_subject(request.topic, request.partition)}{offset}, asked for by "
+            f"{request.operator} {_time(request.requested_at_ms)}{why}; operation {request.operation_id}"
+        )
+
+
+def _findings(report: FlowReport) -> Iterator[str]:
+    for finding in report.findings:
+        where = _subject(finding.topic, finding.partition)
+        yield f"finding   {finding.finding} of {where}: {finding.message}"
+        if finding.next is not None:
+            yield f"          next: {finding.next}"
+
+
+def _receipts(report: FlowReport) -> Iterator[str]:
+    for receipt in report.receipts:
+        yield (
+            f"receipt   {receipt.request_kind} {receipt.result} {_time(receipt.recorded_at_ms)}: {receipt.message}"
+        )
+
+
+_SECTIONS: tuple[Callable[[FlowReport], Iterator[str]], ...] = (
+    *(_driver, _lag, _stopped, _paused, _waiting, _findings, _receipts),
+)
+
+
+def _subject(topic: str | None, partition: int | None) -> str:
+    if topic is None:
+        return "the flow"
+    return f"topic {topic}" if partition is None else f"{topic} partition {partition}"
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
