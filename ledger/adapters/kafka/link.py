@@ -17,7 +17,7 @@ from ledger.adapters.kafka.channel import Channel
 from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.metadata import ClusterMetadata, MetadataReader
-from ledger.adapters.kafka.nodes import FETCH, PRODUCE, Api, Node, Opened, Request, Waiting
+from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes
@@ -46,9 +46,8 @@ _NO_EPOCH = -1
 _MIN_WINDOW, _MAX_WINDOW = 5, 100
 _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
 _ANSWER_WITHIN_S = 5.0  # past the time that a request lets the broker wait
-_FETCH_HORIZON_S = 2.0  # a fetch asks for no more than what arrives in this time
-_LEAST_FETCH_BYTES = 1024 * 1024
-_TELLING_BYTES = 64 * 1024  # a smaller answer says little about the line
+_FETCH_HORIZON_S = 1.0  # a fetch asks for no more than what arrives in this time
+_LEAST_FETCH_BYTES = 16 * 1024
 
 
 class Switchboard(Protocol):
@@ -173,7 +172,7 @@ class KafkaLink:
     def fetch(
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
-        affordable = max(_LEAST_FETCH_BYTES, int(self._nodes[node].bytes_per_s * _FETCH_HORIZON_S))
+        affordable = self._nodes[node].fetch_bytes
 
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             asked = (
@@ -299,9 +298,11 @@ class KafkaLink:
         )
 
     def _note_speed(self, waiting: Waiting, size: int) -> None:
-        """What the line delivered of the last answer that was large enough to tell."""
-        if size >= _TELLING_BYTES:
-            self._nodes[waiting.node].bytes_per_s = size / max(time.monotonic() - waiting.sent_at, 0.001)
+        """Size the next fetch by how fast the line delivered, if the answer was large enough to tell."""
+        node = self._nodes[waiting.node]
+        if size >= node.fetch_bytes // 2:
+            took_s = max(time.monotonic() - waiting.sent_at, 0.001)
+            node.fetch_bytes = max(_LEAST_FETCH_BYTES, int(size / took_s * _FETCH_HORIZON_S))
 
     def _note_round_trip(self, waiting: Waiting) -> None:
         """The shortest seen, slowly forgotten: queueing must not widen the window."""
@@ -325,6 +326,8 @@ class KafkaLink:
             node.opening.add_done_callback(_close_opened)
             node.opening = None
         node.queued = []
+        # A line that is cut again and again gets smaller pieces through.
+        node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
         self._network.fail(self, node_id, f"{self._cluster.name} {node.address}: {reason}")
 
     def expire(self, node_id: int) -> None:

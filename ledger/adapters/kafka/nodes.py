@@ -16,6 +16,8 @@ from ledger.wire.requests import (
     PRODUCE_KEY,
 )
 
+FIRST_FETCH_BYTES = 256 * 1024  # until the line has shown what it delivers
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -60,7 +62,7 @@ class Opened:
 
 @dataclass(slots=True)
 class Node:
-    """One broker: where it is, its channel when connected, how fast it answers and delivers.
+    """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
     While it is being connected, `queued` holds what is to be sent then.
     """
@@ -72,4 +74,4 @@ class Node:
     versions: Mapping[int, int] = field(default_factory=dict)
     moved_at: float = 0.0
     round_trip_ms: float | None = None
-    bytes_per_s: float = 0.0
+    fetch_bytes: int = FIRST_FETCH_BYTES
