@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition as ClientPartition
+from kafka.admin import KafkaAdminClient
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
@@ -52,6 +55,7 @@ class Pair:
             admin = KafkaAdmin(side, config_of(side, servers), SystemClock())
             self.admins[side] = self._stack.enter_context(closing(admin))
             self.create(side)
+        self._ids = {side: self.admins[side].topics()[name].topic_id for side, name in self.topics.items()}
         self.producer_id = self.admins["target"].allocate_producer_id()
         self.standing: dict[int, PartitionResult] = {}
         return self
@@ -104,10 +108,7 @@ class Pair:
         return made
 
     def _at(self, side: str, partition: int) -> TopicPartition:
-        name = self.topics[side]
-        if not hasattr(self, "_ids"):
-            self._ids = {s: self.admins[s].topics()[self.topics[s]].topic_id for s in self.topics}
-        return TopicPartition(name, self._ids[side], partition)
+        return TopicPartition(self.topics[side], self._ids[side], partition)
 
     def run(
         self,
@@ -139,8 +140,21 @@ class Pair:
         del self.standing[partition]
         self.syncs = [sync for sync in self.syncs if sync.source.partition != partition]
 
-    def produce(self, count: int, *, size: int = 100, start: int = 0, **settings: object) -> None:
+    def producer_is_remembered(self) -> bool:
+        """Whether the target's broker still knows the flow's producer id on partition 0."""
+        client = KafkaAdminClient(bootstrap_servers=self.near["target"])
+        try:
+            at = ClientPartition(self.topics["target"], 0)
+            producers = client.describe_producers([at])[at].active_producers
+        finally:
+            client.close()
+        return any(known.producer_id == self.producer_id for known in producers)
+
+    def produce(
+        self, count: int, *, size: int = 100, start: int = 0, age_ms: int = 0, **settings: object
+    ) -> None:
         """Records with a serial in their value, spread over the partitions in turn."""
+        timestamp_ms = int(time.time() * 1000) - age_ms
         producer = Producer(
             {"bootstrap.servers": self.near["source"], "linger.ms": 5, "acks": "all", **settings}
         )
@@ -149,7 +163,9 @@ class Pair:
             partition = serial % self.partitions
             while True:
                 try:
-                    producer.produce(self.topics["source"], value, b"%d" % serial, partition)
+                    producer.produce(
+                        self.topics["source"], value, b"%d" % serial, partition, timestamp=timestamp_ms
+                    )
                     break
                 except BufferError:
                     producer.poll(0.1)
