@@ -37,8 +37,9 @@ def far_copy(broker_pair: Mapping[str, SandboxCluster], lines: dict[str, Forward
 
 
 @pytest.fixture
-def near_copy(broker_pair: Mapping[str, SandboxCluster]) -> Iterator[Pair]:
-    """Two partitions, copied without a forwarder."""
+def near_copy(broker_pair: Mapping[str, SandboxCluster], request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Two partitions, copied without a forwarder; a parameter gives settings of the source topic."""
     servers = near(broker_pair)
-    with Pair(servers, servers, partitions=2) as pair:
+    settings = {"source": getattr(request, "param", {})}
+    with Pair(servers, servers, partitions=2, settings=settings) as pair:
         yield pair

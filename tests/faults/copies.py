@@ -34,7 +34,8 @@ def config_of(alias: str, servers: str, properties: Mapping[str, object] | None 
 class Pair:
     """A topic at the source and its copy at the target, and where the copy stands by partition.
 
-    `near` are the addresses that the test itself uses, `far` those of the copy, by side.
+    `near` are the addresses that the test itself uses, `far` those of the copy, by side; `login` is what
+    the copy presents there.
     """
 
     near: Mapping[str, str]
@@ -42,6 +43,7 @@ class Pair:
     partitions: int = 1
     replicas: Mapping[str, int] = field(default_factory=lambda: {"source": 1, "target": 1})
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    login: Mapping[str, object] = field(default_factory=dict)
     exclusive: bool = True
     limits: CopyLimits = LIMITS
     syncs: list[OffsetSync] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Pair:
         client.delete_topics([self.topics[side]])[self.topics[side]].result(30)
 
     def configs(self) -> tuple[ClusterConfig, ClusterConfig]:
-        source, target = (config_of(side, self.far[side]) for side in ("source", "target"))
+        source, target = (config_of(side, self.far[side], self.login) for side in ("source", "target"))
         return source, target
 
     def network(self, *, request_timeout_s: float = 10.0) -> KafkaNetwork:

@@ -65,9 +65,9 @@ def test_retention_that_overtakes_stops_the_partition(near_copy: Pair) -> None:
 
 
 @pytest.mark.fault(19)
+@pytest.mark.parametrize("near_copy", [CLEANED_QUICKLY], indirect=True, ids=["compacted"])
 def test_a_cleaner_at_work_leaves_gaps_and_no_wrong_pairs(near_copy: Pair) -> None:
     topic, servers = near_copy.topics["source"], near_copy.near["source"]
-    configure(servers, topic, CLEANED_QUICKLY)
     producer = Producer({"bootstrap.servers": servers, "batch.num.messages": 50})
     for number in range(6_000):
         at = NOW_MS - HOUR_MS + number
