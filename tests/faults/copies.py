@@ -4,7 +4,7 @@ import itertools
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +21,8 @@ from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
 from ledger.sandbox.reading import read_topics
+from tests.faults.elections import wait_for
+from tests.mirror.sources import writers
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
 _numbers = itertools.count(1)
@@ -77,6 +79,14 @@ class Pair:
         client = AdminClient({"bootstrap.servers": self.near[side]})  # held until it has answered
         client.delete_topics([self.topics[side]])[self.topics[side]].result(30)
 
+    def replace(self, side: str, create: Callable[[str], None]) -> None:
+        """Have the topic of one side made otherwise, before anything is in it."""
+        name, admin = self.topics[side], self.admins[side]
+        self.delete(side)
+        wait_for(lambda: name not in admin.topics(), "the topic is gone")
+        create(name)
+        self._ids[side] = admin.topics()[name].topic_id
+
     def configs(self) -> tuple[ClusterConfig, ClusterConfig]:
         source, target = (config_of(side, self.far[side], self.login) for side in ("source", "target"))
         return source, target
@@ -105,6 +115,7 @@ class Pair:
                     producer_id=self.producer_id,
                     stop_at=None if stop_at is None else stop_at[partition],
                     exclusive=self.exclusive,
+                    leader_epoch=known.leader_epoch if known else None,
                 )
             )
         return made
@@ -124,7 +135,7 @@ class Pair:
         assignments = self.assignments(stop_at=self.ends() if to_the_end else None)
         used = network or self.network()
         try:
-            task = CopyTask(assignments, used, SystemClock(), limits or self.limits)
+            task = CopyTask(assignments, used, writers(), SystemClock(), limits or self.limits)
             return self.take(task.run(seconds=seconds))
         finally:
             if network is None:

@@ -50,16 +50,22 @@ class Trio:
         client.create_topics([new])[topic].result(30)
         wait_for(lambda: self.leader(topic) == replicas[0][0], f"{topic} has its leader")
 
-    def lose_the_end(self, topic: str, leader: int, follower: int, write: Callable[[], None]) -> None:
+    def lose_the_end(
+        self, topics: Sequence[str], leader: int, follower: int, write: Callable[[], None]
+    ) -> None:
         """An unclean election: `write` reaches the leader alone, and the follower leads after it."""
         self.kill(follower)
-        wait_for(lambda: self.in_sync(topic) == [leader], "the follower is out of sync")
+        self._wait(topics, lambda topic: self.in_sync(topic) == [leader], "the follower is out of sync")
         write()
         self.kill(leader)
         self.start(follower)
-        wait_for(lambda: self.leader(topic) == follower, "the follower leads")
+        self._wait(topics, lambda topic: self.leader(topic) == follower, "the follower leads")
         self.start(leader)
-        wait_for(lambda: self.in_sync(topic) == sorted([leader, follower]), "both are in sync")
+        both = sorted([leader, follower])
+        self._wait(topics, lambda topic: self.in_sync(topic) == both, "both are in sync")
+
+    def _wait(self, topics: Sequence[str], condition: Callable[[str], bool], what: str) -> None:
+        wait_for(lambda: all(condition(topic) for topic in topics), what)
 
     def _partition(self, topic: str, partition: int) -> object:
         client = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})

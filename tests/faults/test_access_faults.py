@@ -29,6 +29,7 @@ from ledger.mirror.copy_task import CopyTask
 from ledger.sandbox import ListenerSecurity, Sandbox
 from tests.faults.copies import LIMITS, Pair, config_of
 from tests.faults.forwarder import forwarding
+from tests.mirror.sources import writers
 
 SECRET = "MIRROR_LEDGER_TEST_SCRAM_SECRET"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -174,7 +175,7 @@ def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
             pair.produce(50)
         guarded.deny(denied.topics[side], operation)
         assignments = [pair.assignments(stop_at=pair.ends())[0] for pair in (denied, allowed)]
-        results = CopyTask(assignments, network, SystemClock(), LIMITS).run(seconds=15)
+        results = CopyTask(assignments, network, writers(), SystemClock(), LIMITS).run(seconds=15)
         by_topic = {result.assignment.source.topic: result for result in results}
         stopped = by_topic[denied.topics["source"]]
         assert stopped.stop is not None

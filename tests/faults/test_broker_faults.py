@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.sandbox.reading import read_partition
+from ledger.sandbox.reading import PlacedRecord, read_partition
 from tests.faults.copies import Pair, limits
 from tests.faults.elections import Trio, wait_for
 
@@ -177,27 +177,47 @@ def test_too_few_replicas_in_sync_is_waited_for(
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 
-@pytest.mark.fault(10)
-def test_an_unclean_election_at_the_source_reuses_offsets(trio: Trio) -> None:
-    """The scenario itself, seen by a plain consumer: what was read at an offset is another record later."""
+@pytest.fixture
+def truncated(trio: Trio) -> Iterator[tuple[Pair, Pair, list[PlacedRecord]]]:
+    """Two copies up to 150: one whose source, one whose target went back to 100 by an unclean election.
+
+    Both logs then hold 50 other records from offset 100 on. The last value: what the source held before.
+    """
     both = {"source": trio.servers, "target": trio.servers}
-    with Pair(both, both) as pair:
-        topic = pair.topics["source"]
-        pair.delete("source")
-        wait_for(lambda: topic not in pair.admins["source"].topics(), "the topic is gone")
-        trio.create(topic, [[1, 2]], UNCLEAN)
-        pair.produce(100)
-        before: list[object] = []
+    with Pair(both, both) as of_source, Pair(both, both) as of_target:
+        for pair, side in ((of_source, "source"), (of_target, "target")):
+            pair.replace(side, lambda topic: trio.create(topic, [[1, 2]], UNCLEAN))
+            pair.produce(100)
+            pair.run()
+        before: list[PlacedRecord] = []
 
         def write() -> None:
-            pair.produce(50, start=100)
-            before.extend(read_partition(trio.servers, (topic, 0)))
+            for pair in (of_source, of_target):
+                pair.produce(50, start=100)
+                assert pair.run()[0].position == 150
+            before.extend(read_partition(trio.servers, (of_source.topics["source"], 0)))
 
-        trio.lose_the_end(topic, 1, 2, write)
-        assert len(before) == 150
-        assert pair.ends() == {0: 100}, "the log was truncated"
-        pair.produce(50, start=500)
-        after = read_partition(trio.servers, (topic, 0))
-        assert after[:100] == before[:100]
-        assert [placed.offset for placed in after[100:]] == list(range(100, 150)), "offsets are used again"
-        assert all(new != old for new, old in zip(after[100:], before[100:], strict=True))
+        trio.lose_the_end([of_source.topics["source"], of_target.topics["target"]], 1, 2, write)
+        yield of_source, of_target, before
+
+
+@pytest.mark.fault(10, 11)
+def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
+    trio: Trio, truncated: tuple[Pair, Pair, list[PlacedRecord]]
+) -> None:
+    of_source, of_target, before = truncated
+    assert (of_source.ends("source"), of_target.ends("target")) == ({0: 100}, {0: 100}), "the logs went back"
+    of_source.produce(50, start=500)
+    after = read_partition(trio.servers, (of_source.topics["source"], 0))
+    assert after[:100] == before[:100]
+    assert [placed.offset for placed in after[100:]] == list(range(100, 150)), "offsets are used again"
+    assert all(new != old for new, old in zip(after[100:], before[100:], strict=True))
+    (stopped,) = of_source.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert (str(stopped.stop.cause), stopped.position) == ("source_truncated", 150)
+    assert stopped.divergence is not None
+    assert stopped.divergence.end == 100
+    (stopped,) = of_target.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert (str(stopped.stop.cause), stopped.position) == ("target_out_of_range", 150)
+    assert of_target.ends("target") == {0: 100}, "nothing was written"

@@ -12,6 +12,7 @@ from ledger.adapters.system import SystemClock
 from ledger.mirror.copy_task import CopyTask
 from tests.faults.copies import Pair, limits
 from tests.faults.forwarder import Forwarder, cut_every
+from tests.mirror.sources import writers
 
 Lines = dict[str, Forwarder]
 MBIT_PER_S = 125_000
@@ -114,7 +115,7 @@ def test_connecting_to_a_silent_broker_does_not_hold_up_the_loop(far_copy: Pair,
         line.freeze()
     passes = CountingNetwork(far_copy)
     with closing(passes.network):
-        CopyTask(far_copy.assignments(), passes, SystemClock(), limits()).run(seconds=2)
+        CopyTask(far_copy.assignments(), passes, writers(), SystemClock(), limits()).run(seconds=2)
     assert passes.longest_s < 0.4
     assert passes.count > 10
 

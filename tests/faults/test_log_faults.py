@@ -18,6 +18,7 @@ from ledger.sandbox.reading import read_topics
 from tests.faults.copies import Pair, landings, limits
 from tests.faults.elections import wait_for
 from tests.faults.quotas import limit_producing
+from tests.mirror.sources import writers
 
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
@@ -303,7 +304,7 @@ class WatchedTask:
     def __init__(self, pair: Pair, network: object, bounded: CopyLimits) -> None:
         self._network, self.most_buffered = network, 0
         self.source, self.target = network.source, network.target  # type: ignore[attr-defined]
-        self._task = CopyTask(pair.assignments(stop_at=pair.ends()), self, SystemClock(), bounded)
+        self._task = CopyTask(pair.assignments(stop_at=pair.ends()), self, writers(), SystemClock(), bounded)
 
     def run(self) -> list[PartitionResult]:
         return self._task.run(seconds=30)
