@@ -42,7 +42,7 @@ def broker_pair_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sa
     """The sandbox behind `broker_pair`, for tests that disturb its brokers and put them right again."""
     sandbox = Sandbox(tmp_path_factory.mktemp("broker-pair"))
     try:
-        sandbox.up(["east", "west"], brokers=1)
+        sandbox.up(["east", "west"], brokers=1, far=["east", "west"])
         yield sandbox
     finally:
         sandbox.down()

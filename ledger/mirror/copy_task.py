@@ -70,10 +70,12 @@ class CopyTask:
 
     def _drain(self, grace_end: float) -> None:
         """Send what is planned while the grace period lasts, then wait for every answer."""
-        give_up = self._clock.monotonic() + self._limits.request_timeout_ms / 1000
-        while self._flights and self._clock.monotonic() < give_up:
+        give_up = grace_end + self._limits.request_timeout_ms / 1000 + _POLL_S
+        while self._clock.monotonic() < give_up:
             if self._clock.monotonic() < grace_end:
                 self._produce()
+            if not self._flights:
+                return
             self._poll(_POLL_S)
 
     # -- reading ---------------------------------------------------------------------------------

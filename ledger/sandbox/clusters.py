@@ -15,7 +15,7 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,12 +54,14 @@ class Sandbox:
         *,
         overrides: Mapping[str, Mapping[str, str]] | None = None,
         security: Mapping[str, ListenerSecurity] | None = None,
+        far: Collection[str] = (),
     ) -> dict[str, SandboxCluster]:
         """Bring all clusters up and wait until they serve; what already runs is left alone.
 
-        `overrides` (server properties) and `security` are by alias.
+        `overrides` (server properties) and `security` are by alias; `far` are those whose brokers also
+        listen for a forwarder (see `properties`).
         """
-        asked = _new_records(clusters, brokers, overrides or {}, security or {})
+        asked = _new_records(clusters, brokers, overrides or {}, security or {}, far)
         jvm.kafka_jars()  # before anything is created
         with _exclusive(self.root):
             records = self._adopt(asked)
@@ -195,9 +197,10 @@ def _new_records(
     brokers: int,
     overrides: Mapping[str, Mapping[str, str]],
     security: Mapping[str, ListenerSecurity],
+    far: Collection[str],
 ) -> Records:
-    _check_request(clusters, brokers, {*overrides, *security})
-    chosen = ports.choose(len(clusters), brokers)
+    _check_request(clusters, brokers, {*overrides, *security, *far})
+    chosen = ports.choose(clusters, brokers, with_far=far)
     return {
         alias: ClusterRecord(
             cluster_id=_new_cluster_id(),
@@ -205,7 +208,7 @@ def _new_records(
             security=security.get(alias, PLAINTEXT),
             overrides=dict(overrides.get(alias, {})),
         )
-        for alias, nodes in zip(clusters, chosen, strict=True)
+        for alias, nodes in chosen.items()
     }
 
 
@@ -252,9 +255,11 @@ def _views(records: Records) -> dict[str, SandboxCluster]:
     return {alias: state.view(alias, record) for alias, record in records.items()}
 
 
-def _shape(records: Records) -> dict[str, tuple[int, ListenerSecurity, Mapping[str, str]]]:
+def _shape(records: Records) -> dict[str, tuple[list[bool], ListenerSecurity, Mapping[str, str]]]:
+    """Of each broker whether it has a far listener; what its clients must present; its properties."""
     return {
-        alias: (len(record.nodes), record.security, record.overrides) for alias, record in records.items()
+        alias: ([node.ports.far is not None for node in record.nodes], record.security, record.overrides)
+        for alias, record in records.items()
     }
 
 

@@ -6,27 +6,34 @@ was killed and is started again finds its port still free.
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from ledger.errors import EnvironmentError_
-from ledger.sandbox.properties import NodePorts
+from ledger.sandbox.properties import FarPorts, NodePorts
 
 LOWEST_PORT = 10_000
 DEFAULT_EPHEMERAL_START = 32_768
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-PORTS_OF_A_NODE = 3
+PORTS_OF_A_NODE = 5
 
 
-def choose(clusters: int, nodes: int) -> list[tuple[NodePorts, ...]]:
-    """Ports for so many nodes, numbered from 1, of each of so many clusters; all free at the moment."""
-    free = iter(free_ports(clusters * nodes * PORTS_OF_A_NODE))
-    return [tuple(_of_node(number, free) for number in range(1, nodes + 1)) for _ in range(clusters)]
+def choose(
+    clusters: Sequence[str], nodes: int, *, with_far: Collection[str] = ()
+) -> dict[str, tuple[NodePorts, ...]]:
+    """Ports for so many nodes, numbered from 1, of each cluster; all free at the moment."""
+    free = iter(free_ports(len(clusters) * nodes * PORTS_OF_A_NODE))
+    return {
+        alias: tuple(_of_node(number, free, has_far=alias in with_far) for number in range(1, nodes + 1))
+        for alias in clusters
+    }
 
 
-def _of_node(node_id: int, free: Iterator[int]) -> NodePorts:
-    return NodePorts(node_id=node_id, client=next(free), internal=next(free), controller=next(free))
+def _of_node(node_id: int, free: Iterator[int], *, has_far: bool) -> NodePorts:
+    client, internal, controller, listens, advertised = (next(free) for _ in range(PORTS_OF_A_NODE))
+    far = FarPorts(listens, advertised) if has_far else None
+    return NodePorts(node_id, client, internal, controller, far)
 
 
 def free_ports(wanted: int) -> list[int]:

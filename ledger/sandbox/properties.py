@@ -2,7 +2,9 @@
 
 Every node is broker and controller in one. It listens for clients on `CLIENT`, whose security can be
 chosen; brokers talk among themselves, and the sandbox with them, over the plain loopback listener
-`INTERNAL`. So a cluster can be checked and stopped whatever its clients must present.
+`INTERNAL`. So a cluster can be checked and stopped whatever its clients must present. A third listener,
+`FAR`, is made on request: it advertises another port than its own, where the caller has a forwarder that
+delays or loses what it carries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,14 @@ PLAINTEXT = ListenerSecurity()
 
 
 @dataclass(frozen=True, slots=True)
+class FarPorts:
+    """Where a broker listens for a forwarder, and where it tells clients that the forwarder is."""
+
+    listens: int
+    advertised: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodePorts:
     """The loopback ports of one node, kept over restarts."""
 
@@ -30,6 +40,7 @@ class NodePorts:
     client: int
     internal: int
     controller: int
+    far: FarPorts | None = None
 
 
 def server_properties(
@@ -61,16 +72,20 @@ def _escaped(value: str) -> str:
 
 def _listeners(node: NodePorts, nodes: Sequence[NodePorts], security: ListenerSecurity) -> dict[str, str]:
     voters = ",".join(f"{other.node_id}@127.0.0.1:{other.controller}" for other in nodes)
-    reachable = f"CLIENT://127.0.0.1:{node.client},INTERNAL://127.0.0.1:{node.internal}"
+    listening = f"CLIENT://127.0.0.1:{node.client},INTERNAL://127.0.0.1:{node.internal}"
+    advertised = listening
+    if node.far is not None:
+        listening += f",FAR://127.0.0.1:{node.far.listens}"
+        advertised += f",FAR://127.0.0.1:{node.far.advertised}"
     return {
         "process.roles": "broker,controller",
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{reachable},CONTROLLER://127.0.0.1:{node.controller}",
-        "advertised.listeners": reachable,
+        "listeners": f"{listening},CONTROLLER://127.0.0.1:{node.controller}",
+        "advertised.listeners": advertised,
         "inter.broker.listener.name": "INTERNAL",
         "listener.security.protocol.map": (
-            f"CLIENT:{security.protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            f"CLIENT:{security.protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:PLAINTEXT"
         ),
     }
 

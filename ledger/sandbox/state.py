@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.sandbox.processes import Process, is_paused, is_running
-from ledger.sandbox.properties import ListenerSecurity, NodePorts
+from ledger.sandbox.properties import FarPorts, ListenerSecurity, NodePorts
 
 STATE_FILE = "sandbox.json"
 
@@ -24,12 +24,13 @@ class BrokerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SandboxBroker:
-    """One broker as a user sees it; `pid` is None when it is dead."""
+    """One broker as a user sees it; `pid` is None when it is dead, `far` when no such listener was asked for."""
 
     node_id: int
     port: int
     pid: int | None
     state: BrokerState
+    far: FarPorts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _view_node(node: NodeRecord) -> SandboxBroker:
         port=node.ports.client,
         pid=process.pid if process else None,
         state=_state_of(process),
+        far=node.ports.far,
     )
 
 
@@ -128,5 +130,6 @@ def _cluster(fields: dict[str, Any]) -> ClusterRecord:
 
 
 def _node(fields: dict[str, Any]) -> NodeRecord:
-    process = fields["process"]
-    return NodeRecord(NodePorts(**fields["ports"]), Process(**process) if process else None)
+    process, ports = fields["process"], fields["ports"]
+    far = FarPorts(**ports["far"]) if ports["far"] else None
+    return NodeRecord(NodePorts(**{**ports, "far": far}), Process(**process) if process else None)

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.link import KafkaNetwork
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig, SecretReference
 from ledger.domain.facts import TopicPartition

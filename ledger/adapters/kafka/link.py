@@ -1,34 +1,29 @@
-"""Kept connections of a copy task to both clusters, behind `ports.Network`.
+"""Kept connections of a copy task to one cluster, behind `ports.ClusterLink`.
 
-One channel a node and cluster carries produce requests or fetches; answers to one node come in the
-order asked, which is what keeps several produce requests in flight in order.
+One channel a node carries produce requests or fetches; answers of one node come in the order asked,
+which is what keeps several produce requests in flight in order.
 """
 
 import os
-import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Protocol, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from ledger.adapters.kafka.channel import Channel
 from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.metadata import ClusterMetadata, MetadataReader
+from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports import Completion, FetchItem, ProduceItem
-from ledger.wire.error_codes import ErrorCode
 from ledger.wire.requests import (
-    FETCH_BY_ID,
-    FETCH_BY_NAME,
-    FETCH_KEY,
-    PRODUCE_BY_ID,
-    PRODUCE_BY_NAME,
-    PRODUCE_KEY,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Fetched,
@@ -43,60 +38,51 @@ from ledger.wire.requests import (
 )
 
 Part = TypeVar("Part", Fetched, Produced)
+Brought = TypeVar("Brought")
 _CONNECT_TIMEOUT_S = 5.0
-_METADATA_VERSION = 12
+_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy goes on without
+_SILENCE_TOLD_AFTER_S = 1.0
 _NO_EPOCH = -1
 _MIN_WINDOW, _MAX_WINDOW = 5, 100
 _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
+_ANSWER_WITHIN_S = 5.0  # past the time that a request lets the broker wait
+_FETCH_HORIZON_S = 1.0  # a fetch asks for no more than what arrives in this time
+_LEAST_FETCH_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Api:
-    """One of the two hot requests: its key, and the versions by topic name and by topic id."""
+class Switchboard(Protocol):
+    """What a link needs of the network that it belongs to: threads, tickets, and the selector."""
 
-    key: int
-    by_name: int
-    by_id: int
+    request_timeout_s: float
 
+    def in_background(self, work: Callable[[], Brought]) -> "Future[Brought]": ...
 
-_FETCH = _Api(FETCH_KEY, FETCH_BY_NAME, FETCH_BY_ID)
-_PRODUCE = _Api(PRODUCE_KEY, PRODUCE_BY_NAME, PRODUCE_BY_ID)
+    def next_ticket(self) -> int: ...
 
+    def awaits(self, link: "KafkaLink", node_id: int) -> bool: ...
 
-@dataclass(slots=True)
-class _Waiting:
-    """A request without an answer yet; `asked` keeps the order of its partitions."""
+    def expect(self, link: "KafkaLink", waiting: Waiting) -> None: ...
 
-    ticket: int
-    node: int
-    asked: tuple[TopicPartition, ...]
-    api: _Api
-    deadline: float
-    sent_at: float = 0.0
-    by_id: bool = True
+    def watch(self, link: "KafkaLink", node_id: int, channel: Channel) -> None: ...
 
+    def unwatch(self, channel: Channel) -> None: ...
 
-@dataclass(slots=True)
-class _Node:
-    """One broker: where it is, its channel when connected, and how fast it answers."""
-
-    address: Address
-    channel: Channel | None = None
-    versions: Mapping[int, int] = field(default_factory=dict)
-    round_trip_ms: float | None = None
+    def fail(self, link: "KafkaLink", node_id: int, reason: str) -> None: ...
 
 
 class KafkaLink:
     """Implements `ports.ClusterLink` for one cluster. Constructing it opens nothing."""
 
-    def __init__(self, cluster: ClusterConfig, network: "KafkaNetwork") -> None:
+    def __init__(self, cluster: ClusterConfig, network: Switchboard) -> None:
         self._cluster = cluster
         self._network = network
         self._properties: Mapping[str, str] | None = None
-        self._leaders: dict[tuple[str, int], int] = {}
-        self._heard: dict[str, str | None] = {}
-        self._nodes: dict[int, _Node] = {}
-        self._metadata: BrokerConnection | None = None
+        self._leaders: Mapping[tuple[str, int], int] = {}
+        self._heard: Mapping[str, str | None] = {}
+        self._nodes: dict[int, Node] = {}
+        self._metadata = MetadataReader(self._connect)
+        self._asking: Future[ClusterMetadata] | None = None
+        self._asked_at = 0.0
 
     # -- metadata --------------------------------------------------------------------------------
 
@@ -107,69 +93,98 @@ class KafkaLink:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
 
     def refresh(self, topics: Sequence[str]) -> None:
-        request_topics = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
-        answer = self._ask_metadata(request_topics)
-        self._take_brokers({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})
-        self._heard = {
-            topic.name: topic_id_text(topic.topic_id.bytes) if topic.error_code == 0 else None
-            for topic in answer.topics
-            if topic.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        }
-        self._leaders = {
-            (topic_id_text(topic.topic_id.bytes), partition.partition_index): partition.leader_id
-            for topic in answer.topics
-            if topic.error_code == 0
-            for partition in topic.partitions
-            if partition.leader_id in self._nodes
-        }
+        """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
+        if self._asking is None:
+            self._asked_at = time.monotonic()
+            self._asking = self._network.in_background(
+                partial(self._metadata.read, tuple(topics), self._metadata_addresses())
+            )
+            wait([self._asking], timeout=_METADATA_WAIT_S)
+        if not self._asking.done():
+            self._heard = {}  # an old answer must not be counted again
+            self._tell_silence()
+            return
+        answered, self._asking = self._asking, None
+        try:
+            self._take(answered.result())
+        except ClusterUnavailableError as error:
+            raise ClusterUnavailableError(f"cluster {self._cluster.name!r}: {error}") from error
 
-    def _ask_metadata(self, topics: list[object]) -> MetadataResponse:
-        request = MetadataRequest[_METADATA_VERSION](topics=topics, allow_auto_topic_creation=False)
-        reasons = []
-        for address in self._metadata_addresses():
-            try:
-                if self._metadata is None:
-                    self._metadata = self._open(address)
-                return self._metadata.call(request, MetadataResponse)
-            except ClusterUnavailableError as error:
-                self._metadata = None
-                reasons.append(str(error))
-        raise ClusterUnavailableError(f"cluster {self._cluster.name!r}: " + "; ".join(reasons))
+    def take_metadata(self) -> None:
+        """Take an answer that came late; a failure is left for `refresh` to raise."""
+        asking = self._asking
+        if asking is not None and asking.done() and asking.exception() is None:
+            self._asking = None
+            self._take(asking.result())
+
+    def _tell_silence(self) -> None:
+        """While leaders are known the copy goes on with them; without any, silence is the trouble."""
+        silent_s = time.monotonic() - self._asked_at
+        if not self._leaders and silent_s > _SILENCE_TOLD_AFTER_S:
+            raise ClusterUnavailableError(
+                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has told in "
+                f"{silent_s:.1f} s who leads"
+            )
 
     def _metadata_addresses(self) -> list[Address]:
         known = [node.address for node in self._nodes.values()]
-        current = [] if self._metadata is None else [self._metadata.address]
-        return list(dict.fromkeys([*current, *known, *parse_addresses(self._cluster.bootstrap_servers)]))
+        return [*known, *parse_addresses(self._cluster.bootstrap_servers)]
 
-    def _take_brokers(self, addresses: Mapping[int, Address]) -> None:
-        for node_id, address in addresses.items():
+    def _take(self, metadata: ClusterMetadata) -> None:
+        for node_id, address in metadata.addresses.items():
             known = self._nodes.get(node_id)
             if known is None or known.address != address:
                 if known is not None:
                     self._drop(node_id, "the broker moved")
-                self._nodes[node_id] = _Node(address)
+                self._nodes[node_id] = Node(address)
+        self._heard, self._leaders = metadata.topic_ids, metadata.leaders
 
-    def _open(self, address: Address) -> BrokerConnection:
+    # -- connecting ------------------------------------------------------------------------------
+
+    def _connect(self, address: Address) -> BrokerConnection:
         if self._properties is None:
             self._properties = resolved_properties(self._cluster, os.environ)
         return BrokerConnection(address, self._properties, timeout_s=_CONNECT_TIMEOUT_S)
+
+    def _open(self, address: Address) -> Opened:
+        connection = self._connect(address)
+        answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
+        return Opened(connection, {entry.api_key: entry.max_version for entry in answer.api_keys})
+
+    def take_opened(self) -> None:
+        """Send what was queued for brokers that are connected by now; the queue of others is failed."""
+        for node_id, node in list(self._nodes.items()):
+            if node.opening is None or not node.opening.done():
+                continue
+            opening, node.opening = node.opening, None
+            try:
+                opened = opening.result()
+            except ClusterUnavailableError as error:
+                self._drop(node_id, str(error))
+                continue
+            node.versions, node.channel = opened.versions, Channel(opened.connection)
+            queued, node.queued = node.queued, []
+            for waiting, request in queued:
+                self._transmit(node_id, node, waiting, request)
 
     # -- requests --------------------------------------------------------------------------------
 
     def fetch(
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
+        affordable = self._nodes[node].fetch_bytes
+
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             asked = (
                 FetchFrom(
-                    _ref(i.partition),
-                    i.partition.partition,
-                    i.offset,
+                    _ref(item.partition),
+                    item.partition.partition,
+                    item.offset,
                     _NO_EPOCH,
-                    _NO_EPOCH if i.last_epoch is None else i.last_epoch,
-                    i.max_bytes,
+                    _NO_EPOCH if item.last_epoch is None else item.last_epoch,
+                    min(item.max_bytes, affordable),
                 )
-                for i in items
+                for item in items
             )
             return [
                 fetch_request(
@@ -179,47 +194,67 @@ class KafkaLink:
                     isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
                     max_wait_ms=max_wait_ms,
                     min_bytes=1,
-                    max_bytes=max_bytes,
+                    max_bytes=min(max_bytes, affordable),
                 )
             ]
 
-        return self._send(node, _FETCH, tuple(item.partition for item in items), request)
+        asked_for = tuple(item.partition for item in items)
+        return self._send(node, FETCH, asked_for, request, broker_waits_ms=max_wait_ms)
 
     def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             asked = (ProduceTo(_ref(item.partition), item.partition.partition, item.batch) for item in items)
             return produce_request(asked, correlation_id=ticket, by_id=by_id, timeout_ms=timeout_ms)
 
-        return self._send(node, _PRODUCE, tuple(item.partition for item in items), request)
+        asked_for = tuple(item.partition for item in items)
+        return self._send(node, PRODUCE, asked_for, request, broker_waits_ms=timeout_ms)
 
     def produce_window(self, node: int) -> int:
-        round_trip_ms = self._nodes[node].round_trip_ms
-        if round_trip_ms is None:
+        """By round trip; no more while the line does not take what is queued already."""
+        at = self._nodes[node]
+        if at.channel is not None and at.channel.has_outgoing:
+            return 1
+        if at.round_trip_ms is None:
             return _MIN_WINDOW
-        return max(_MIN_WINDOW, min(_MAX_WINDOW, int(round_trip_ms * _REQUESTS_PER_MS)))
+        return max(_MIN_WINDOW, min(_MAX_WINDOW, int(at.round_trip_ms * _REQUESTS_PER_MS)))
 
     def _send(
         self,
         node_id: int,
-        api: _Api,
+        api: Api,
         asked: tuple[TopicPartition, ...],
-        request: Callable[[int, bool], Sequence[bytes | memoryview]],
+        request: Request,
+        *,
+        broker_waits_ms: int,
     ) -> int:
-        """Connect if need be and send; how topics are named is settled by the broker that it goes to."""
-        waiting = _Waiting(self._network.next_ticket(), node_id, asked, api, self._network.new_deadline())
+        """Send, or queue while the broker is being connected."""
+        now, node = time.monotonic(), self._nodes[node_id]
+        patience_s = min(broker_waits_ms / 1000 + _ANSWER_WITHIN_S, self._network.request_timeout_s)
+        waiting = Waiting(self._network.next_ticket(), node_id, asked, api, patience_s, now)
+        if not self._network.awaits(self, node_id):
+            node.moved_at = now
         self._network.expect(self, waiting)
-        try:
-            node = self._connected(node_id)
-            waiting.by_id = self._goes_by_id(node, api)
-            waiting.sent_at = time.monotonic()
-            assert node.channel is not None
-            node.channel.send(request(waiting.ticket, waiting.by_id))
-            self._network.watch(self, node_id, node.channel)
-        except (OSError, ClusterUnavailableError) as error:
-            self._drop(node_id, str(error))
+        if node.channel is not None:
+            self._transmit(node_id, node, waiting, request)
+        else:
+            node.queued.append((waiting, request))
+            if node.opening is None:
+                node.opening = self._network.in_background(partial(self._open, node.address))
         return waiting.ticket
 
-    def _goes_by_id(self, node: _Node, api: _Api) -> bool:
+    def _transmit(self, node_id: int, node: Node, waiting: Waiting, request: Request) -> None:
+        """How topics are named is settled by the broker that the request goes to."""
+        if node.channel is None:
+            return  # it was lost on the request before, which has failed this one too
+        waiting.by_id = self._goes_by_id(node, waiting.api)
+        waiting.sent_at = time.monotonic()
+        try:
+            node.channel.send(request(waiting.ticket, waiting.by_id))
+            self._network.watch(self, node_id, node.channel)
+        except OSError as error:
+            self._drop(node_id, str(error))
+
+    def _goes_by_id(self, node: Node, api: Api) -> bool:
         """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old."""
         newest = node.versions.get(api.key, -1)
         if newest < api.by_name:
@@ -229,23 +264,15 @@ class KafkaLink:
             )
         return newest >= api.by_id
 
-    def _connected(self, node_id: int) -> _Node:
-        node = self._nodes[node_id]
-        if node.channel is None:
-            connection = self._open(node.address)
-            answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
-            node.versions = {entry.api_key: entry.max_version for entry in answer.api_keys}
-            node.channel = Channel(connection)
-            self._network.watch(self, node_id, node.channel)
-        return node
-
     # -- answers ---------------------------------------------------------------------------------
 
     def serve(self, node_id: int) -> list[tuple[int, memoryview]]:
         """Move bytes both ways on a node that the selector reported; a lost peer drops the node."""
-        channel = self._nodes[node_id].channel
+        node = self._nodes[node_id]
+        channel = node.channel
         if channel is None:
             return []
+        node.moved_at = time.monotonic()
         try:
             channel.flush()
             responses = channel.receive()
@@ -255,9 +282,10 @@ class KafkaLink:
         self._network.watch(self, node_id, channel)
         return responses
 
-    def completion(self, waiting: _Waiting, body: memoryview) -> Completion:
+    def completion(self, waiting: Waiting, body: memoryview) -> Completion:
         """The parsed answer, its partitions in the order asked."""
-        if waiting.api is _FETCH:
+        if waiting.api is FETCH:
+            self._note_speed(waiting, len(body))
             error, fetched = parse_fetch_response(body, by_id=waiting.by_id)
             if error:
                 return Completion(
@@ -269,7 +297,14 @@ class KafkaLink:
             waiting.ticket, produced=_in_order(waiting, parse_produce_response(body, by_id=waiting.by_id))
         )
 
-    def _note_round_trip(self, waiting: _Waiting) -> None:
+    def _note_speed(self, waiting: Waiting, size: int) -> None:
+        """Size the next fetch by how fast the line delivered, if the answer was large enough to tell."""
+        node = self._nodes[waiting.node]
+        if size >= node.fetch_bytes // 2:
+            took_s = max(time.monotonic() - waiting.sent_at, 0.001)
+            node.fetch_bytes = max(_LEAST_FETCH_BYTES, int(size / took_s * _FETCH_HORIZON_S))
+
+    def _note_round_trip(self, waiting: Waiting) -> None:
         """The shortest seen, slowly forgotten: queueing must not widen the window."""
         node = self._nodes[waiting.node]
         measured = (time.monotonic() - waiting.sent_at) * 1000
@@ -277,101 +312,49 @@ class KafkaLink:
             measured if node.round_trip_ms is None else min(measured, node.round_trip_ms * 1.01)
         )
 
+    def is_overdue(self, waiting: Waiting, now: float) -> bool:
+        """Nothing has moved on the request's channel for longer than any request there may take."""
+        return now > self._nodes[waiting.node].moved_at + waiting.patience_s
+
     def _drop(self, node_id: int, reason: str) -> None:
         node = self._nodes[node_id]
         if node.channel is not None:
             self._network.unwatch(node.channel)
             node.channel.close()
             node.channel = None
+        if node.opening is not None:
+            node.opening.add_done_callback(_close_opened)
+            node.opening = None
+        node.queued = []
+        # A line that is cut again and again gets smaller pieces through.
+        node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
         self._network.fail(self, node_id, f"{self._cluster.name} {node.address}: {reason}")
 
     def expire(self, node_id: int) -> None:
         """A request was not answered in time: everything on that channel is in doubt."""
-        self._drop(node_id, f"no answer within {self._network.request_timeout_s:.0f} s")
+        silent_s = time.monotonic() - self._nodes[node_id].moved_at
+        self._drop(node_id, f"no answer within {silent_s:.0f} s")
 
     def close(self) -> None:
         for node_id in self._nodes:
             self._drop(node_id, "the connection was closed")
-        if self._metadata is not None:
+        if self._asking is None:
             self._metadata.close()
-            self._metadata = None
+        else:
+            self._asking.add_done_callback(lambda _: self._metadata.close())
 
 
-class KafkaNetwork:
-    """Implements `ports.Network`: one selector over the channels of both clusters."""
-
-    def __init__(self, source: ClusterConfig, target: ClusterConfig, *, request_timeout_s: float) -> None:
-        self.request_timeout_s = request_timeout_s
-        self._selector = selectors.DefaultSelector()
-        self._tickets = 0
-        self._waiting: dict[int, tuple[KafkaLink, _Waiting]] = {}
-        self._failed: list[Completion] = []
-        self.source = KafkaLink(source, self)
-        self.target = KafkaLink(target, self)
-
-    @property
-    def is_idle(self) -> bool:
-        """No request waits for its answer."""
-        return not self._waiting and not self._failed
-
-    def new_deadline(self) -> float:
-        return time.monotonic() + self.request_timeout_s
-
-    def next_ticket(self) -> int:
-        self._tickets += 1
-        return self._tickets
-
-    def expect(self, link: KafkaLink, waiting: _Waiting) -> None:
-        self._waiting[waiting.ticket] = (link, waiting)
-
-    def watch(self, link: KafkaLink, node_id: int, channel: Channel) -> None:
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_outgoing else 0)
-        known = self._selector.get_map().get(channel.socket)
-        if known is None:
-            self._selector.register(channel.socket, events, (link, node_id))
-        elif known.events != events:
-            self._selector.modify(channel.socket, events, (link, node_id))
-
-    def unwatch(self, channel: Channel) -> None:
-        self._selector.unregister(channel.socket)
-
-    def fail(self, link: KafkaLink, node_id: int, reason: str) -> None:
-        """Answer everything that waits for the node with the reason why there is no answer."""
-        lost = [
-            t for t, (owner, waiting) in self._waiting.items() if owner is link and waiting.node == node_id
-        ]
-        for ticket in lost:
-            del self._waiting[ticket]
-            self._failed.append(Completion(ticket, failure=reason))
-
-    def poll(self, timeout_s: float) -> list[Completion]:
-        completions: list[Completion] = []
-        for key, _events in self._selector.select(0 if self._failed else timeout_s):
-            link, node_id = key.data
-            for ticket, body in link.serve(node_id):
-                owner, waiting = self._waiting.pop(ticket)
-                completions.append(owner.completion(waiting, body))
-        self._expire()
-        failed, self._failed = self._failed, []
-        return completions + failed
-
-    def _expire(self) -> None:
-        now = time.monotonic()
-        late = {(link, waiting.node) for link, waiting in self._waiting.values() if waiting.deadline < now}
-        for link, node_id in late:
-            link.expire(node_id)
-
-    def close(self) -> None:
-        self.source.close()
-        self.target.close()
-        self._selector.close()
+def _close_opened(opening: Future[Opened]) -> None:
+    """What was opened for a node that has been given up meanwhile."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().connection.close()
 
 
 def _ref(partition: TopicPartition) -> TopicRef:
     return TopicRef(partition.topic, topic_id_bytes(partition.topic_id))
 
 
-def _in_order(waiting: _Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...]:
+def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...]:
     """Parts of a response by the partitions that were asked for; None where the broker left one out."""
     found = {(part.topic, part.partition): part for part in parts}
     return tuple(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ledger.adapters.kafka.link import KafkaNetwork
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.config import ClusterConfig
 
 _kept: dict["KeptNetwork", KafkaNetwork] = {}

@@ -1,0 +1,186 @@
+"""TLS, SCRAM and an authorizer: the copy's own connections and the admin's, and what a denial stops."""
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from ledger.adapters import jvm
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.config import SecretReference
+from ledger.errors import MirrorLedgerError, UsageError
+from ledger.mirror.copy_task import CopyTask
+from ledger.sandbox import ListenerSecurity, Sandbox
+from tests.faults.copies import LIMITS, Pair, config_of
+from tests.faults.forwarder import forwarding
+from tests.mirror.sources import writers
+
+SECRET = "MIRROR_LEDGER_TEST_SCRAM_SECRET"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A cluster that wants TLS and SCRAM and checks rights; `plain` is its super user's way in."""
+
+    servers: str
+    plain: str
+    login: Mapping[str, object]
+
+    def pair(self) -> Pair:
+        plain, servers = ({side: at for side in ("source", "target")} for at in (self.plain, self.servers))
+        return Pair(plain, servers, login=self.login)
+
+    def deny(self, topic: str, operation: ACLOperation) -> None:
+        acl = ACL(
+            principal="User:mirror",
+            host="*",
+            operation=operation,
+            permission_type=ACLPermissionType.DENY,
+            resource_pattern=ResourcePattern(ResourceType.TOPIC, topic),
+        )
+        client = KafkaAdminClient(bootstrap_servers=self.plain)
+        try:
+            client.create_acls([acl])
+        finally:
+            client.close()
+
+
+def make_keys(folder: Path, password: str) -> tuple[Path, Path]:
+    """A key store for 127.0.0.1, and its self-signed certificate as PEM."""
+    store, certificate = folder / "broker.p12", folder / "ca.pem"
+    keytool = shutil.which("keytool", path=str(jvm.check_java().parent)) or "keytool"
+    common = ["-alias", "broker", "-keystore", str(store), "-storepass", password, "-storetype", "PKCS12"]
+    names = ["-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-ext", "bc=ca:true"]
+    for arguments in (
+        ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2", *names],
+        ["-exportcert", "-rfc", "-file", str(certificate)],
+    ):
+        subprocess.run([keytool, *arguments, *common], check=True, capture_output=True)
+    return store, certificate
+
+
+@pytest.fixture(scope="module")
+def password() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture(scope="module")
+def guarded(password: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    store, certificate = make_keys(folder, password)
+    sandbox = Sandbox(folder / "sandbox")
+    with ExitStack() as stack:
+        stack.callback(sandbox.down)
+        security = {"solo": _security(store, password)}
+        cluster = sandbox.up(["solo"], 1, security=security, far=["solo"])["solo"]
+        (broker,) = cluster.brokers
+        assert broker.far is not None
+        plain = stack.enter_context(forwarding(broker.far)).address
+        _add_user(plain, password)
+        login = {
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "mirror",
+            "sasl.password": SecretReference(env=SECRET),
+            "ssl.ca.location": str(certificate),
+        }
+        yield Guarded(cluster.bootstrap_servers, plain, login)
+
+
+def _security(store: Path, password: str) -> ListenerSecurity:
+    return ListenerSecurity(
+        "SASL_SSL",
+        {
+            "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.client.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
+            "listener.name.client.ssl.keystore.location": str(store),
+            "listener.name.client.ssl.keystore.password": password,
+            "listener.name.client.ssl.keystore.type": "PKCS12",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+
+
+def _add_user(servers: str, password: str) -> None:
+    user = UserScramCredentialUpsertion("mirror", ScramMechanism.SCRAM_SHA_512, password)
+    client = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        client.alter_user_scram_credentials([user])
+    finally:
+        client.close()
+
+
+def test_records_are_copied_over_tls_with_scram(
+    guarded: Guarded, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, password)
+    with guarded.pair() as pair:
+        pair.produce(300)
+        pair.run()
+        assert pair.assert_same() == 300
+        with closing(KafkaAdmin("solo", pair.configs()[0], SystemClock())) as admin:
+            assert pair.topics["source"] in admin.topics()
+
+
+def test_a_wrong_password_is_told_and_not_tried_again(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, "wrong")
+    with guarded.pair() as pair, pytest.raises(UsageError, match="refused the credentials"):
+        pair.run()
+
+
+def test_a_certificate_that_is_not_trusted_is_told(
+    guarded: Guarded, password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, password)
+    _, other = make_keys(tmp_path, password)
+    config = config_of("solo", guarded.servers, {**guarded.login, "ssl.ca.location": str(other)})
+    with (
+        closing(KafkaAdmin("solo", config, SystemClock())) as admin,
+        pytest.raises(MirrorLedgerError, match=r"TLS handshake.*verify failed"),
+    ):
+        admin.topics()
+
+
+@pytest.mark.fault(78)
+@pytest.mark.parametrize(
+    ("side", "operation"), [("source", ACLOperation.READ), ("target", ACLOperation.WRITE)]
+)
+def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
+    guarded: Guarded, password: str, side: str, operation: ACLOperation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, password)
+    with guarded.pair() as denied, guarded.pair() as allowed, closing(denied.network()) as network:
+        for pair in (denied, allowed):
+            pair.produce(50)
+        guarded.deny(denied.topics[side], operation)
+        assignments = [pair.assignments(stop_at=pair.ends())[0] for pair in (denied, allowed)]
+        results = CopyTask(assignments, network, writers(), SystemClock(), LIMITS).run(seconds=15)
+        by_topic = {result.assignment.source.topic: result for result in results}
+        stopped = by_topic[denied.topics["source"]]
+        assert stopped.stop is not None
+        assert str(stopped.stop.cause) == "denied"
+        assert f"the {side} denies {operation.name}" in stopped.stop.message
+        assert stopped.position == 0
+        allowed.take([by_topic[allowed.topics["source"]]])
+        assert allowed.assert_same() == 50
