@@ -1,6 +1,7 @@
 """Cuts of a ledger on Delta: what a token, a time and an operation pin, and what is refused."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +21,8 @@ from ledger.adapters.delta.reading import (
 from ledger.adapters.delta.tables import append_operation, create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
 from ledger.domain.cuts import Cut
-from ledger.errors import EnvironmentError_, UsageError
-from ledger.schema import OPERATIONS, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from ledger.errors import EnvironmentError_, PreconditionError, UsageError
+from ledger.schema import OPERATIONS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
 from tests.queries.cases import default_row
 
 BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
@@ -160,16 +161,38 @@ def test_other_tables_are_no_ledger(tmp_path: Path) -> None:
         open_ledger(str(tmp_path))
 
 
-def test_a_later_schema_version_is_refused(tmp_path: Path) -> None:
-    for table in TABLES:
+def make_ledger(path: str, version: str, tables: Sequence[Table] = TABLES) -> None:
+    for table in tables:
         DeltaTable.create(
-            table_uri(str(tmp_path), table.name),
+            table_uri(path, table.name),
             arrow_schema(table),
-            configuration={SCHEMA_VERSION_PROPERTY: "2"},
+            configuration={SCHEMA_VERSION_PROPERTY: version},
             raise_if_key_not_exists=False,
         )
-    with pytest.raises(EnvironmentError_, match="schema version 2, this program reads 1"):
+
+
+def test_a_later_schema_version_is_refused_for_reading_and_writing(tmp_path: Path) -> None:
+    make_ledger(str(tmp_path), str(SCHEMA_VERSION + 1), TABLES[:3])
+    later = f"schema version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}; nothing was read or written"
+    with pytest.raises(PreconditionError, match=later) as refused:
         open_ledger(str(tmp_path))
+    assert refused.value.exit_code == 5
+    with pytest.raises(PreconditionError, match=later):
+        create_tables(str(tmp_path), now_ms=BEGAN_MS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(table.name for table in TABLES[:3])
+
+
+@pytest.mark.parametrize("version", ["0", "1.5", "one"])
+def test_another_schema_version_is_refused(tmp_path: Path, version: str) -> None:
+    make_ledger(str(tmp_path), version)
+    with pytest.raises(EnvironmentError_, match=f"schema version {version}"):
+        open_ledger(str(tmp_path))
+
+
+def test_the_same_schema_version_is_completed_and_opened(tmp_path: Path) -> None:
+    make_ledger(str(tmp_path), str(SCHEMA_VERSION), TABLES[:3])
+    assert create_tables(str(tmp_path), now_ms=BEGAN_MS) == [table.name for table in TABLES[3:]]
+    assert open_ledger(str(tmp_path)).latest().versions == dict.fromkeys(TABLE_BY_NAME, 0)
 
 
 def test_versions_and_commits_that_say_nothing() -> None:

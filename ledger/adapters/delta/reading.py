@@ -18,11 +18,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import RECORDED_AT, table_uri
+from ledger.adapters.delta.tables import RECORDED_AT, check_table, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
 from ledger.domain.cuts import Cut, is_token
-from ledger.errors import EnvironmentError_, InvalidValueError, UsageError
-from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from ledger.errors import InvalidValueError, UsageError
+from ledger.schema import TABLE_BY_NAME, TABLES
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
@@ -114,7 +114,7 @@ class DeltaLedger:
 def open_ledger(path: str) -> DeltaLedger:
     """The ledger at `path`, after a check that it is one that this program can read."""
     for table in TABLES:
-        _check_table(path, table.name)
+        check_table(path, table.name)
     return DeltaLedger(path)
 
 
@@ -160,19 +160,6 @@ def _parse_token(token: str) -> Cut:
         return Cut.parse(token)
     except InvalidValueError as error:
         raise UsageError(f"{error}; nothing was read") from error
-
-
-def _check_table(path: str, table: str) -> None:
-    location = table_uri(path, table)
-    found = DeltaTable.is_deltatable(location)
-    version = DeltaTable(location).metadata().configuration.get(SCHEMA_VERSION_PROPERTY) if found else None
-    if version is None:
-        raise EnvironmentError_(f"{path} is not a ledger (no table {table} of one); nothing was read")
-    if version != str(SCHEMA_VERSION):
-        raise EnvironmentError_(
-            f"{path} is a ledger of schema version {version}, this program reads {SCHEMA_VERSION}; "
-            "nothing was read"
-        )
 
 
 def _commits(table: DeltaTable) -> list[Commit]:

@@ -8,7 +8,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.errors import MirrorLedgerError
+from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLES, Table
 
 RECORDED_AT = "recorded_at_ms"
@@ -28,14 +28,43 @@ def table_uri(path: str, table: str) -> str:
 
 
 def create_tables(path: str, *, now_ms: int) -> list[str]:
-    """Create every table that does not exist yet; returns their names. Existing ones are left as they are."""
-    return [table.name for table in TABLES if _create(path, table, now_ms)]
+    """Create every table that does not exist yet; returns their names. Existing ones are left as they are.
+
+    Raises before anything is created when one that exists is not of this program's schema version.
+    """
+    missing = [table for table in TABLES if not DeltaTable.is_deltatable(table_uri(path, table.name))]
+    for table in TABLES:
+        if table not in missing:
+            check_table(path, table.name)
+    for table in missing:
+        _create(path, table, now_ms)
+    return [table.name for table in missing]
 
 
-def _create(path: str, table: Table, now_ms: int) -> bool:
+def check_table(path: str, table: str) -> None:
+    """Raises unless the table is one of a ledger that this program can read and write.
+
+    `PreconditionError` for a later schema version: only a later program knows what its rows mean.
+    """
+    location = table_uri(path, table)
+    found = DeltaTable.is_deltatable(location)
+    version = DeltaTable(location).metadata().configuration.get(SCHEMA_VERSION_PROPERTY) if found else None
+    if version is None:
+        raise EnvironmentError_(f"{path} is not a ledger (no table {table} of one); nothing was read")
+    if version.isdecimal() and int(version) > SCHEMA_VERSION:
+        raise PreconditionError(
+            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "
+            "read or written. Use the version of this program that wrote it, or a later one"
+        )
+    if version != str(SCHEMA_VERSION):
+        raise EnvironmentError_(
+            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; "
+            "nothing was read or written"
+        )
+
+
+def _create(path: str, table: Table, now_ms: int) -> None:
     uri = table_uri(path, table.name)
-    if DeltaTable.is_deltatable(uri):
-        return False
     try:
         DeltaTable.create(
             uri,
@@ -48,7 +77,6 @@ def _create(path: str, table: Table, now_ms: int) -> bool:
         )
     except (DeltaError, OSError) as error:
         raise MirrorLedgerError(f"table {table.name} cannot be created at {uri}: {error}") from error
-    return True
 
 
 def _commit_properties(now_ms: int) -> CommitProperties:
