@@ -141,7 +141,7 @@ def _commits(tables: State, now_ms: int) -> Finding:
         name: now_ms - state.commits[0].committed_at_ms for name, state in tables.items() if state.commits
     }
     told = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
-    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, told)
+    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, told or "no commit in sight")
 
 
 _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
