@@ -28,16 +28,16 @@ class CarelessLink:
         self.tickets = itertools.count(1)
         self.done: list[Completion] = []
 
-    def leader(self, partition: TopicPartition) -> int | None:
+    def leader(self, _partition: TopicPartition) -> int | None:
         return 1
 
-    def is_gone(self, partition: TopicPartition) -> bool:
+    def is_gone(self, _partition: TopicPartition) -> bool:
         return False
 
-    def refresh(self, topics: Sequence[str]) -> None:
+    def refresh(self, _topics: Sequence[str]) -> None:
         raise AssertionError("nothing moves here")
 
-    def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
+    def produce(self, _node: int, items: Sequence[ProduceItem], **_: object) -> int:
         (item,) = items
         partition = item.partition.partition
         offset = self.ends[partition]
@@ -45,9 +45,7 @@ class CarelessLink:
         answer = Produced(topic_id_bytes(TOPIC_ID), partition, self.error, offset, None)
         return self._answer(produced=(answer,))
 
-    def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
-    ) -> int:
+    def fetch(self, _node: int, items: Sequence[FetchItem], **_: object) -> int:
         (item,) = items
         end = self.ends[item.partition.partition]
         empty = memoryview(b"")
@@ -59,7 +57,7 @@ class CarelessLink:
         self.done.append(Completion(ticket, **answers))  # type: ignore[arg-type]
         return ticket
 
-    def produce_window(self, node: int) -> int:
+    def produce_window(self, _node: int) -> int:
         return 5
 
 
@@ -70,7 +68,7 @@ class OneSide:
         self.source = self.target = link
         self._broken = broken
 
-    def poll(self, timeout_s: float) -> list[Completion]:
+    def poll(self, _timeout_s: float) -> list[Completion]:
         done, self.target.done = self.target.done, []
         return [Completion(one.ticket, failure="connection lost") for one in done] if self._broken else done
 
