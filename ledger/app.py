@@ -48,11 +48,11 @@ from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
+from ledger.operations.doctor.examination import Examination
+from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
-from ledger.operations.doctor.examination import Examination
-from ledger.operations.doctor.findings import Finding
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
