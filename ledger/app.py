@@ -17,13 +17,17 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ledger import catalog
+from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog, last_claim
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.append_probe import KafkaTargetProbe
+from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.kafka.worker_networks import KeptNetwork
+from ledger.adapters.machine import LocalMachine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.fact_log import DeltaFactLog
 from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
@@ -44,6 +48,8 @@ from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
+from ledger.operations.doctor.examination import Examination
+from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
@@ -251,6 +257,37 @@ def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, se
         return flow_report.receipts_of(_operations_of(snapshot(config, None), flow_name))
 
     return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
+
+
+# Examining -------------------------------------------------------------------------------------
+
+
+def examine(
+    config: MirrorConfig, flow_names: Sequence[str], *, probe: bool, retention_share: float
+) -> list[Finding]:
+    """Check all that the flows need (none named: all flows); with `probe`, in topics of its own at targets."""
+    flows = [config.flow(name) for name in flow_names] or list(config.flows.values())
+    clusters = {alias: config.cluster(alias) for flow in flows for alias in (flow.source, flow.target)}
+    clock = SystemClock()
+    with ExitStack() as opened:
+        examination = Examination(
+            config=config,
+            flows=flows,
+            clusters={
+                alias: opened.enter_context(closing(KafkaClusterProbe(cluster, clock)))
+                for alias, cluster in clusters.items()
+            },
+            targets={
+                flow.target: opened.enter_context(closing(KafkaTargetProbe(clusters[flow.target], clock)))
+                for flow in flows
+                if probe
+            },
+            ledger=DeltaLedgerProbe(config.ledger.path),
+            machine=LocalMachine(),
+            clock=clock,
+            retention_share=retention_share,
+        )
+        return list(examination.findings())
 
 
 # Reading ---------------------------------------------------------------------------------------

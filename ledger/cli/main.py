@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ledger.cli.demo import demo
+from ledger.cli.doctor import doctor
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.offsets import offsets
 from ledger.cli.operating import COMMANDS
@@ -36,7 +37,7 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
+for command in (init, doctor, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
     cli.add_command(command)
 
 

@@ -1,0 +1,119 @@
+"""Measurements of the ledger for `doctor`: `measurements.LedgerProbe`, without a JVM."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.tables import table_uri
+from ledger.errors import EnvironmentError_
+from ledger.operations.doctor.measurements import TableCommit, TableState
+from ledger.ports import FlowPosition
+
+COMMITS_LOOKED_AT = 10_000
+
+
+class DeltaLedgerProbe:
+    """Implements `measurements.LedgerProbe`. Constructing it reads nothing."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def folder(self) -> str | None:
+        located = urlparse(self.path)
+        if located.scheme == "file":
+            return unquote(located.path)
+        return None if "://" in self.path else self.path
+
+    def table(self, name: str) -> TableState | None:
+        uri = table_uri(self.path, name)
+        with _told(uri):
+            if not DeltaTable.is_deltatable(uri):
+                return None
+            table = DeltaTable(uri)
+            commits = tuple(map(_commit, table.history(limit=COMMITS_LOOKED_AT)))
+            return TableState(dict(table.metadata().configuration), commits)
+
+    def cluster_ids(self) -> Mapping[str, str]:
+        columns = [
+            "recorded_at_ms",
+            "source_cluster",
+            "source_cluster_id",
+            "target_cluster",
+            "target_cluster_id",
+        ]
+        open_ledger(self.path)
+        with _told(self.path):
+            rows = DeltaTable(table_uri(self.path, "writers")).to_pyarrow_table(columns=columns).to_pylist()
+        recorded: dict[str, str] = {}
+        for row in sorted(rows, key=lambda row: row["recorded_at_ms"]):
+            for side in ("source", "target"):
+                if row[f"{side}_cluster_id"] is not None:
+                    recorded[row[f"{side}_cluster"]] = row[f"{side}_cluster_id"]
+        return recorded
+
+    def positions(self, flow: str) -> Sequence[FlowPosition]:
+        return DeltaLedgerState(open_ledger(self.path)).positions(flow)
+
+    def exclusive_create(self) -> bool:
+        """Create one scratch file twice, as two writers would create the same commit."""
+        folder = self._local()
+        scratch = folder / f".mirror-ledger-doctor-{uuid.uuid4().hex}"
+        try:
+            _create(scratch)
+        except OSError as error:
+            raise EnvironmentError_(f"no file can be created in {folder}: {error.strerror}") from error
+        try:
+            _create(scratch)
+        except FileExistsError:
+            return True
+        finally:
+            scratch.unlink()
+        return False
+
+    def free_bytes(self) -> int:
+        folder = self._local()
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError as error:
+            raise EnvironmentError_(f"{folder} cannot be looked at: {error.strerror}") from error
+
+    def _local(self) -> Path:
+        """The ledger's folder; before it is made, the folder above that there is."""
+        if self.folder is None:
+            raise EnvironmentError_(f"{self.path} is not a local folder; nothing was measured")
+        folder = Path(self.folder).absolute()
+        return next(found for found in (folder, *folder.parents) if found.is_dir())
+
+
+def _create(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _commit(entry: Mapping[str, Any]) -> TableCommit:
+    parameters = entry.get("operationParameters") or {}
+    return TableCommit(
+        version=int(entry["version"]),
+        operation=str(entry.get("operation", "unnamed")),
+        overwrites=str(parameters.get("mode", "")).lower() == "overwrite",
+        committed_at_ms=int(entry["timestamp"]),
+    )
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What the store or the Delta library refuses, as an error of ours."""
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise EnvironmentError_(f"{where} cannot be read: {error}") from error

@@ -1,0 +1,241 @@
+"""What is checked, and how a check can come out. `ledger/CHECKS.md` is the same table for people."""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Verdict(StrEnum):
+    """How a check came out, worst first."""
+
+    FAILED = "failed"  # the mirror does not work, or loses something, as it is
+    UNKNOWN = "unknown"  # it could not be measured; never taken for fine
+    WARNING = "warning"  # it works; something is weaker than it could be
+    SKIPPED = "skipped"  # cannot be measured by design, or was not asked for; not counted
+    OK = "ok"
+
+
+class Check(StrEnum):
+    """One thing that is checked: its name, what it is about, and when it comes out badly.
+
+    `fails` and `warns` are None for a check that never does.
+    """
+
+    about: str
+    asks: str
+    fails: str | None
+    warns: str | None
+
+    def __new__(cls, name: str, about: str, asks: str, fails: str | None, warns: str | None) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.about = about
+        member.asks = asks
+        member.fails = fails
+        member.warns = warns
+        return member
+
+    BOOTSTRAP_ADDRESS = (
+        "bootstrap_address",
+        "cluster",
+        "does every configured address answer?",
+        "an address does not connect, log in and answer in time",
+        None,
+    )
+    ADVERTISED_BROKER = (
+        "advertised_broker",
+        "broker",
+        "does every broker answer at the address that the cluster tells clients?",
+        "a broker does not connect, log in and answer in time",
+        None,
+    )
+    TLS_CERTIFICATE = (
+        "tls_certificate",
+        "broker",
+        "how long is the broker's certificate valid?",
+        "it has expired, or is not valid yet",
+        "it expires within 14 days",
+    )
+    CLIENT_CERTIFICATE = (
+        "client_certificate",
+        "cluster",
+        "how long is the mirror's own certificate valid?",
+        "it has expired, or is not valid yet",
+        "it expires within 14 days",
+    )
+    CLUSTER_IDENTITY = (
+        "cluster_identity",
+        "cluster",
+        "is the alias the cluster that the ledger recorded under it?",
+        "the Kafka cluster id is another than at the last claim",
+        None,
+    )
+    BROKER_VERSION = (
+        "broker_version",
+        "broker",
+        "does the broker speak the requests that its side of a flow needs?",
+        "a request that is needed is missing",
+        "a request is missing that something weaker can replace",
+    )
+    BROKER_CLOCK = (
+        "broker_clock",
+        "broker",
+        "how far is the broker's clock from this machine's? (target, with --probe)",
+        None,
+        "they differ by more than a second",
+    )
+    SELECTED_TOPICS = (
+        "selected_topics",
+        "flow",
+        "does the flow select a topic that the principal can see?",
+        None,
+        "it selects none",
+    )
+    SOURCE_PERMISSIONS = (
+        "source_permissions",
+        "flow",
+        "may the principal read what the flow reads at the source?",
+        "an operation on a topic or group is missing",
+        "only some groups can be seen",
+    )
+    SOURCE_EXCESS = (
+        "source_excess",
+        "flow",
+        "may the principal do more than read at the source?",
+        None,
+        "it may write, alter or delete, or nothing is forbidden to anybody there",
+    )
+    TARGET_PERMISSIONS = (
+        "target_permissions",
+        "flow",
+        "may the principal create, write, read and configure the target topics?",
+        "an operation is missing",
+        "only some groups can be seen",
+    )
+    RETENTION_TIME = (
+        "retention_time",
+        "flow",
+        "how long until the source deletes by age what is not copied yet?",
+        "the flow's position lies before the log start: records are gone",
+        "less than a quarter of the retention time is left (--retention-left)",
+    )
+    RETENTION_BYTES = (
+        "retention_bytes",
+        "flow",
+        "how many bytes until the source deletes by size what is not copied yet?",
+        None,
+        "less than a quarter of the retention size is left (--retention-left)",
+    )
+    TOMBSTONES = (
+        "tombstones",
+        "flow",
+        "are tombstones of compacted source topics copied before the cleaner drops them?",
+        None,
+        "a position has less than a quarter of delete.retention.ms left (--retention-left)",
+    )
+    BATCH_SIZE = (
+        "batch_size",
+        "flow",
+        "does the target take the largest batch that the source takes?",
+        "max.message.bytes of a target topic, or socket.request.max.bytes of a broker, is smaller",
+        "replica.fetch.max.bytes of a target broker is smaller: replication slows down",
+    )
+    TARGET_REPLICATION = (
+        "target_replication",
+        "flow",
+        "do copied records survive the loss of a target broker?",
+        "replicas or in-sync replicas are asked for that the target does not have",
+        "one replica, one in-sync replica, unclean elections, or fewer replicas than at the source",
+    )
+    TARGET_PARTITIONS = (
+        "target_partitions",
+        "flow",
+        "do partitions of source and target topics match?",
+        None,
+        "a target topic has more, or fewer until the flow adds them",
+    )
+    TARGET_SETTINGS = (
+        "target_settings",
+        "flow",
+        "do target topics keep records as the bytes and times that they are?",
+        None,
+        "compression.type, message.timestamp.type or a time bound changes or refuses records",
+    )
+    PRODUCER_STATE = (
+        "producer_state",
+        "broker",
+        "how long does a target broker remember a producer that is silent?",
+        None,
+        "producer.id.expiration.ms is below an hour",
+    )
+    COMPARE_AND_APPEND = (
+        "compare_and_append",
+        "cluster",
+        "does the target refuse what was written already? (with --probe)",
+        "it accepts a repetition, a hole or an overlap, or the probe's topic stays behind",
+        None,
+    )
+    LEDGER_TABLES = (
+        "ledger_tables",
+        "ledger",
+        "are all tables there, of the schema version of this program?",
+        "a table is missing, unreadable or of another version",
+        None,
+    )
+    LEDGER_APPEND_ONLY = (
+        "ledger_append_only",
+        "ledger",
+        "do all tables refuse updates and deletes?",
+        "delta.appendOnly is not true",
+        None,
+    )
+    LEDGER_RETENTION = (
+        "ledger_retention",
+        "ledger",
+        "do all tables keep their history?",
+        None,
+        "log or removed files are kept for less than ten years",
+    )
+    LEDGER_CHECKPOINTS = (
+        "ledger_checkpoints",
+        "ledger",
+        "how often does an append write a checkpoint?",
+        None,
+        "more often than every 50 commits, or less often than every 1000",
+    )
+    LEDGER_HISTORY = (
+        "ledger_history",
+        "ledger",
+        "has anybody rewritten a table?",
+        "its history has a restore, an overwrite, a delete, an update or a merge",
+        "its history has an operation that no part of this program does",
+    )
+    LEDGER_COMMITS = (
+        "ledger_commits",
+        "ledger",
+        "when was the newest commit of each table?",
+        None,
+        None,
+    )
+    LEDGER_EXCLUSIVE_CREATE = (
+        "ledger_exclusive_create",
+        "ledger",
+        "does the store refuse to create a file that exists? (local folders)",
+        "of two creations of one file, the second succeeds",
+        None,
+    )
+    LEDGER_PLACE = (
+        "ledger_place",
+        "ledger",
+        "does the ledger outlive the source?",
+        None,
+        None,
+    )
+    LEDGER_DISK = (
+        "ledger_disk",
+        "ledger",
+        "how much room is left where the ledger is? (local folders)",
+        "less than 512 MiB",
+        "less than 5 GiB",
+    )
+    JAVA = ("java", "machine", "is there a Java for Spark?", "none, or older than 17", None)
+    PYTHON = ("python", "machine", "is this Python one that the mirror runs on?", "older than 3.11", None)

@@ -1,0 +1,81 @@
+"""The whole examination: this machine, the ledger, every cluster of the flows, every flow."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.config import FlowConfig, MirrorConfig
+from ledger.operations.doctor import places
+from ledger.operations.doctor.cluster_examination import (
+    ClusterLook,
+    cluster_findings,
+    look_at,
+    probe_findings,
+)
+from ledger.operations.doctor.findings import Finding, Unmeasured, measure
+from ledger.operations.doctor.flow_examination import FlowLook, flow_findings, target_topics
+from ledger.operations.doctor.measurements import (
+    ClusterProbe,
+    LedgerProbe,
+    MachineProbe,
+    TableState,
+    TargetProbe,
+)
+from ledger.ports import Clock
+from ledger.schema import TABLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What is examined and with which probes; `targets` is empty when no probe may write."""
+
+    config: MirrorConfig
+    flows: Sequence[FlowConfig]
+    clusters: Mapping[str, ClusterProbe]
+    targets: Mapping[str, TargetProbe]
+    ledger: LedgerProbe
+    machine: MachineProbe
+    clock: Clock
+    retention_share: float
+
+    def findings(self) -> Iterator[Finding]:
+        """Findings as they are made: machine, ledger, clusters in order of name, flows as given."""
+        yield places.java(measure(self.machine.java))
+        yield places.python(self.machine.python())
+        yield from self._ledger()
+        looks = {alias: look_at(probe) for alias, probe in sorted(self.clusters.items())}
+        recorded = measure(self.ledger.cluster_ids)
+        for look in looks.values():
+            yield from self._cluster(look, recorded)
+        yield from self._flows(looks)
+
+    def _ledger(self) -> Iterator[Finding]:
+        ledger, folder = self.ledger, self.ledger.folder
+        tables = measure(self._tables)
+        yield from places.ledger(tables, now_ms=self.clock.now_ms())
+        refused = measure(ledger.exclusive_create) if folder else Unmeasured("not a local folder")
+        yield places.exclusive_create(folder, refused)
+        yield places.place()
+        yield places.disk(folder, measure(ledger.free_bytes) if folder else Unmeasured("not a local folder"))
+
+    def _tables(self) -> dict[str, TableState | None]:
+        return {table.name: self.ledger.table(table.name) for table in TABLES}
+
+    def _cluster(self, look: ClusterLook, recorded: Mapping[str, str] | Unmeasured) -> Iterator[Finding]:
+        is_source = any(flow.source == look.alias for flow in self.flows)
+        is_target = any(flow.target == look.alias for flow in self.flows)
+        yield from cluster_findings(look, recorded, is_target=is_target, now_ms=self.clock.now_ms())
+        target = self.targets.get(look.alias)
+        yield from probe_findings(look, target, is_source=is_source, is_target=is_target)
+
+    def _flows(self, clusters: Mapping[str, ClusterLook]) -> Iterator[Finding]:
+        looks = [self._flow_look(flow, clusters) for flow in self.flows]
+        for look in looks:
+            writers = [other for other in looks if other.flow.target == look.flow.source]
+            also_target = frozenset().union(*map(target_topics, writers))
+            yield from flow_findings(
+                look, also_target=also_target, now_ms=self.clock.now_ms(), share=self.retention_share
+            )
+
+    def _flow_look(self, flow: FlowConfig, clusters: Mapping[str, ClusterLook]) -> FlowLook:
+        selection = self.config.topic_selection(flow.name)
+        return FlowLook(flow, selection, clusters[flow.source], clusters[flow.target], self.ledger)

@@ -1,0 +1,283 @@
+"""One flow looked at, on both of its clusters: topics, permissions, sizes, retention."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.config import FlowConfig
+from ledger.domain.topics import TopicSelection, target_configuration
+from ledger.operations.doctor import permissions, retention, topic_settings
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.cluster_examination import ClusterLook
+from ledger.operations.doctor.findings import Finding, Unmeasured, counted, measure, named, unknown
+from ledger.operations.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
+from ledger.operations.doctor.retention import Standing
+from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
+from ledger.ports import FlowPosition, PartitionEnds, TopicDescription
+
+_BROKER_DEFAULTS = {
+    "max.message.bytes": "message.max.bytes",
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""Settings of a topic by the broker's setting that they default to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLook:
+    """A flow with its two clusters; `selected` are the source topics that it takes, by name."""
+
+    flow: FlowConfig
+    selection: TopicSelection
+    source: ClusterLook
+    target: ClusterLook
+    ledger: LedgerProbe
+
+    @property
+    def subject(self) -> str:
+        return f"flow {self.flow.name}"
+
+    @property
+    def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
+        if isinstance(self.source.topics, Unmeasured):
+            return self.source.topics
+        return {
+            name: topic
+            for name, topic in sorted(self.source.topics.items())
+            if self.selection.selects(name, internal=topic.internal)
+        }
+
+
+def flow_findings(
+    look: FlowLook, *, also_target: frozenset[str], now_ms: int, share: float
+) -> Iterator[Finding]:
+    """All that is said of a flow. `also_target`: source topics that some flow writes to."""
+    selected = look.selected
+    yield _selection(look, selected)
+    yield from _source_permissions(look, selected, also_target)
+    yield from _target_permissions(look, selected)
+    yield from retention.retention(look.subject, _standings(look, selected), now_ms=now_ms, share=share)
+    pairs = _pairs(look, selected)
+    yield from topic_settings.batch_size(look.subject, pairs, look.target.broker_settings())
+    yield from topic_settings.replication(look.subject, pairs, look.target.broker_count)
+    yield from topic_settings.partitions(look.subject, pairs)
+    yield from topic_settings.settings(look.subject, pairs)
+
+
+def target_topics(look: FlowLook) -> frozenset[str]:
+    """Names that the flow writes to at its target."""
+    selected = look.selected
+    return frozenset(() if isinstance(selected, Unmeasured) else map(look.flow.naming.target_name, selected))
+
+
+def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Finding:
+    check = Check.SELECTED_TOPICS
+    if isinstance(selected, Unmeasured):
+        return unknown(look.subject, check, selected)
+    if not selected:
+        measured = f"none of {named(look.flow.topics)} at {look.flow.source}"
+        advice = "correct topics; or they do not exist yet, or the principal may not describe them"
+        return Finding(look.subject, check, Verdict.WARNING, measured, advice)
+    measured = f"{counted(len(selected), 'topic')}: {named(list(selected))}"
+    return Finding(look.subject, check, Verdict.OK, measured)
+
+
+# Permissions -----------------------------------------------------------------------------------
+
+
+def literal(pattern: str) -> str | None:
+    """The one name that a regular expression matches; None when it is more than a name."""
+    if not re.fullmatch(r"(?:[A-Za-z0-9_-]|\\\.)+", pattern):
+        return None
+    return pattern.replace("\\.", ".")
+
+
+def _literals(patterns: Sequence[str]) -> list[str]:
+    return [name for pattern in patterns if (name := literal(pattern)) is not None]
+
+
+def _source_permissions(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
+) -> Iterator[Finding]:
+    """Topics that the flow names are asked for too: what may not be described is in no listing."""
+    seen = () if isinstance(selected, Unmeasured) else tuple(selected)
+    asked = list(dict.fromkeys([*seen, *_literals(look.flow.topics)]))
+    found = _permissions(look, look.source, asked, selected)
+    told = {} if isinstance(found, Unmeasured) else found.topics
+    topics = [name for name in asked if name in seen or _is_hidden(told, name)]
+    granting = _granting(look.source)
+    yield from permissions.source(look.subject, found, topics, granting, also_target=also_target)
+
+
+def _is_hidden(told: Mapping[str, Operations | None], name: str) -> bool:
+    return told.get(name) is None
+
+
+def _target_permissions(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> Iterator[Finding]:
+    names = () if isinstance(selected, Unmeasured) else tuple(selected)
+    wanted = [look.flow.naming.target_name(name) for name in names]
+    there = {} if isinstance(look.target.topics, Unmeasured) else look.target.topics
+    found = _permissions(look, look.target, wanted, selected)
+    existing = [name for name in wanted if name in there]
+    absent = [name for name in wanted if name not in there]
+    yield from permissions.target(look.subject, found, existing, absent, _granting(look.target))
+
+
+def _permissions(
+    look: FlowLook,
+    cluster: ClusterLook,
+    topics: Sequence[str],
+    selected: Mapping[str, TopicDescription] | Unmeasured,
+) -> Permissions | Unmeasured:
+    if isinstance(selected, Unmeasured):
+        return selected
+    return cluster.ask(lambda: cluster.probe.permissions(topics, _literals(look.flow.groups)))
+
+
+def _granting(cluster: ClusterLook) -> permissions.Granting:
+    return permissions.Granting(cluster.probe.servers, cluster.probe.principal)
+
+
+# Retention -------------------------------------------------------------------------------------
+
+
+def _standings(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> list[Standing] | Unmeasured:
+    if isinstance(selected, Unmeasured):
+        return selected
+    recorded = measure(lambda: look.ledger.positions(look.flow.name))
+    if isinstance(recorded, Unmeasured):
+        return recorded
+    positions = [position for position in recorded if _is_of(position, selected)]
+    return look.source.ask(lambda: _measured_standings(look.source, positions)) if positions else []
+
+
+def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> bool:
+    """Positions of earlier incarnations, and of topics that the flow left, have nothing to lose."""
+    topic = selected.get(position.source_topic)
+    return topic is not None and topic.topic_id == position.source_topic_id
+
+
+def _measured_standings(source: ClusterLook, positions: Sequence[FlowPosition]) -> list[Standing]:
+    at = {(position.source_topic, position.partition): position.source_end for position in positions}
+    topics = sorted({topic for topic, _ in at})
+    ends = source.probe.ends(list(at))
+    settings = source.probe.settings(topics)
+    behind = {p: at[p] for p, found in ends.items() if found.log_start <= at[p] < found.last_stable}
+    timestamps = source.probe.timestamps(behind)
+    sizes = _sizes(source, settings, ends)
+    return [
+        _standing(partition, at[partition], found, settings[partition[0]], timestamps, sizes)
+        for partition, found in sorted(ends.items())
+        if partition[0] in settings
+    ]
+
+
+def _sizes(
+    source: ClusterLook, settings: Mapping[str, Settings], ends: Mapping[tuple[str, int], PartitionEnds]
+) -> Mapping[tuple[str, int], int]:
+    """Only of topics that are bounded by size; none when the cluster does not tell them."""
+    bounded = {
+        topic: 1 + max(partition for name, partition in ends if name == topic)
+        for topic in {name for name, _ in ends}
+        if _limit(settings.get(topic, {}), "retention.bytes", "delete") is not None
+    }
+    found = measure(lambda: source.probe.sizes(bounded)) if bounded else {}
+    return {} if isinstance(found, Unmeasured) else found
+
+
+def _standing(
+    partition: tuple[str, int],
+    position: int,
+    ends: PartitionEnds,
+    settings: Settings,
+    timestamps: Mapping[tuple[str, int], int],
+    sizes: Mapping[tuple[str, int], int],
+) -> Standing:
+    return Standing(
+        topic=partition[0],
+        partition=partition[1],
+        position=position,
+        log_start=ends.log_start,
+        end=ends.last_stable,
+        timestamp_ms=timestamps.get(partition),
+        bytes=sizes.get(partition),
+        retention_ms=_limit(settings, "retention.ms", "delete"),
+        retention_bytes=_limit(settings, "retention.bytes", "delete"),
+        delete_retention_ms=_limit(settings, "delete.retention.ms", "compact"),
+    )
+
+
+def _limit(settings: Settings, name: str, policy: str) -> int | None:
+    """A limit that applies under the topic's cleanup policy; Kafka writes -1 for none."""
+    applies = policy in settings.get("cleanup.policy", "delete").split(",")
+    value = int(settings.get(name, -1)) if applies else -1
+    return value if value >= 0 else None
+
+
+# Pairs -----------------------------------------------------------------------------------------
+
+
+def _pairs(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> tuple[TopicPair, ...] | Unmeasured:
+    there = look.target.topics
+    if isinstance(selected, Unmeasured):
+        return selected
+    if isinstance(there, Unmeasured):
+        return there
+    wanted = [look.flow.naming.target_name(name) for name in selected]
+    existing = look.target.ask(lambda: look.target.probe.settings([n for n in wanted if n in there]))
+    if isinstance(existing, Unmeasured):
+        return existing
+    sources = look.source.ask(lambda: _source_sides(look, selected))
+    if isinstance(sources, Unmeasured):
+        return sources
+    absent = _absent_sides(look, [side for side in sources if _target_of(look, side) not in existing])
+    if isinstance(absent, Unmeasured):
+        return absent
+    sides = {name: _side(there[name], settings) for name, settings in existing.items()} | absent
+    return tuple(
+        TopicPair(side, sides[_target_of(look, side)], _target_of(look, side) in existing) for side in sources
+    )
+
+
+def _target_of(look: FlowLook, side: SideOfPair) -> str:
+    return look.flow.naming.target_name(side.name)
+
+
+def _source_sides(look: FlowLook, selected: Mapping[str, TopicDescription]) -> list[SideOfPair]:
+    settings = look.source.probe.settings(list(selected))
+    return [_side(selected[name], found) for name, found in settings.items()]
+
+
+def _side(topic: TopicDescription, settings: Settings) -> SideOfPair:
+    return SideOfPair(topic.name, topic.partitions, topic.replication_factor, settings)
+
+
+def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair] | Unmeasured:
+    """Target topics as the flow will create them: their settings, over the defaults of the target's brokers."""
+    if not sources:
+        return {}
+    defaults = look.target.broker_settings()
+    if isinstance(defaults, Unmeasured):
+        return defaults
+    own = look.source.ask(lambda: look.source.probe.own_settings([source.name for source in sources]))
+    if isinstance(own, Unmeasured):
+        return own
+    brokers = next(iter(defaults.values()), {})
+    inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
+    return {
+        _target_of(look, source): _absent_side(look, source, own.get(source.name, {}), inherited)
+        for source in sources
+    }
+
+
+def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
+    brokers = len(look.target.node_ids)
+    replicas = look.flow.replication_factor or min(source.replication_factor, brokers)
+    made = target_configuration(own, exclude=look.flow.configuration_exclude, replication_factor=replicas)
+    return SideOfPair(_target_of(look, source), source.partitions, replicas, {**inherited, **made})

@@ -1,0 +1,212 @@
+"""Verdicts on the ledger and on this machine."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured, duration, named, size, unknown
+from ledger.operations.doctor.measurements import TableCommit, TableState
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
+
+LEDGER = "ledger"
+MACHINE = "machine"
+TEN_YEARS_DAYS = 3650
+CHECKPOINTS_AT_LEAST, CHECKPOINTS_AT_MOST = 50, 1000
+DELTA_CHECKPOINT_INTERVAL = 10
+DISK_FAILED_BYTES, DISK_WARNING_BYTES = 512 * 2**20, 5 * 2**30
+OLDEST_PYTHON = (3, 11)
+
+OWN_OPERATIONS = frozenset({"CREATE TABLE", "WRITE", "OPTIMIZE", "VACUUM START", "VACUUM END"})
+REWRITES = frozenset(
+    {"RESTORE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "REPLACE TABLE", "CREATE OR REPLACE TABLE"}
+)
+
+Tables = Mapping[str, TableState | None]
+State = Mapping[str, TableState]
+
+
+def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
+    """All verdicts on the tables. Without a complete ledger the rest is unknown."""
+    yield (complete := _tables(tables))
+    if complete.verdict is not Verdict.OK or isinstance(tables, Unmeasured):
+        for check in (*_OF_TABLES, Check.LEDGER_COMMITS):
+            yield unknown(LEDGER, check, Unmeasured(complete.measured))
+        return
+    present = {name: state for name, state in tables.items() if state is not None}
+    for verdict_of in _OF_TABLES.values():
+        yield verdict_of(present)
+    yield _commits(present, now_ms)
+
+
+def _tables(tables: Tables | Unmeasured) -> Finding:
+    check = Check.LEDGER_TABLES
+    if isinstance(tables, Unmeasured):
+        advice = "check ledger.path and the rights to it"
+        return Finding(LEDGER, check, Verdict.FAILED, tables.reason, advice)
+    if missing := [name for name, state in tables.items() if state is None]:
+        return Finding(
+            LEDGER, check, Verdict.FAILED, f"no table {named(missing)}", "run `mirror-ledger init`"
+        )
+    others = {
+        name: state.properties.get(SCHEMA_VERSION_PROPERTY, "none")
+        for name, state in tables.items()
+        if state is not None and state.properties.get(SCHEMA_VERSION_PROPERTY) != str(SCHEMA_VERSION)
+    }
+    if others:
+        told = named([f"{name} has schema version {version}" for name, version in others.items()])
+        advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
+        return Finding(LEDGER, check, Verdict.FAILED, told, advice)
+    return Finding(LEDGER, check, Verdict.OK, f"{len(tables)} tables of schema version {SCHEMA_VERSION}")
+
+
+def _append_only(tables: State) -> Finding:
+    check = Check.LEDGER_APPEND_ONLY
+    open_ = [
+        n for n, state in tables.items() if state.properties.get("delta.appendOnly", "").lower() != "true"
+    ]
+    if open_:
+        advice = "set the table property delta.appendOnly to true, and run the audits"
+        return Finding(
+            LEDGER, check, Verdict.FAILED, f"{named(open_)}: rows can be changed and deleted", advice
+        )
+    return Finding(LEDGER, check, Verdict.OK, "all tables")
+
+
+def _retention(tables: State) -> Finding:
+    check = Check.LEDGER_RETENTION
+    kept = {
+        f"{name} {setting}": state.properties.get(setting)
+        for name, state in tables.items()
+        for setting in ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+    }
+    short = [
+        f"{what} {value or 'is not set'}" for what, value in kept.items() if _days(value) < TEN_YEARS_DAYS
+    ]
+    if short:
+        advice = f"set both to interval {TEN_YEARS_DAYS} days, or the past cannot be read back"
+        return Finding(LEDGER, check, Verdict.WARNING, named(short), advice)
+    return Finding(LEDGER, check, Verdict.OK, f"all tables, {TEN_YEARS_DAYS} days")
+
+
+def _days(interval: str | None) -> int:
+    """Days of a Delta interval; 0 for none and for what cannot be read."""
+    match = re.fullmatch(r"(?:interval\s+)?(\d+)\s+(day|week)s?", (interval or "").strip().lower())
+    return int(match[1]) * (7 if match[2] == "week" else 1) if match else 0
+
+
+def _checkpoints(tables: State) -> Finding:
+    check = Check.LEDGER_CHECKPOINTS
+    every = {
+        name: int(state.properties.get("delta.checkpointInterval", DELTA_CHECKPOINT_INTERVAL))
+        for name, state in tables.items()
+    }
+    told = ", ".join(f"{value}" for value in sorted(set(every.values())))
+    outside = [n for n, value in every.items() if not CHECKPOINTS_AT_LEAST <= value <= CHECKPOINTS_AT_MOST]
+    if outside:
+        advice = "set delta.checkpointInterval to 100: more make appends slow, fewer make reading slow"
+        return Finding(LEDGER, check, Verdict.WARNING, f"every {told} commits ({named(outside)})", advice)
+    return Finding(LEDGER, check, Verdict.OK, f"every {told} commits")
+
+
+def _history(tables: State) -> Finding:
+    check = Check.LEDGER_HISTORY
+    rewrites = [_told(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
+    if rewrites:
+        advice = "find out who did it; recorded facts may be gone: read the version before, run the audits"
+        return Finding(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
+    strange = [_told(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS]
+    if strange:
+        advice = "find out who did it: no part of this program does"
+        return Finding(LEDGER, check, Verdict.WARNING, named(strange), advice)
+    return Finding(
+        LEDGER, check, Verdict.OK, f"{len(_all(tables)):,} commits looked at: appends and maintenance only"
+    )
+
+
+def _all(tables: State) -> list[tuple[str, TableCommit]]:
+    return [(name, commit) for name, state in tables.items() for commit in state.commits]
+
+
+def _rewrites(commit: TableCommit) -> bool:
+    return commit.operation in REWRITES or commit.overwrites
+
+
+def _told(table: str, commit: TableCommit) -> str:
+    what = f"{commit.operation} (overwrite)" if commit.overwrites else commit.operation
+    return f"{table} version {commit.version}: {what}"
+
+
+def _commits(tables: State, now_ms: int) -> Finding:
+    ages = {
+        name: now_ms - state.commits[0].committed_at_ms for name, state in tables.items() if state.commits
+    }
+    told = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
+    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, told or "no commit in sight")
+
+
+_OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
+    Check.LEDGER_APPEND_ONLY: _append_only,
+    Check.LEDGER_RETENTION: _retention,
+    Check.LEDGER_CHECKPOINTS: _checkpoints,
+    Check.LEDGER_HISTORY: _history,
+}
+
+
+# Where it is -----------------------------------------------------------------------------------
+
+
+def exclusive_create(folder: str | None, refused: bool | Unmeasured) -> Finding:
+    """Whether two writers cannot make the same commit; `folder` None: not a local one."""
+    check = Check.LEDGER_EXCLUSIVE_CREATE
+    if folder is None:
+        advice = "see that all writers use the same path and that the store puts only if absent"
+        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder", advice)
+    if isinstance(refused, Unmeasured):
+        return unknown(LEDGER, check, refused)
+    if not refused:
+        advice = "move the ledger to another file system: two drivers could make the same commit"
+        return Finding(LEDGER, check, Verdict.FAILED, f"a file at {folder} was created twice", advice)
+    return Finding(LEDGER, check, Verdict.OK, f"at {folder} the second creation of a file is refused")
+
+
+def place() -> Finding:
+    """Nothing measurable tells which site a path belongs to."""
+    measured = "cannot be known from here"
+    advice = "keep the ledger at the target's side or in a third place: it must outlive the source"
+    return Finding(LEDGER, Check.LEDGER_PLACE, Verdict.SKIPPED, measured, advice)
+
+
+def disk(folder: str | None, free_bytes: int | Unmeasured) -> Finding:
+    """Room for the ledger; `folder` None: not a local one."""
+    check = Check.LEDGER_DISK
+    if folder is None:
+        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder")
+    if isinstance(free_bytes, Unmeasured):
+        return unknown(LEDGER, check, free_bytes)
+    verdict = (
+        Verdict.FAILED
+        if free_bytes < DISK_FAILED_BYTES
+        else Verdict.WARNING
+        if free_bytes < DISK_WARNING_BYTES
+        else Verdict.OK
+    )
+    advice = None if verdict is Verdict.OK else "make room: a mirror that cannot record stops"
+    return Finding(LEDGER, check, verdict, f"{size(free_bytes)} free at {folder}", advice)
+
+
+# The machine -----------------------------------------------------------------------------------
+
+
+def java(found: str | Unmeasured) -> Finding:
+    """The adapter refuses what is too old, as `run` would."""
+    if isinstance(found, Unmeasured):
+        advice = "install Java 17 or later, or set JAVA_HOME"
+        return Finding(MACHINE, Check.JAVA, Verdict.FAILED, found.reason, advice)
+    return Finding(MACHINE, Check.JAVA, Verdict.OK, found)
+
+
+def python(version: Sequence[int]) -> Finding:
+    told = ".".join(map(str, version))
+    if tuple(version[:2]) < OLDEST_PYTHON:
+        return Finding(MACHINE, Check.PYTHON, Verdict.FAILED, told, "use Python 3.11 or later")
+    return Finding(MACHINE, Check.PYTHON, Verdict.OK, told)

@@ -1,0 +1,237 @@
+"""Verdicts on topics: does the target take what the source takes, and keep it as it is."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.topics import FENCE_MAX_MESSAGE_BYTES
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
+from ledger.operations.doctor.measurements import Settings
+
+BATCH_OVERHEAD_BYTES = 12
+"""Kafka's own default of `max.message.bytes` is that much above `replica.fetch.max.bytes`."""
+REQUEST_OVERHEAD_BYTES = 1024
+UNBOUNDED_MS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SideOfPair:
+    """A topic on one side, with the settings that count. A target topic that is absent is as it would be made."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Settings
+
+    def number(self, setting: str) -> int:
+        return int(self.settings[setting])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPair:
+    """A selected source topic and its target topic; `exists` False: the flow will create it."""
+
+    source: SideOfPair
+    target: SideOfPair
+    exists: bool
+
+
+Measured = tuple[TopicPair, ...] | Unmeasured
+
+
+def batch_size(
+    subject: str, pairs: Measured, brokers: Mapping[int, Settings] | Unmeasured
+) -> Iterator[Finding]:
+    """Whether the largest batch that a source topic takes passes all limits on its way."""
+    check = Check.BATCH_SIZE
+    if isinstance(pairs, Unmeasured):
+        yield unknown(subject, check, pairs)
+        return
+    found = [*_topic_limits(subject, pairs), *_broker_limits(subject, pairs, brokers)]
+    largest = max(map(_largest_batch, pairs), default=0)
+    yield from found or [Finding(subject, check, Verdict.OK, f"batches of up to {size(largest)} pass")]
+
+
+def _largest_batch(pair: TopicPair) -> int:
+    """A limit that is a fence says nothing about the batches that the topic holds."""
+    limit = pair.source.number("max.message.bytes")
+    return 0 if limit <= FENCE_MAX_MESSAGE_BYTES else limit
+
+
+def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]:
+    smaller = [pair for pair in pairs if pair.target.number("max.message.bytes") < _largest_batch(pair)]
+    if smaller:
+        worst = max(smaller, key=lambda pair: _largest_batch(pair) - pair.target.number("max.message.bytes"))
+        measured = (
+            f"{named([pair.target.name for pair in smaller])}: {worst.source.name} takes batches of up to "
+            f"{_largest_batch(worst):,} B, {worst.target.name} of up to {worst.target.number('max.message.bytes'):,} B"
+        )
+        advice = f"raise max.message.bytes of the target topics to {_largest_batch(worst)}: a larger batch stops them"
+        yield Finding(subject, Check.BATCH_SIZE, Verdict.FAILED, measured, advice)
+
+
+def _broker_limits(
+    subject: str, pairs: Sequence[TopicPair], brokers: Mapping[int, Settings] | Unmeasured
+) -> Iterator[Finding]:
+    check = Check.BATCH_SIZE
+    if isinstance(brokers, Unmeasured):
+        yield unknown(subject, check, brokers)
+        return
+    largest = max(map(_largest_batch, pairs), default=0)
+    replicated = any(pair.target.replication_factor > 1 for pair in pairs)
+    for node_id, settings in sorted(brokers.items()):
+        requests, replicas = (
+            int(settings[name]) for name in ("socket.request.max.bytes", "replica.fetch.max.bytes")
+        )
+        told = f"of target broker {node_id} is below the {largest:,} B that a batch may have"
+        if requests < largest + REQUEST_OVERHEAD_BYTES:
+            measured = f"socket.request.max.bytes ({requests:,}) {told}"
+            yield Finding(subject, check, Verdict.FAILED, measured, "raise socket.request.max.bytes")
+        if replicated and replicas + BATCH_OVERHEAD_BYTES < largest:
+            measured = f"replica.fetch.max.bytes ({replicas:,}) {told}"
+            yield Finding(subject, check, Verdict.WARNING, measured, "raise replica.fetch.max.bytes")
+
+
+# Replication -----------------------------------------------------------------------------------
+
+
+def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Iterator[Finding]:
+    """Whether acknowledged records survive a broker."""
+    check = Check.TARGET_REPLICATION
+    for value in (pairs, brokers):
+        if isinstance(value, Unmeasured):
+            yield unknown(subject, check, value)
+            return
+    assert not isinstance(pairs, Unmeasured)
+    assert not isinstance(brokers, Unmeasured)
+    found = list(_weaknesses(subject, check, _replication_rules(brokers), pairs))
+    told = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
+    yield from found or [Finding(subject, check, Verdict.OK, told)]
+
+
+Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
+"""A verdict, when a pair earns it, what to say of those topics, and what to do."""
+
+
+def _replication_rules(brokers: int) -> tuple[Rule, ...]:
+    return (
+        (
+            Verdict.FAILED,
+            lambda pair: pair.target.number("min.insync.replicas") > pair.target.replication_factor,
+            "min.insync.replicas is above the replicas: every write is refused",
+            "lower min.insync.replicas of the target topic (or of its brokers), or add replicas",
+        ),
+        (
+            Verdict.FAILED,
+            lambda pair: not pair.exists and pair.target.replication_factor > brokers,
+            f"asks for more replicas than the {counted(brokers, 'broker')} of the target",
+            "lower replication_factor of the flow, or add brokers",
+        ),
+        (
+            Verdict.WARNING,
+            lambda pair: pair.target.replication_factor == 1,
+            "one replica: a lost broker takes copied records along",
+            "raise the replication factor",
+        ),
+        (
+            Verdict.WARNING,
+            lambda pair: 1 < pair.target.replication_factor < pair.source.replication_factor,
+            "fewer replicas than at the source",
+            "raise the replication factor",
+        ),
+        (
+            Verdict.WARNING,
+            lambda pair: (
+                pair.target.replication_factor > 1 and pair.target.number("min.insync.replicas") == 1
+            ),
+            "min.insync.replicas is 1: a write is acknowledged when one broker has it",
+            "set min.insync.replicas to 2",
+        ),
+        (
+            Verdict.WARNING,
+            lambda pair: pair.target.settings["unclean.leader.election.enable"] == "true",
+            "unclean.leader.election.enable is on: acknowledged records may be dropped",
+            "turn unclean.leader.election.enable off",
+        ),
+    )
+
+
+def partitions(subject: str, pairs: Measured) -> Iterator[Finding]:
+    """Whether source and target partitions match."""
+    check = Check.TARGET_PARTITIONS
+    if isinstance(pairs, Unmeasured):
+        yield unknown(subject, check, pairs)
+        return
+    rules: tuple[Rule, ...] = (
+        (
+            Verdict.WARNING,
+            lambda pair: pair.target.partitions > pair.source.partitions,
+            "more partitions than the source: the surplus stays empty, keys spread differently",
+            "applications that move to the target must not rely on where a key lies",
+        ),
+        (
+            Verdict.WARNING,
+            lambda pair: pair.target.partitions < pair.source.partitions,
+            "fewer partitions than the source",
+            "run the flow: it adds them",
+        ),
+    )
+    found = list(_weaknesses(subject, check, rules, pairs))
+    yield from found or [
+        Finding(subject, check, Verdict.OK, f"{counted(len(pairs), 'topic')}: as at the source")
+    ]
+
+
+def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
+    """Whether target topics keep records as they are. Those that do not exist yet are made so."""
+    check = Check.TARGET_SETTINGS
+    if isinstance(pairs, Unmeasured):
+        yield unknown(subject, check, pairs)
+        return
+    existing = [pair for pair in pairs if pair.exists]
+    found = list(_weaknesses(subject, check, _SETTING_RULES, existing))
+    told = f"{counted(len(existing), 'existing topic')}: bytes and times are kept"
+    yield from found or [Finding(subject, check, Verdict.OK, told)]
+
+
+_SETTING_RULES: tuple[Rule, ...] = (
+    (
+        Verdict.WARNING,
+        lambda pair: pair.target.settings["compression.type"] != "producer",
+        "compression.type is not producer: the target compresses again, bytes differ from the source's",
+        "set compression.type to producer",
+    ),
+    (
+        Verdict.WARNING,
+        lambda pair: pair.target.settings["message.timestamp.type"] != "CreateTime",
+        "message.timestamp.type is LogAppendTime: the times of the source are lost",
+        "set message.timestamp.type to CreateTime",
+    ),
+    (
+        Verdict.WARNING,
+        lambda pair: _is_bounded(pair, "message.timestamp.before.max.ms"),
+        "message.timestamp.before.max.ms is set: an older record is refused and stops its partition",
+        f"set message.timestamp.before.max.ms to {UNBOUNDED_MS}",
+    ),
+    (
+        Verdict.WARNING,
+        lambda pair: _is_bounded(pair, "message.timestamp.after.max.ms"),
+        "message.timestamp.after.max.ms is set: a record further ahead is refused and stops its partition",
+        f"set message.timestamp.after.max.ms to {UNBOUNDED_MS}",
+    ),
+)
+
+
+def _is_bounded(pair: TopicPair, setting: str) -> bool:
+    """Brokers before 3.6 do not have the two bounds."""
+    return int(pair.target.settings.get(setting, UNBOUNDED_MS)) < UNBOUNDED_MS
+
+
+def _weaknesses(
+    subject: str, check: Check, rules: Sequence[Rule], pairs: Sequence[TopicPair]
+) -> Iterator[Finding]:
+    """One finding for each rule that some topics break."""
+    for verdict, applies, what, advice in rules:
+        topics = [pair.target.name for pair in pairs if applies(pair)]
+        if topics:
+            yield Finding(subject, check, verdict, f"{named(topics)}: {what}", advice)

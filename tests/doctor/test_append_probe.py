@@ -1,0 +1,108 @@
+"""The probe of a target against links that do not compare: what they accept is told."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from ledger.adapters.kafka.append_probe import LinkedTopic
+from ledger.adapters.system import SystemClock
+from ledger.domain.facts import TopicPartition
+from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.operations.doctor.checks import Verdict
+from ledger.operations.doctor.probing import SCRIPT, SENDS, compare_and_append
+from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.wire.record_batch import read_header
+from ledger.wire.requests import Fetched, Produced
+
+TOPIC_ID = topic_id_text(bytes(range(16)))
+
+
+class CarelessLink:
+    """A cluster that writes whatever arrives; `error` answers produce requests instead."""
+
+    def __init__(self, *, error: int = 0) -> None:
+        self.ends = {0: 0, 1: 0}
+        self.error = error
+        self.tickets = itertools.count(1)
+        self.done: list[Completion] = []
+
+    def leader(self, _partition: TopicPartition) -> int | None:
+        return 1
+
+    def is_gone(self, _partition: TopicPartition) -> bool:
+        return False
+
+    def refresh(self, _topics: Sequence[str]) -> None:
+        raise AssertionError("nothing moves here")
+
+    def produce(self, _node: int, items: Sequence[ProduceItem], **_: object) -> int:
+        (item,) = items
+        partition = item.partition.partition
+        offset = self.ends[partition]
+        self.ends[partition] += 0 if self.error else read_header(item.batch).count
+        answer = Produced(topic_id_bytes(TOPIC_ID), partition, self.error, offset, None)
+        return self._answer(produced=(answer,))
+
+    def fetch(self, _node: int, items: Sequence[FetchItem], **_: object) -> int:
+        (item,) = items
+        end = self.ends[item.partition.partition]
+        empty = memoryview(b"")
+        answer = Fetched(topic_id_bytes(TOPIC_ID), item.partition.partition, 0, end, end, 0, (), empty, None)
+        return self._answer(fetched=(answer,))
+
+    def _answer(self, **answers: tuple[object, ...]) -> int:
+        ticket = next(self.tickets)
+        self.done.append(Completion(ticket, **answers))  # type: ignore[arg-type]
+        return ticket
+
+    def produce_window(self, _node: int) -> int:
+        return 5
+
+
+class OneSide:
+    """A network whose target is the link; `broken` loses every answer."""
+
+    def __init__(self, link: CarelessLink, *, broken: bool = False) -> None:
+        self.source = self.target = link
+        self._broken = broken
+
+    def poll(self, _timeout_s: float) -> list[Completion]:
+        done, self.target.done = self.target.done, []
+        return [Completion(one.ticket, failure="connection lost") for one in done] if self._broken else done
+
+
+def topic_on(network: OneSide) -> LinkedTopic:
+    return LinkedTopic("t", TOPIC_ID, 2, network, (7, 8), SystemClock())
+
+
+def test_a_target_that_accepts_everything_fails_with_each_thing_it_accepted() -> None:
+    finding = compare_and_append("cluster west", topic_on(OneSide(CarelessLink())).appends(SENDS))
+    assert finding.verdict is Verdict.FAILED
+    assert (
+        "the same batch again is answered with its first offset: wanted offset 0, got offset 3"
+        in finding.measured
+    )
+    refusals = [expectation for expectation in SCRIPT if expectation.offset is None]
+    assert finding.measured.count("wanted error 45") == len(refusals) == 4
+    written = {partition: sum(s.count for s in SENDS if s.partition == partition) for partition in (0, 1)}
+    assert f"partition 0 ends at {written[0]}, not at 7" in finding.measured
+    assert f"partition 1 ends at {written[1]}, not at 5" in finding.measured
+
+
+def test_a_target_that_refuses_everything_fails() -> None:
+    finding = compare_and_append("cluster west", topic_on(OneSide(CarelessLink(error=45))).appends(SENDS))
+    assert finding.verdict is Verdict.FAILED
+    assert "a first batch is written: wanted offset 0, got error 45" in finding.measured
+    assert "wanted error 45" not in finding.measured
+
+
+def test_an_answer_that_is_lost_is_an_error_not_a_verdict() -> None:
+    with pytest.raises(ClusterUnavailableError, match="connection lost"):
+        topic_on(OneSide(CarelessLink(), broken=True)).appends(SENDS)
+
+
+def test_a_clock_is_not_read_from_a_record_that_was_refused() -> None:
+    with pytest.raises(ProtocolError, match="refused with error 47"):
+        topic_on(OneSide(CarelessLink(error=47))).clocks()

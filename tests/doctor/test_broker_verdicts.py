@@ -1,0 +1,235 @@
+"""Verdicts on brokers: every verdict of every check, and both sides of every boundary."""
+
+import pytest
+
+from ledger.operations.doctor import connectivity, probing
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured, is_safe
+from ledger.operations.doctor.measurements import Answer, AppendObservation, ClockObservation, Reach, Validity
+
+NOW = 1_700_000_000_000
+DAY = 86_400_000
+NO_ANSWER = Unmeasured("no answer")
+NEWEST = {
+    need.key: (0, need.oldest) for need in sorted(connectivity.BOTH_SIDES, key=lambda need: need.oldest)
+} | {need.key: (0, need.oldest) for need in sorted(connectivity.TARGET_SIDE, key=lambda need: need.oldest)}
+
+
+# Reaching --------------------------------------------------------------------------------------
+
+
+def test_an_address_that_answers_says_how_fast() -> None:
+    finding = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Reach(12.4, {}))
+    assert (finding.verdict, finding.measured) == (Verdict.OK, "b:1 answered, connected in 12 ms")
+
+
+def test_an_address_that_does_not_answer_has_failed_with_the_reason() -> None:
+    finding = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Unmeasured("b:1 refused"))
+    assert (finding.verdict, finding.measured) == (Verdict.FAILED, "b:1 refused")
+    assert finding.advice
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "verdict"),
+    [
+        (14 * DAY, Verdict.OK),
+        (14 * DAY - 1, Verdict.WARNING),
+        (1, Verdict.WARNING),
+        (0, Verdict.FAILED),
+        (-3 * DAY, Verdict.FAILED),
+    ],
+)
+def test_a_certificate_ends(left_ms: int, verdict: Verdict) -> None:
+    validity = Validity(NOW - 30 * DAY, NOW + left_ms)
+    assert connectivity.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
+
+
+@pytest.mark.parametrize(("early_ms", "verdict"), [(0, Verdict.OK), (1, Verdict.FAILED)])
+def test_a_certificate_begins(early_ms: int, verdict: Verdict) -> None:
+    validity = Validity(NOW + early_ms, NOW + 100 * DAY)
+    assert connectivity.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
+
+
+def test_a_certificate_that_was_not_shown_is_unknown() -> None:
+    finding = connectivity.certificate("broker b", Check.TLS_CERTIFICATE, NO_ANSWER, NOW)
+    assert (finding.verdict, finding.measured) == (Verdict.UNKNOWN, "no answer")
+
+
+@pytest.mark.parametrize(
+    ("now", "recorded", "verdict"),
+    [
+        ("a", "a", Verdict.OK),
+        ("a", None, Verdict.OK),
+        ("a", "b", Verdict.FAILED),
+        (NO_ANSWER, "a", Verdict.UNKNOWN),
+        ("a", NO_ANSWER, Verdict.UNKNOWN),
+    ],
+)
+def test_a_cluster_is_the_recorded_one(
+    now: str | Unmeasured, recorded: str | Unmeasured | None, verdict: Verdict
+) -> None:
+    assert connectivity.identity("cluster east", now, recorded).verdict is verdict
+
+
+# Versions --------------------------------------------------------------------------------------
+
+
+def versions_of(spoken: dict[int, tuple[int, int]], *, is_target: bool = True) -> list[Finding]:
+    return list(connectivity.versions("broker b", Reach(1.0, spoken), is_target=is_target))
+
+
+def test_a_broker_that_speaks_all() -> None:
+    (finding,) = versions_of(NEWEST)
+    assert (finding.verdict, finding.measured) == (Verdict.OK, "speaks all that a target needs")
+
+
+@pytest.mark.parametrize("need", connectivity.BOTH_SIDES + connectivity.TARGET_SIDE, ids=str)
+def test_each_missing_request_is_told_with_what_is_lost(need: connectivity.Requirement) -> None:
+    lacking = {**NEWEST, need.key: (0, need.oldest - 1)}
+    (finding,) = versions_of(lacking)
+    assert finding.verdict is (Verdict.FAILED if need.needed else Verdict.WARNING)
+    assert need.request in finding.measured
+    assert need.without in str(finding.advice)
+    (unknown_request,) = versions_of({key: value for key, value in NEWEST.items() if key != need.key})
+    assert "the request is unknown" in unknown_request.measured
+
+
+def test_a_broker_too_new_for_the_program_is_told() -> None:
+    (finding,) = versions_of({**NEWEST, 9: (9, 12)})
+    assert (finding.verdict, finding.measured) == (
+        Verdict.FAILED,
+        "OffsetFetch 8 is not spoken; 9 to 12 are",
+    )
+
+
+def test_a_source_needs_less() -> None:
+    source = {need.key: NEWEST[need.key] for need in connectivity.BOTH_SIDES}
+    (finding,) = versions_of(source, is_target=False)
+    assert finding.verdict is Verdict.OK
+    assert {f.verdict for f in versions_of(source)} == {Verdict.FAILED, Verdict.WARNING}
+
+
+def test_versions_of_a_broker_that_does_not_answer_are_unknown() -> None:
+    (finding,) = connectivity.versions("broker b", NO_ANSWER, is_target=False)
+    assert finding.verdict is Verdict.UNKNOWN
+
+
+# The probe -------------------------------------------------------------------------------------
+
+
+def as_expected() -> list[Answer]:
+    return [
+        Answer(45, -1) if expectation.offset is None else Answer(0, expectation.offset)
+        for expectation in probing.SCRIPT
+    ]
+
+
+def observed(answers: list[Answer], ends: dict[int, int] | None = None) -> Finding:
+    found = AppendObservation("t", tuple(answers), probing.ENDS if ends is None else ends)
+    return probing.compare_and_append("cluster west", found)
+
+
+def test_the_script_ends_where_its_written_batches_end() -> None:
+    """Of expectations with the same offset and partition only the first writes."""
+    written = {(e.send.partition, e.offset): e.send.count for e in probing.SCRIPT if e.offset is not None}
+    for partition, end in probing.ENDS.items():
+        starts = sorted((offset, count) for (where, offset), count in written.items() if where == partition)
+        assert sum(count for _, count in starts) == end
+        assert [offset for offset, _ in starts] == [
+            sum(count for _, count in starts[:index]) for index in range(len(starts))
+        ]
+
+
+def test_a_target_that_compares() -> None:
+    finding = observed(as_expected())
+    assert finding.verdict is Verdict.OK
+    assert "12 of 12 answers" in finding.measured
+
+
+@pytest.mark.parametrize("index", range(len(probing.SCRIPT)))
+def test_each_wrong_answer_fails_and_is_named(index: int) -> None:
+    for wrong in (Answer(0, 99), Answer(47, -1)):
+        answers = as_expected()
+        answers[index] = wrong
+        finding = observed(answers)
+        assert finding.verdict is Verdict.FAILED
+        assert finding.measured.startswith(probing.SCRIPT[index].shows)
+        assert finding.measured.count("wanted") == 1
+
+
+def test_a_repetition_that_was_written_after_all_fails() -> None:
+    finding = observed(as_expected(), {0: 10, 1: 5})
+    assert (finding.verdict, finding.measured) == (Verdict.FAILED, "partition 0 ends at 10, not at 7")
+
+
+def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
+    assert probing.compare_and_append("cluster west", NO_ANSWER).verdict is Verdict.UNKNOWN
+    assert probing.skipped_probe("cluster west").verdict is Verdict.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("stamped_ms", "verdict"),
+    [
+        (1_020, Verdict.OK),
+        (1_040 + 1_000, Verdict.OK),
+        (1_040 + 1_001, Verdict.WARNING),
+        (1_000 - 1_000, Verdict.OK),
+        (1_000 - 1_001, Verdict.WARNING),
+    ],
+)
+def test_a_clock_is_off_by_what_lies_outside_the_round_trip(stamped_ms: int, verdict: Verdict) -> None:
+    seen = ClockObservation(node_id=3, sent_ms=1_000, stamped_ms=stamped_ms, answered_ms=1_040)
+    (finding,) = probing.target_clocks("west", [seen])
+    assert (finding.subject, finding.verdict) == ("broker west/3", verdict)
+
+
+def test_the_direction_of_a_wrong_clock_is_told() -> None:
+    ahead, behind = (
+        next(probing.target_clocks("west", [ClockObservation(1, 10_000, stamped, 10_010)])).measured
+        for stamped in (15_010, 5_000)
+    )
+    assert (ahead, behind) == ("at least 5 s ahead of this machine", "at least 5 s behind this machine")
+
+
+def test_clocks_that_are_not_measured() -> None:
+    assert probing.source_clock("cluster east").verdict is Verdict.SKIPPED
+    assert [f.verdict for f in probing.target_clocks("west", None)] == [Verdict.SKIPPED]
+    assert [f.verdict for f in probing.target_clocks("west", NO_ANSWER)] == [Verdict.UNKNOWN]
+
+
+@pytest.mark.parametrize(("expires_ms", "verdict"), [(3_600_000, Verdict.OK), (3_599_999, Verdict.WARNING)])
+def test_producer_state_is_told_by_broker(expires_ms: int, verdict: Verdict) -> None:
+    settings = {
+        "producer.id.expiration.ms": str(expires_ms),
+        "transactional.id.expiration.ms": "604800000",
+    }
+    (finding,) = probing.producer_state("west", {2: settings})
+    assert (finding.subject, finding.verdict) == ("broker west/2", verdict)
+    assert f"producer.id.expiration.ms {expires_ms}" in finding.measured
+    assert "7 d" in finding.measured
+
+
+def test_producer_state_of_old_brokers_is_that_of_transactions() -> None:
+    (finding,) = probing.producer_state("west", {2: {"transactional.id.expiration.ms": "1000"}})
+    assert finding.verdict is Verdict.WARNING
+    (nothing,) = probing.producer_state("west", NO_ANSWER)
+    assert (nothing.subject, nothing.verdict) == ("cluster west", Verdict.UNKNOWN)
+
+
+# Together --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "safe", "strictly"),
+    [
+        (Verdict.OK, True, True),
+        (Verdict.SKIPPED, True, True),
+        (Verdict.WARNING, True, False),
+        (Verdict.UNKNOWN, False, False),
+        (Verdict.FAILED, False, False),
+    ],
+)
+def test_what_is_safe(verdict: Verdict, safe: bool, strictly: bool) -> None:
+    found = [Finding("x", Check.JAVA, Verdict.OK, ""), Finding("x", Check.JAVA, verdict, "")]
+    assert is_safe(found, strict=False) is safe
+    assert is_safe(found, strict=True) is strictly

@@ -1,0 +1,182 @@
+"""Certificates: their dates are read whether they are valid or not."""
+
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.kafka.certificates import broker_validity, file_validity, validity
+from ledger.adapters.kafka.connection import Address
+from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig
+from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.connectivity import certificate
+from ledger.operations.doctor.measurements import Validity
+
+DAY_MS = 86_400_000
+PASSWORD = "not-a-secret"
+
+
+def made(folder: Path, *, starts: str, days: int) -> tuple[Path, Path]:
+    """A self-signed certificate and its key, by Java's and OpenSSL's own tools."""
+    store, pem, key = folder / "store.p12", folder / "cert.pem", folder / "key.pem"
+    run(
+        *("keytool", "-genkeypair", "-keystore", store, "-storetype", "PKCS12", "-storepass", PASSWORD),
+        *("-alias", "a", "-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1", "-keyalg", "EC"),
+        *("-startdate", starts, "-validity", days),
+    )
+    run(
+        "keytool",
+        "-exportcert",
+        "-rfc",
+        "-keystore",
+        store,
+        "-storepass",
+        PASSWORD,
+        "-alias",
+        "a",
+        "-file",
+        pem,
+    )
+    run("openssl", "pkcs12", "-in", store, "-passin", f"pass:{PASSWORD}", "-nodes", "-nocerts", "-out", key)
+    return pem, key
+
+
+def run(*command: object) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+class TlsServer:
+    """Shakes hands with whoever comes, until it is closed."""
+
+    def __init__(self, pem: Path, key: Path) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(pem, key)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = Address("127.0.0.1", self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                plain, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                with plain, self._context.wrap_socket(plain, server_side=True) as secured:
+                    secured.recv(1)
+            except OSError:
+                continue
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def expired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Valid for three days, ten days ago."""
+    return made(tmp_path_factory.mktemp("expired"), starts="-10d", days=3)
+
+
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Valid for another five days."""
+    return made(tmp_path_factory.mktemp("ending"), starts="-1d", days=6)
+
+
+@pytest.fixture
+def server(expired: tuple[Path, Path]) -> Iterator[TlsServer]:
+    serving = TlsServer(*expired)
+    yield serving
+    serving.close()
+
+
+def as_openssl_says(pem: Path) -> Validity:
+    printed = subprocess.run(
+        ["openssl", "x509", "-in", str(pem), "-noout", "-dates"], capture_output=True, text=True, check=True
+    ).stdout
+    dates = [
+        int(
+            datetime.strptime(line.split("=")[1], "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC).timestamp()
+            * 1000
+        )
+        for line in printed.splitlines()
+    ]
+    return Validity(*dates)
+
+
+def test_dates_are_those_that_openssl_reads(expired: tuple[Path, Path], ending: tuple[Path, Path]) -> None:
+    for pem, _ in (expired, ending):
+        assert file_validity(pem) == as_openssl_says(pem)
+
+
+def test_an_expired_certificate_of_a_broker_is_told_with_its_date(
+    server: TlsServer, expired: tuple[Path, Path]
+) -> None:
+    now_ms = SystemClock().now_ms()
+    found = broker_validity(server.address, {"ssl.ca.location": str(expired[0])}, timeout_s=5)
+    assert found == as_openssl_says(expired[0])
+    finding = certificate("broker b", Check.TLS_CERTIFICATE, found, now_ms)
+    assert finding.verdict is Verdict.FAILED
+    assert finding.measured.startswith("expired 7 d")
+
+
+def test_the_mirrors_own_certificate_is_looked_at(ending: tuple[Path, Path]) -> None:
+    properties = {"security.protocol": "ssl", "ssl.certificate.location": str(ending[0])}
+    config = ClusterConfig(name="east", bootstrap_servers="x:1", properties=properties)
+    probe = KafkaClusterProbe(config, SystemClock())
+    assert probe.uses_tls
+    found = probe.client_certificate()
+    assert found is not None
+    finding = certificate("cluster east", Check.CLIENT_CERTIFICATE, found, SystemClock().now_ms())
+    assert finding.verdict is Verdict.WARNING
+    assert finding.measured.startswith("expires in 4 d 23 h")
+
+
+def test_no_certificate_of_its_own_is_none() -> None:
+    probe = KafkaClusterProbe(ClusterConfig(name="east", bootstrap_servers="x:1"), SystemClock())
+    assert (probe.client_certificate(), probe.uses_tls) == (None, False)
+
+
+def test_dates_of_another_century_and_form() -> None:
+    """GeneralizedTime from 2050 on, UTCTime before; RFC 5280 reads 50 to 99 as 19xx."""
+    inside = der(0x17, b"991231235959Z") + der(0x18, b"20500101000000Z")
+    subject = der(0xA0, b"\x02\x01\x02") + der(0x02, b"\x01") + der(0x30, b"") * 2 + der(0x30, inside)
+    found = validity(der(0x30, der(0x30, subject)))
+    assert found == Validity(946_684_799_000, 2_524_608_000_000)
+
+
+def der(tag: int, content: bytes) -> bytes:
+    return bytes((tag, len(content))) + content
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x30\x82", b"\x30\x7f\x00", b"\x30\x02\x30\x00"])
+def test_what_is_no_certificate_is_said(broken: bytes) -> None:
+    with pytest.raises(ProtocolError, match="a certificate cannot be read"):
+        validity(broken)
+
+
+def test_files_that_hold_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        file_validity(tmp_path / "absent.pem")
+    (tmp_path / "empty.pem").write_text("nothing\n")
+    with pytest.raises(UsageError, match="holds no PEM certificate"):
+        file_validity(tmp_path / "empty.pem")
+
+
+def test_a_port_without_tls_shows_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ClusterUnavailableError, match="showed no certificate"):
+        broker_validity(Address("127.0.0.1", port), {}, timeout_s=2)

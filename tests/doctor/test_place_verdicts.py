@@ -1,0 +1,170 @@
+"""Verdicts on the ledger and on the machine."""
+
+import pytest
+
+from ledger.operations.doctor import places
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured
+from ledger.operations.doctor.measurements import TableCommit, TableState
+
+NOW = 1_700_000_000_000
+PROPERTIES = {
+    "mirrorLedger.schemaVersion": "1",
+    "delta.appendOnly": "true",
+    "delta.logRetentionDuration": "interval 3650 days",
+    "delta.deletedFileRetentionDuration": "interval 3650 days",
+    "delta.checkpointInterval": "100",
+}
+CREATED = TableCommit(0, "CREATE TABLE", False, NOW - 5_000)
+APPENDED = TableCommit(1, "WRITE", False, NOW - 2_000)
+
+
+def table(*commits: TableCommit, **properties: str | None) -> TableState:
+    changed = {name.replace("_", "."): value for name, value in properties.items()}
+    merged = {name: value for name, value in {**PROPERTIES, **changed}.items() if value is not None}
+    return TableState(merged, (*commits, APPENDED, CREATED))
+
+
+def findings(*tables: TableState | None) -> dict[Check, Finding]:
+    found = places.ledger({f"t{number}": state for number, state in enumerate(tables)}, now_ms=NOW)
+    return {finding.check: finding for finding in found}
+
+
+def verdict(check: Check, changed: TableState) -> Verdict:
+    return findings(table(), changed)[check].verdict
+
+
+def test_a_good_ledger() -> None:
+    found = findings(table(), table())
+    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    assert found[Check.LEDGER_COMMITS].measured == "t0 2 s ago, t1 2 s ago"
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    ("state", "telling"),
+    [
+        (None, "no table t1"),
+        (table(mirrorLedger_schemaVersion="2"), "t1 has schema version 2"),
+        (table(mirrorLedger_schemaVersion=None), "t1 has schema version none"),
+    ],
+)
+def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | None, telling: str) -> None:
+    found = findings(table(), state)
+    assert found[Check.LEDGER_TABLES].verdict is Verdict.FAILED
+    assert telling in found[Check.LEDGER_TABLES].measured
+    rest = {check: finding.verdict for check, finding in found.items() if check is not Check.LEDGER_TABLES}
+    assert len(rest) == 5
+    assert set(rest.values()) == {Verdict.UNKNOWN}
+
+
+def test_a_store_that_cannot_be_read_fails() -> None:
+    first, *rest = places.ledger(Unmeasured("no such bucket"), now_ms=NOW)
+    assert (first.check, first.verdict, first.measured) == (
+        Check.LEDGER_TABLES,
+        Verdict.FAILED,
+        "no such bucket",
+    )
+    assert {finding.verdict for finding in rest} == {Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("TRUE", Verdict.OK), ("false", Verdict.FAILED), (None, Verdict.FAILED)]
+)
+def test_append_only(value: str | None, expected: Verdict) -> None:
+    assert verdict(Check.LEDGER_APPEND_ONLY, table(delta_appendOnly=value)) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("interval 3650 days", Verdict.OK),
+        ("interval 3649 days", Verdict.WARNING),
+        ("interval 522 weeks", Verdict.OK),
+        ("INTERVAL 521 WEEKS", Verdict.WARNING),
+        ("interval 1 hour", Verdict.WARNING),
+        (None, Verdict.WARNING),
+    ],
+)
+def test_history_is_kept(value: str | None, expected: Verdict) -> None:
+    assert verdict(Check.LEDGER_RETENTION, table(delta_logRetentionDuration=value)) is expected
+    assert verdict(Check.LEDGER_RETENTION, table(delta_deletedFileRetentionDuration=value)) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("50", Verdict.OK),
+        ("1000", Verdict.OK),
+        ("49", Verdict.WARNING),
+        ("1001", Verdict.WARNING),
+        (None, Verdict.WARNING),
+    ],
+)
+def test_checkpoints(value: str | None, expected: Verdict) -> None:
+    assert verdict(Check.LEDGER_CHECKPOINTS, table(delta_checkpointInterval=value)) is expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "overwrites", "expected"),
+    [
+        ("WRITE", False, Verdict.OK),
+        ("OPTIMIZE", False, Verdict.OK),
+        ("VACUUM START", False, Verdict.OK),
+        ("WRITE", True, Verdict.FAILED),
+        *((operation, False, Verdict.FAILED) for operation in sorted(places.REWRITES)),
+        ("SET TBLPROPERTIES", False, Verdict.WARNING),
+    ],
+)
+def test_history(operation: str, overwrites: bool, expected: Verdict) -> None:
+    changed = table(TableCommit(7, operation, overwrites, NOW))
+    finding = findings(table(), changed)[Check.LEDGER_HISTORY]
+    assert finding.verdict is expected
+    if expected is not Verdict.OK:
+        assert f"t1 version 7: {operation}" in finding.measured
+
+
+def test_a_table_without_commits_in_sight_has_no_age() -> None:
+    assert findings(TableState(PROPERTIES, ()))[Check.LEDGER_COMMITS].measured == "no commit in sight"
+
+
+# Where it is -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("folder", "refused", "expected"),
+    [
+        ("/data", True, Verdict.OK),
+        ("/data", False, Verdict.FAILED),
+        ("/data", Unmeasured("read-only"), Verdict.UNKNOWN),
+        (None, Unmeasured("not local"), Verdict.SKIPPED),
+    ],
+)
+def test_exclusive_creation(folder: str | None, refused: bool | Unmeasured, expected: Verdict) -> None:
+    assert places.exclusive_create(folder, refused).verdict is expected
+
+
+def test_the_place_is_never_known() -> None:
+    assert places.place().verdict is Verdict.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("folder", "free", "expected"),
+    [
+        ("/data", 5 * 2**30, Verdict.OK),
+        ("/data", 5 * 2**30 - 1, Verdict.WARNING),
+        ("/data", 512 * 2**20, Verdict.WARNING),
+        ("/data", 512 * 2**20 - 1, Verdict.FAILED),
+        ("/data", Unmeasured("gone"), Verdict.UNKNOWN),
+        (None, Unmeasured("not local"), Verdict.SKIPPED),
+    ],
+)
+def test_room(folder: str | None, free: int | Unmeasured, expected: Verdict) -> None:
+    assert places.disk(folder, free).verdict is expected
+
+
+def test_the_machine() -> None:
+    assert places.java("java 17").verdict is Verdict.OK
+    assert places.java(Unmeasured("no java")).verdict is Verdict.FAILED
+    assert places.python((3, 11, 0)).verdict is Verdict.OK
+    assert places.python((3, 10, 9)).verdict is Verdict.FAILED

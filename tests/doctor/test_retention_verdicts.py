@@ -1,0 +1,126 @@
+"""Verdicts on retention, told by the worst partition of a flow."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured
+from ledger.operations.doctor.retention import Standing, retention
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+BEHIND = Standing(
+    topic="orders",
+    partition=0,
+    position=900,
+    log_start=0,
+    end=1_000,
+    timestamp_ms=NOW - HOUR,
+    bytes=10_000,
+    retention_ms=100 * HOUR,
+    retention_bytes=100_000,
+    delete_retention_ms=24 * HOUR,
+)
+
+
+def findings(*standings: Standing, share: float = 0.25) -> dict[Check, Finding]:
+    return {finding.check: finding for finding in retention("flow f", standings, now_ms=NOW, share=share)}
+
+
+def verdict(check: Check, **changed: object) -> Verdict:
+    return findings(replace(BEHIND, **changed))[check].verdict
+
+
+def test_a_flow_that_keeps_up() -> None:
+    found = findings(BEHIND)
+    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    assert (
+        found[Check.RETENTION_TIME].measured == "worst orders/0: 4 d 3 h of 4 d 4 h left, 100 records behind"
+    )
+
+
+def test_a_flow_without_positions_and_one_that_has_caught_up() -> None:
+    assert {finding.measured for finding in findings().values()} == {"the flow has no position yet"}
+    found = findings(replace(BEHIND, position=1_000, timestamp_ms=None))
+    assert {(f.verdict, f.measured) for f in found.values()} == {
+        (Verdict.OK, "1 partition, 0 records behind: caught up")
+    }
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"), [(100, Verdict.OK), (99, Verdict.FAILED), (0, Verdict.FAILED)]
+)
+def test_a_position_before_the_log_start_has_lost_records(position: int, expected: Verdict) -> None:
+    assert verdict(Check.RETENTION_TIME, position=position, log_start=100) is expected
+
+
+def test_what_is_gone_is_counted() -> None:
+    lost = replace(BEHIND, position=40, log_start=100, partition=3)
+    measured = findings(BEHIND, lost)[Check.RETENTION_TIME].measured
+    assert (
+        measured == "orders/3: the flow stands at 40 of orders/3, the log starts at 100: 60 offsets are gone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("age_h", "expected"),
+    [(75, Verdict.OK), (76, Verdict.WARNING), (100, Verdict.WARNING), (500, Verdict.WARNING)],
+)
+def test_time_runs_out(age_h: int, expected: Verdict) -> None:
+    assert verdict(Check.RETENTION_TIME, timestamp_ms=NOW - age_h * HOUR) is expected
+
+
+def test_a_record_older_than_the_retention_time_may_go_at_any_time() -> None:
+    finding = findings(replace(BEHIND, timestamp_ms=NOW - 101 * HOUR))[Check.RETENTION_TIME]
+    assert "1 partition at risk" in finding.measured
+    assert "may be deleted at any time" in finding.measured
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(750_000, Verdict.OK), (750_010, Verdict.WARNING), (2_000_000, Verdict.WARNING)]
+)
+def test_bytes_run_out(size: int, expected: Verdict) -> None:
+    """A tenth of the offsets is not copied, and so a tenth of the bytes."""
+    assert verdict(Check.RETENTION_BYTES, bytes=size) is expected
+
+
+def test_a_size_that_is_not_told_is_unknown_where_it_matters() -> None:
+    assert verdict(Check.RETENTION_BYTES, bytes=None) is Verdict.UNKNOWN
+    assert verdict(Check.RETENTION_BYTES, bytes=None, retention_bytes=None) is Verdict.OK
+    assert verdict(Check.RETENTION_BYTES, bytes=None, position=1_000) is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("age_h", "expected"), [(18, Verdict.OK), (19, Verdict.WARNING), (48, Verdict.WARNING)]
+)
+def test_tombstones_are_dropped(age_h: int, expected: Verdict) -> None:
+    assert verdict(Check.TOMBSTONES, timestamp_ms=NOW - age_h * HOUR) is expected
+
+
+def test_no_limit_is_no_risk() -> None:
+    old = replace(BEHIND, timestamp_ms=0, retention_ms=None, retention_bytes=None, delete_retention_ms=None)
+    assert {f.measured for f in findings(old).values()} == {
+        "1 partition, 100 records behind: no limit applies"
+    }
+
+
+def test_the_worst_partition_is_told() -> None:
+    worse = replace(BEHIND, partition=7, timestamp_ms=NOW - 90 * HOUR)
+    finding = findings(BEHIND, worse, replace(BEHIND, partition=8))[Check.RETENTION_TIME]
+    assert finding.verdict is Verdict.WARNING
+    assert finding.measured.startswith("1 partition at risk; worst orders/7: 10 h of 4 d 4 h left")
+
+
+def test_the_share_is_as_asked() -> None:
+    assert findings(BEHIND, share=0.995)[Check.RETENTION_TIME].verdict is Verdict.WARNING
+    assert findings(BEHIND, share=0.0)[Check.RETENTION_TIME].verdict is Verdict.OK
+
+
+def test_positions_that_cannot_be_had_are_unknown() -> None:
+    found = list(retention("flow f", Unmeasured("no ledger"), now_ms=NOW, share=0.25))
+    assert [(f.check, f.verdict) for f in found] == [
+        (Check.RETENTION_TIME, Verdict.UNKNOWN),
+        (Check.RETENTION_BYTES, Verdict.UNKNOWN),
+        (Check.TOMBSTONES, Verdict.UNKNOWN),
+    ]

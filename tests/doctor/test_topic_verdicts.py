@@ -1,0 +1,174 @@
+"""Verdicts on topics: sizes, replication, partitions, settings."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.operations.doctor import topic_settings
+from ledger.operations.doctor.checks import Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured
+from ledger.operations.doctor.topic_settings import UNBOUNDED_MS, SideOfPair, TopicPair
+
+GOOD = {
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": str(UNBOUNDED_MS),
+    "message.timestamp.after.max.ms": str(UNBOUNDED_MS),
+}
+BROKERS = {1: {"socket.request.max.bytes": "104857600", "replica.fetch.max.bytes": "1048576"}}
+NOT_TOLD = Unmeasured("not told")
+
+
+def pair(
+    *,
+    source: dict[str, str] | None = None,
+    target: dict[str, str] | None = None,
+    partitions: tuple[int, int] = (3, 3),
+    replicas: tuple[int, int] = (3, 3),
+    exists: bool = True,
+) -> TopicPair:
+    return TopicPair(
+        SideOfPair("a", partitions[0], replicas[0], {**GOOD, **(source or {})}),
+        SideOfPair("east.a", partitions[1], replicas[1], {**GOOD, **(target or {})}),
+        exists,
+    )
+
+
+def only(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+def sizes(*pairs: TopicPair, **broker: int) -> list[Finding]:
+    brokers = {1: {**BROKERS[1], **{name.replace("_", "."): str(value) for name, value in broker.items()}}}
+    return list(topic_settings.batch_size("flow f", pairs, brokers))
+
+
+# Sizes -----------------------------------------------------------------------------------------
+
+
+def test_batches_pass() -> None:
+    finding = only(sizes(pair()))
+    assert (finding.verdict, finding.measured) == (Verdict.OK, "batches of up to 1.0 MiB pass")
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(1_048_588, Verdict.OK), (1_048_587, Verdict.FAILED)])
+def test_a_target_topic_that_takes_less(limit: int, verdict: Verdict) -> None:
+    assert only(sizes(pair(target={"max.message.bytes": str(limit)}))).verdict is verdict
+
+
+def test_the_widest_gap_is_told_with_both_limits() -> None:
+    smaller = pair(target={"max.message.bytes": "1000"})
+    finding = only(sizes(pair(target={"max.message.bytes": "1048000"}), smaller))
+    assert "a takes batches of up to 1,048,588 B, east.a of up to 1,000 B" in finding.measured
+    assert "1048588" in str(finding.advice)
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(128, Verdict.OK), (129, Verdict.FAILED)])
+def test_a_fence_at_the_source_is_no_size(limit: int, verdict: Verdict) -> None:
+    fenced = pair(source={"max.message.bytes": str(limit)}, target={"max.message.bytes": "100"})
+    assert only(sizes(fenced)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [(1_048_588 + 1024, Verdict.OK), (1_048_588 + 1023, Verdict.FAILED)]
+)
+def test_a_broker_that_takes_smaller_requests(limit: int, verdict: Verdict) -> None:
+    assert only(sizes(pair(), socket_request_max_bytes=limit)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "verdict"),
+    [(1_048_576, 3, Verdict.OK), (1_048_575, 3, Verdict.WARNING), (1_048_575, 1, Verdict.OK)],
+)
+def test_a_broker_that_replicates_smaller_batches(limit: int, replicas: int, verdict: Verdict) -> None:
+    assert only(sizes(pair(replicas=(3, replicas)), replica_fetch_max_bytes=limit)).verdict is verdict
+
+
+def test_sizes_that_are_not_told_are_unknown() -> None:
+    assert only(list(topic_settings.batch_size("flow f", NOT_TOLD, BROKERS))).verdict is Verdict.UNKNOWN
+    assert only(list(topic_settings.batch_size("flow f", (pair(),), NOT_TOLD))).verdict is Verdict.UNKNOWN
+
+
+# Replication -----------------------------------------------------------------------------------
+
+
+def replication(one: TopicPair, brokers: int = 3) -> list[tuple[Verdict, str]]:
+    found = topic_settings.replication("flow f", (one,), brokers)
+    return [(finding.verdict, finding.measured) for finding in found]
+
+
+def test_well_replicated_topics() -> None:
+    assert replication(pair()) == [(Verdict.OK, "1 topic: replicated, no unclean elections")]
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict", "telling"),
+    [
+        (pair(target={"min.insync.replicas": "4"}), Verdict.FAILED, "every write is refused"),
+        (pair(replicas=(3, 4), exists=False), Verdict.FAILED, "asks for more replicas than the 3 brokers"),
+        (pair(replicas=(3, 1), target={"min.insync.replicas": "1"}), Verdict.WARNING, "one replica"),
+        (pair(replicas=(3, 2)), Verdict.WARNING, "fewer replicas"),
+        (pair(target={"min.insync.replicas": "1"}), Verdict.WARNING, "min.insync.replicas is 1"),
+        (pair(target={"unclean.leader.election.enable": "true"}), Verdict.WARNING, "unclean"),
+    ],
+)
+def test_weak_replication(one: TopicPair, verdict: Verdict, telling: str) -> None:
+    ((found, measured),) = replication(one)
+    assert found is verdict
+    assert measured.startswith("east.a: ")
+    assert telling in measured
+
+
+def test_an_existing_topic_may_have_more_replicas_than_living_brokers() -> None:
+    assert replication(pair(), brokers=2) == [(Verdict.OK, "1 topic: replicated, no unclean elections")]
+
+
+def test_replication_that_is_not_told_is_unknown() -> None:
+    for pairs, brokers in ((NOT_TOLD, 3), ((pair(),), NOT_TOLD)):
+        assert only(list(topic_settings.replication("flow f", pairs, brokers))).verdict is Verdict.UNKNOWN
+
+
+# Partitions and settings -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("partitions", "verdict"), [((3, 3), Verdict.OK), ((3, 4), Verdict.WARNING), ((3, 2), Verdict.WARNING)]
+)
+def test_partitions(partitions: tuple[int, int], verdict: Verdict) -> None:
+    found = list(topic_settings.partitions("flow f", (pair(partitions=partitions),)))
+    assert only(found).verdict is verdict
+    assert only(list(topic_settings.partitions("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("compression.type", "zstd"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("message.timestamp.before.max.ms", str(UNBOUNDED_MS - 1)),
+        ("message.timestamp.after.max.ms", "3600000"),
+    ],
+)
+def test_settings_that_change_or_refuse_records(setting: str, value: str) -> None:
+    changed = pair(target={setting: value})
+    finding = only(list(topic_settings.settings("flow f", (pair(), changed))))
+    assert finding.verdict is Verdict.WARNING
+    assert finding.measured.startswith(f"east.a: {setting}")
+    to_be_made = replace(changed, exists=False)
+    assert only(list(topic_settings.settings("flow f", (to_be_made,)))).verdict is Verdict.OK
+
+
+def test_settings_that_are_right_or_not_told() -> None:
+    assert only(list(topic_settings.settings("flow f", (pair(),)))).verdict is Verdict.OK
+    assert only(list(topic_settings.settings("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
+
+
+def test_brokers_without_the_time_bounds_have_none() -> None:
+    old = pair()
+    settings = {name: value for name, value in GOOD.items() if "max.ms" not in name}
+    without = replace(old, target=replace(old.target, settings=settings))
+    assert only(list(topic_settings.settings("flow f", (without,)))).verdict is Verdict.OK
