@@ -5,6 +5,7 @@ Spark (configuration, ledger, brokers) is tried before a session is started.
 """
 
 import getpass
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -20,6 +21,7 @@ from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.link import KafkaNetwork
 from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.fact_log import DeltaFactLog
@@ -28,13 +30,16 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.topics import TopicFollowing
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.flow_topics import FlowTopics, PartitionPair
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.operations.adoption import adopting
+from ledger.operations.adoption.adopting import AdoptionPorts
+from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
@@ -94,6 +99,47 @@ def run_flow(
                 on_claimed=background.start,
                 on_round=on_round,
             )
+
+
+def adopt_flow(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    topics: Sequence[str],
+    consent: Consent,
+    session: SessionFactory | None,
+) -> list[PartitionAdoption]:
+    """Take over what something else has mirrored for a flow; without a session nothing is claimed or recorded."""
+    flow = config.flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    network = closing(
+        KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
+    )
+    with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
+        pairs = _of_topics(_topics(config, flow, source, target).existing(), topics)
+        ports = AdoptionPorts(source, target, state, links, SystemClock())
+        if session is None:
+            return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
+        return adopting.adopt(
+            flow,
+            pairs,
+            ports,
+            consent,
+            fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
+            host=str(LocalProcesses().own()),
+            wait=time.sleep,
+        )
+
+
+def _of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[PartitionPair]:
+    """Those of the source topics asked for; all when none is."""
+    unknown = set(topics) - {pair.source.topic for pair in pairs}
+    if unknown:
+        raise UsageError(
+            f"{', '.join(sorted(unknown))}: not a topic that the flow selects and that exists on both sides; "
+            "nothing was taken over"
+        )
+    return [pair for pair in pairs if not topics or pair.source.topic in topics]
 
 
 def record_cluster(

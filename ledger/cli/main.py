@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import click
 
+from ledger.cli.adoption import adopt
 from ledger.cli.demo import demo
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.offsets import offsets
@@ -34,7 +35,7 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, run, stop, status, query, offsets, sandbox, spark_jars, demo):
+for command in (init, adopt, run, stop, status, query, offsets, sandbox, spark_jars, demo):
     cli.add_command(command)
 
 

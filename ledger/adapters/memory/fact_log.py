@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.facts import Checkpoint, HighWatermark, SyncKind
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
@@ -77,7 +77,7 @@ class MemoryLedgerState:
         for row in self._rows("offset_syncs"):
             key = (row["source_topic_id"], row["source_partition"])
             known = furthest.get(key)
-            if row["flow"] == flow and (known is None or row["source_end"] > known["source_end"]):
+            if row["flow"] == flow and (known is None or _end(row) > _end(known)):
                 furthest[key] = row
         return [_position(row) for row in furthest.values()]
 
@@ -161,7 +161,12 @@ class MemoryOperationLog:
         return str(row["operation_id"])
 
 
+def _end(row: dict[str, Any]) -> tuple[int, int]:
+    return row["source_end"], row["target_end"]
+
+
 def _position(row: dict[str, Any]) -> FlowPosition:
+    own_records = 0 if row["kind"] == SyncKind.ADOPTED else row["records"]
     return FlowPosition(
         source_topic=row["source_topic"],
         source_topic_id=row["source_topic_id"],
@@ -170,5 +175,5 @@ def _position(row: dict[str, Any]) -> FlowPosition:
         target_topic_id=row["target_topic_id"],
         source_end=row["source_end"],
         target_end=row["target_end"],
-        next_sequence=(row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS,
+        next_sequence=(row["first_sequence"] + own_records) % SEQUENCE_MODULUS,
     )
