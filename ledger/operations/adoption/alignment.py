@@ -9,6 +9,7 @@ landing differs from that of the next place, the heaviest pairing that gives it 
 it would give the same landing to the next.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,10 @@ MAXIMUM_POINTS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs of places, rising, and the source places that another pairing of the same weight pairs otherwise."""
+    """Pairs of places, rising, and the source places that another pairing of the same weight treats otherwise.
+
+    Two copies of one record are no ambiguity: the first is the one. Two equal records for one copy are.
+    """
 
     pairs: tuple[tuple[int, int], ...]
     ambiguous: tuple[int, ...]
@@ -95,6 +99,7 @@ def _chain_weights(
 def _earliest(matter: list[list[int]], end: int) -> Alignment:
     pairs: list[Point] = []
     ambiguous: list[int] = []
+    claims = Counter(t for targets in matter for t in targets)
     landing = end
     for s in range(len(matter) - 1, -1, -1):
         targets = matter[s]
@@ -102,6 +107,6 @@ def _earliest(matter: list[list[int]], end: int) -> Alignment:
         if is_paired:
             landing = targets[0]
             pairs.append((s, landing))
-        if len(targets) > 1 or (targets and not is_paired):
+        if (targets and not is_paired) or any(claims[t] > 1 for t in targets):
             ambiguous.append(s)
     return Alignment(tuple(reversed(pairs)), tuple(reversed(ambiguous)))

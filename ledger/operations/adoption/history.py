@@ -2,7 +2,7 @@
 
 from array import array
 
-_SIZE = 1 << 21  # records; 32 MB
+_MOST = 1 << 21  # records; 32 MB
 
 
 class PassedRecords:
@@ -12,7 +12,8 @@ class PassedRecords:
     two records of one 64-bit hash.
     """
 
-    def __init__(self, size: int = _SIZE) -> None:
+    def __init__(self, expected: int) -> None:
+        size = min(_MOST, 1 << max(expected, 1).bit_length())
         self._mask = size - 1
         self._ring = array("q", bytes(8 * size))
         self._slots = array("q", bytes(8 * size))

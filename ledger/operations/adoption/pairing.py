@@ -56,7 +56,7 @@ class _PartitionPairing:
         self._findings = Findings(is_target_compacted, source.start)
         self._recent: deque[Decision] = deque()
         self._is_recent_cut = False
-        self._passed = PassedRecords()
+        self._passed = PassedRecords(source.end - source.start)
         self._has_paired = self._has_sought = False
         self._ahead: tuple[int, frozenset[Hashable]] = (-1, frozenset())
         first = self._target.head()
@@ -192,11 +192,19 @@ class _PartitionPairing:
                 self._findings.ambiguous.add(source.offset)
             partner = partners.get(place)
             self._decide(source, None if partner is None else targets[partner])
-        paired = set(partners.values())
-        for place, target in enumerate(targets):
-            if place not in paired:
-                self._findings.target_between.add(target.offset)
+        self._leave_unpaired(targets, set(partners.values()))
         return True
+
+    def _leave_unpaired(self, targets: list[LogRecord], paired: set[int]) -> None:
+        """Target records between pairs: repeats of what stands before them, or leftovers."""
+        copied: set[Hashable] = set()
+        for place, target in enumerate(targets):
+            if place in paired:
+                copied.add(self._match(target))
+            elif self._match(target) in copied:
+                self._findings.duplicates.add(target.offset)
+            else:
+                self._findings.target_between.add(target.offset)
 
     def _look_back(self, found: Alignment, count: int) -> tuple[Alignment, int]:
         """Align again together with the recent decisions, when one of their records equals a missing one."""
