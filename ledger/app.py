@@ -25,6 +25,7 @@ from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.append_probe import KafkaTargetProbe
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.machine import LocalMachine
@@ -37,17 +38,20 @@ from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import Receipt
 from ledger.domain.topics import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.flow_topics import FlowTopics, PartitionPair
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
+from ledger.operations.adoption import adopting
+from ledger.operations.adoption.adopting import AdoptionPorts
+from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
@@ -136,6 +140,47 @@ def _record_configuration(
     last_hash = last.config_hash if last is not None else None
     known = state.configuration(flow.name, last_hash) if last_hash is not None else None
     record_change(flow, ports.operations, last_hash=last_hash, last_configuration=known)
+
+
+def adopt_flow(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    topics: Sequence[str],
+    consent: Consent,
+    session: SessionFactory | None,
+) -> list[PartitionAdoption]:
+    """Take over what something else has mirrored for a flow; without a session nothing is claimed or recorded."""
+    flow = config.flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    network = closing(
+        KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
+    )
+    with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
+        pairs = _of_topics(_topics(config, flow, source, target).existing(), topics)
+        ports = AdoptionPorts(source, target, state, links, SystemClock())
+        if session is None:
+            return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
+        return adopting.adopt(
+            flow,
+            pairs,
+            ports,
+            consent,
+            fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
+            host=str(LocalProcesses().own()),
+            wait=time.sleep,
+        )
+
+
+def _of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[PartitionPair]:
+    """Those of the source topics asked for; all when none is."""
+    unknown = set(topics) - {pair.source.topic for pair in pairs}
+    if unknown:
+        raise UsageError(
+            f"{', '.join(sorted(unknown))}: not a topic that the flow selects and that exists on both sides; "
+            "nothing was taken over"
+        )
+    return [pair for pair in pairs if not topics or pair.source.topic in topics]
 
 
 def record_cluster(

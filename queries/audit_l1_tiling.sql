@@ -34,7 +34,7 @@ with stretches as (
             rows between unbounded preceding and 1 preceding
         ) as expected_start
     from offset_syncs as o
-    where o.kind in ('copied', 'lost')
+    where o.kind in ('adopted', 'copied', 'lost')
 ),
 
 findings as (

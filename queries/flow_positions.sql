@@ -7,9 +7,9 @@
 --          target_topic string, target_topic_id string, source_end bigint, target_end bigint,
 --          next_sequence int
 --
--- Offset syncs tile the source (L1), so the one that ends last is the only one with that end. The
--- sequence of the next record is the first one of that sync plus its records, modulo 2^31.
-with wanted as (
+-- Offset syncs tile the source (L1), so the row that ends last says it. The sequence of the next
+-- record is the first one of that row plus its records, modulo 2^31; what was adopted has no sequence of the flow.
+with aged as (
     select
         s.flow,
         s.source_topic,
@@ -20,23 +20,27 @@ with wanted as (
         s.source_end,
         s.target_end,
         s.first_sequence,
-        s.records
+        case when s.kind = 'adopted' then 0 else s.records end as own_records,
+        row_number() over (
+            partition by s.flow, s.source_topic_id, s.source_partition
+            order by
+                s.source_end desc nulls last,
+                s.target_end desc nulls last
+        ) as age
     from offset_syncs as s
     inner join params as p on p.flow = s.flow
 )
 
 select
-    w.flow,
-    max_by(w.source_topic, w.source_end) as source_topic,
-    w.source_topic_id,
-    w.source_partition,
-    max_by(w.target_topic, w.source_end) as target_topic,
-    max_by(w.target_topic_id, w.source_end) as target_topic_id,
-    max(w.source_end) as source_end,
-    max_by(w.target_end, w.source_end) as target_end,
-    cast(
-        mod(max_by(w.first_sequence, w.source_end) + max_by(w.records, w.source_end), 2147483648) as int
-    ) as next_sequence
-from wanted as w
-group by w.flow, w.source_topic_id, w.source_partition
-order by w.flow, w.source_topic_id, w.source_partition
+    a.flow,
+    a.source_topic,
+    a.source_topic_id,
+    a.source_partition,
+    a.target_topic,
+    a.target_topic_id,
+    a.source_end,
+    a.target_end,
+    cast(mod(a.first_sequence + a.own_records, 2147483648) as int) as next_sequence
+from aged as a
+where a.age = 1
+order by a.flow, a.source_topic_id, a.source_partition

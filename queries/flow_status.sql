@@ -55,7 +55,7 @@ bounds as (
         max(o.writer_epoch * 4294967296 + o.round) as last_append
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    where o.kind in ('copied', 'lost')
+    where o.kind in ('adopted', 'copied', 'lost')
     group by
         o.flow,
         o.source_topic,

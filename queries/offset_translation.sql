@@ -84,7 +84,7 @@ bounds as (
         max(o.target_end) as target_end,
         max(o.writer_epoch * 4294967296 + o.round) as last_append
     from offset_syncs as o
-    where o.kind in ('copied', 'lost')
+    where o.kind in ('adopted', 'copied', 'lost')
     group by
         o.flow,
         o.source_topic,

@@ -42,12 +42,12 @@ bounds as (
         max(o.source_end) as source_end,
         cast(sum(o.bytes) as bigint) as copied_bytes,
         cast(
-            sum(case when o.kind = 'copied' then o.source_end - o.source_start else 0 end) as bigint
+            sum(case when o.kind in ('adopted', 'copied') then o.source_end - o.source_start else 0 end) as bigint
         ) as copied_offsets,
         max(o.writer_epoch * 4294967296 + o.round) as last_append
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    where o.kind in ('copied', 'lost')
+    where o.kind in ('adopted', 'copied', 'lost')
     group by o.flow, o.source_topic, o.source_topic_id, o.source_partition, o.target_topic_id
 ),
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from ledger.cli.adoption import adopt
 from ledger.cli.demo import demo
 from ledger.cli.doctor import doctor
 from ledger.cli.logs import log_to_stderr
@@ -37,7 +38,7 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, doctor, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
+for command in (init, doctor, adopt, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
     cli.add_command(command)
 
 

@@ -225,7 +225,7 @@ def translate_commit(
 def expand(sync: OffsetSync) -> tuple[Segment, ...]:
     """The segments of one offset sync: its target range is contiguous, gaps take no place on the target."""
     _check_sync(sync)
-    if sync.kind is not SyncKind.COPIED:
+    if sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
         return ()
     starts = (sync.source_start, *(gap.source_end for gap in sync.gaps))
     ends = (*(gap.source_start for gap in sync.gaps), sync.source_end)
@@ -254,7 +254,7 @@ def unmapped(sync: OffsetSync) -> tuple[Unmapped, ...]:
 
 def _check_sync(sync: OffsetSync) -> None:
     _check_range("an offset sync", sync.source_start, sync.source_end)
-    if sync.kind is SyncKind.COPIED:
+    if sync.kind in (SyncKind.COPIED, SyncKind.ADOPTED):
         _check_copied(sync)
     if sync.kind is SyncKind.LOST and (
         sync.cause is None or sync.gaps or sync.target_end != sync.target_start

@@ -57,7 +57,7 @@ def run_flow(
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver.
     """
-    row = _claim_row(flow, ports, host)
+    row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
     claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
@@ -90,7 +90,7 @@ def run_flow(
             summary=RunSummary(),
         )
         summary = loop.run(until_caught_up=until_caught_up, stop=stop)
-    _release(ports, claim, row, appender.last_round + 1)
+    release(ports.fact_log, claim, row, appender.last_round + 1)
     return summary
 
 
@@ -110,27 +110,30 @@ def _reactions(flow: FlowConfig, ports: FlowPorts) -> Reactions:
     return Reactions(flow, ports.source, ports.target, recorded, judge_loss)
 
 
-def _claim_row(flow: FlowConfig, ports: FlowPorts, host: str) -> Row:
-    target_cluster_id = ports.target.cluster_id()
+def claim_row(
+    flow: FlowConfig, *, source: ClusterAdmin, target: ClusterAdmin, state: LedgerState, host: str
+) -> Row:
+    """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id."""
+    target_cluster_id = target.cluster_id()
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,
         "flow": flow.name,
         "source_cluster": flow.source,
-        "source_cluster_id": ports.source.cluster_id(),
+        "source_cluster_id": source.cluster_id(),
         "target_cluster": flow.target,
         "target_cluster_id": target_cluster_id,
-        "producer_id": _producer_id(flow, ports, target_cluster_id),
+        "producer_id": _producer_id(flow, target, state, target_cluster_id),
         "config_hash": config_hash(flow),
     }
 
 
-def _producer_id(flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> int:
+def _producer_id(flow: FlowConfig, target: ClusterAdmin, state: LedgerState, target_cluster_id: str) -> int:
     """The flow's one producer id at this target: allocated once, recorded with the claim, before any write."""
-    known = ports.state.producer_ids(target_cluster_id)
+    known = state.producer_ids(target_cluster_id)
     if flow.name in known:
         return known[flow.name]
-    allocated = ports.target.allocate_producer_id()
+    allocated = target.allocate_producer_id()
     if known and allocated <= max(known.values()):
         raise PreconditionError(
             f"cluster {flow.target} gave producer id {allocated}, not above {max(known.values())} which is "
@@ -140,6 +143,6 @@ def _producer_id(flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> 
     return allocated
 
 
-def _release(ports: FlowPorts, claim: WriterClaim, claim_row: Row, round_number: int) -> None:
-    row = {**claim_row, "event": str(WriterEvent.RELEASED)}
-    ports.fact_log.append(claim, "writers", round_number, [row])
+def release(fact_log: FactLog, claim: WriterClaim, claimed: Row, round_number: int) -> None:
+    """Say that the driver has ended; `claimed` is its claim's row."""
+    fact_log.append(claim, "writers", round_number, [{**claimed, "event": str(WriterEvent.RELEASED)}])

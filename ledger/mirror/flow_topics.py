@@ -64,6 +64,10 @@ class FlowTopics:
         self._paired = list(self._pairs(sources, targets))
         return self._paired
 
+    def existing(self) -> list[PartitionPair]:
+        """Pair what exists on both sides; nothing is created."""
+        return list(self._pairs(self._selected(), self._target.topics()))
+
     def _selected(self) -> dict[str, TopicDescription]:
         return {
             name: topic

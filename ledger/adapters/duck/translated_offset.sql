@@ -15,7 +15,7 @@ latest_sync as (
         on p.flow = o.flow
         and p.topic = o.source_topic
         and p.partition = o.source_partition
-    where o.kind in ('copied', 'lost')
+    where o.kind in ('adopted', 'copied', 'lost')
     order by o.writer_epoch desc, o.round desc, o.source_start desc
     limit 1
 )

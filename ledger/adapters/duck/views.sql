@@ -5,7 +5,7 @@ create temporary view sync_pieces as
 with numbered as (
     select *, row_number() over () as sync_number
     from offset_syncs
-    where kind = 'copied'
+    where kind in ('adopted', 'copied')
 ),
 
 ended as (

@@ -17,7 +17,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
-from ledger.adapters.kafka.link import KafkaNetwork
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, ProtocolError

@@ -31,7 +31,7 @@ from ledger.adapters.kafka.certificates import broker_validity, file_validity
 from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
-from ledger.adapters.kafka.link import KafkaNetwork
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError

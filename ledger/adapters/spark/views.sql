@@ -5,7 +5,7 @@ create or replace temporary view sync_pieces as
 with numbered as (
     select *, monotonically_increasing_id() as sync_number
     from offset_syncs
-    where kind = 'copied'
+    where kind in ('adopted', 'copied')
 ),
 
 ended as (

@@ -1,0 +1,168 @@
+"""Reads a partition as records through the copy's own connections: one request at a time, in order."""
+
+from collections.abc import Iterator
+
+from ledger.domain.facts import Gap, GapCause, TopicPartition
+from ledger.errors import ClusterUnavailableError
+from ledger.mirror.batch_plan import Copy, Skip, plan_batches
+from ledger.operations.adoption.findings import RefusedPartitionError
+from ledger.operations.adoption.records import LogRecord
+from ledger.ports import Clock, ClusterLink, FetchItem, Network
+from ledger.wire.error_codes import TOPIC_GONE, ErrorCode, describe
+from ledger.wire.record_batch import BatchHeader, batches
+from ledger.wire.records import decode
+from ledger.wire.requests import Fetched
+
+_FETCH_BYTES = 4 * 1024 * 1024
+_GIVE_UP_AFTER_S = 30.0
+_PAUSE_S = 0.2
+_KEPT_CAUSES = frozenset({GapCause.ABORTED, GapCause.MIRROR_WRITE})
+
+
+class PartitionLog:
+    """One partition from `start` to `end`, as a read_committed reader sees it, and what was left out beside it.
+
+    Records of aborted transactions and of `mirror_producer_ids` are yielded with their cause: something else
+    may have copied them.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        link: ClusterLink,
+        clock: Clock,
+        partition: TopicPartition,
+        *,
+        start: int,
+        end: int,
+        mirror_producer_ids: frozenset[int],
+    ) -> None:
+        self.start = start
+        self.end = end
+        self._network = network
+        self._link = link
+        self._clock = clock
+        self._partition = partition
+        self._mirror_producer_ids = mirror_producer_ids
+
+    def read(self, offset: int) -> Iterator[LogRecord]:
+        gaps: list[Gap] = []
+        while offset < self.end:
+            fetched = self._fetched(offset)
+            for piece in self._pieces(fetched, offset):
+                if isinstance(piece, Gap):
+                    gaps.append(piece)
+                    offset = piece.source_end
+                else:
+                    yield _with_gaps(piece, gaps)
+                    gaps = []
+                    offset = piece.offset + 1
+
+    def _pieces(self, fetched: Fetched, position: int) -> Iterator[LogRecord | Gap]:
+        """Records and gaps that tile the log from `position` on, as far as the response goes."""
+        found = {header.end_offset: (header, batch) for header, batch in batches(fetched.records)}
+        steps = plan_batches(
+            fetched, position=position, stop_at=self.end, is_mirror=self._mirror_producer_ids.__contains__
+        )
+        for step in steps:
+            if isinstance(step, Skip) and step.gap.cause not in _KEPT_CAUSES:
+                yield step.gap
+            else:
+                start = step.source_start if isinstance(step, Copy) else step.gap.source_start
+                cause = None if isinstance(step, Copy) else step.gap.cause
+                yield from _records(*found[step.source_end], start, cause)
+
+    def _fetched(self, offset: int) -> Fetched:
+        """The next response that brings a batch. Raises `ClusterUnavailableError` after a while without one."""
+        give_up = self._clock.monotonic() + _GIVE_UP_AFTER_S
+        trouble = "no batch in the response"
+        while self._clock.monotonic() < give_up:
+            fetched, failure = self._ask(offset)
+            if fetched is not None and not fetched.error and len(fetched.records):
+                return fetched
+            if fetched is not None and fetched.error:
+                trouble = self._trouble(fetched, offset)
+            trouble = failure or trouble
+            self._network.poll(_PAUSE_S)
+            self._link.refresh([self._partition.topic])
+        raise ClusterUnavailableError(
+            f"{self._partition.topic} partition {self._partition.partition} cannot be read from offset {offset} "
+            f"on: {trouble}; nothing of it was recorded"
+        )
+
+    def _ask(self, offset: int) -> tuple[Fetched | None, str | None]:
+        node = self._link.leader(self._partition)
+        if node is None:
+            return None, "it has no leader"
+        item = FetchItem(self._partition, offset, _FETCH_BYTES)
+        ticket = self._link.fetch(node, [item], committed=True, max_wait_ms=500, max_bytes=_FETCH_BYTES)
+        while True:
+            for completion in self._network.poll(_PAUSE_S):
+                if completion.ticket == ticket:
+                    return (completion.fetched[0] if completion.fetched else None), completion.failure
+
+    def _trouble(self, fetched: Fetched, offset: int) -> str:
+        where = f"{self._partition.topic} partition {self._partition.partition}"
+        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise RefusedPartitionError(
+                f"{where} lost offset {offset} while it was compared; nothing of the partition was recorded"
+            )
+        if fetched.error in TOPIC_GONE and self._link.is_gone(self._partition):
+            raise RefusedPartitionError(
+                f"{where} was deleted while it was compared; nothing of the partition was recorded"
+            )
+        return f"error {describe(fetched.error)}"
+
+
+class TargetLog:
+    """The target's partition: what readers see of it, as long as no flow of this ledger has written to it."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self.start = log.start
+        self.end = log.end
+
+    def read(self, offset: int) -> Iterator[LogRecord]:
+        for record in self._log.read(offset):
+            if record.cause is GapCause.MIRROR_WRITE:
+                raise RefusedPartitionError(
+                    f"target offset {record.offset} was written by a flow of this ledger; nothing of the partition "
+                    "was recorded"
+                )
+            if record.cause is None:
+                yield record
+
+
+def _with_gaps(record: LogRecord, gaps: list[Gap]) -> LogRecord:
+    if not gaps:
+        return record
+    return LogRecord(
+        record.offset,
+        record.timestamp,
+        record.content,
+        record.cause,
+        record.leader_epoch,
+        tuple(gaps),
+        record.stamped,
+    )
+
+
+def _records(
+    header: BatchHeader, batch: memoryview, position: int, cause: GapCause | None
+) -> Iterator[LogRecord | Gap]:
+    for record in decode(header, batch):
+        if record.offset < position:
+            continue
+        if record.offset > position:
+            yield Gap(position, record.offset, GapCause.COMPACTED)
+        yield LogRecord(
+            record.offset,
+            record.timestamp,
+            record.content,
+            cause,
+            header.leader_epoch,
+            stamped=header.has_log_append_time,
+        )
+        position = record.offset + 1
+    if position < header.end_offset:
+        yield Gap(position, header.end_offset, GapCause.COMPACTED)

@@ -1,0 +1,149 @@
+"""Generated histories of a partition that a copier has mirrored, at least once, and what is left of both sides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from ledger.domain.facts import Gap, GapCause
+from ledger.operations.adoption.records import LogRecord
+from ledger.wire import varint
+
+
+def encoded(key: bytes | None, value: bytes | None) -> bytes:
+    """Key, value and no headers, as a record batch holds them."""
+    parts = [varint.signed(-1) if part is None else varint.signed(len(part)) + part for part in (key, value)]
+    return b"".join(parts) + varint.signed(0)
+
+
+@dataclass(frozen=True)
+class MemoryLog:
+    """Implements `ReadableLog` on a list."""
+
+    start: int
+    end: int
+    records: Sequence[LogRecord]
+
+    def read(self, offset: int) -> Iterator[LogRecord]:
+        """Gaps are what lies between the records."""
+        for record in self.records:
+            if record.offset < offset:
+                continue
+            gaps = (Gap(offset, record.offset, GapCause.COMPACTED),) if record.offset > offset else ()
+            yield LogRecord(
+                record.offset,
+                record.timestamp,
+                record.content,
+                record.cause,
+                record.leader_epoch,
+                gaps,
+                record.stamped,
+            )
+            offset = record.offset + 1
+
+
+@dataclass(frozen=True)
+class History:
+    """Both sides as they are now; `origins`: target offset to the source offset that it was copied from."""
+
+    source: MemoryLog
+    target: MemoryLog
+    origins: dict[int, int]
+    dropped: frozenset[int]
+    is_unique: bool
+    is_source_compacted: bool
+    is_target_compacted: bool
+    target_lost_beginning: bool
+
+    def readable(self) -> list[LogRecord]:
+        return [record for record in self.source.records if record.cause is None]
+
+    def first_copies(self) -> dict[int, int]:
+        """Source offset to the first target offset left that it was copied to."""
+        copies: dict[int, int] = {}
+        for target in sorted(self.origins):
+            copies.setdefault(self.origins[target], target)
+        return copies
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, unique: bool, longest: int = 60) -> History:
+    """Transactions, restarts that repeat, stretches left out, retention and cleaning on both sides."""
+    written = _written(draw, unique, draw(st.integers(1, longest)))
+    dropped = _dropped(draw, written)
+    reads_uncommitted = draw(st.booleans())
+    candidates = [
+        record
+        for record in written
+        if record.offset not in dropped and (record.cause is None or reads_uncommitted)
+    ]
+    copied = _copied(draw, candidates)
+    origins = {record.offset: origin for record, origin in copied}
+    is_source_compacted, is_target_compacted = draw(st.booleans()), draw(st.booleans())
+    source = _left(draw, written, cleaned=is_source_compacted)
+    target = _left(draw, [record for record, _ in copied], cleaned=is_target_compacted)
+    return History(
+        source=source,
+        target=target,
+        origins={record.offset: origins[record.offset] for record in target.records},
+        dropped=dropped,
+        is_unique=unique,
+        is_source_compacted=is_source_compacted,
+        is_target_compacted=is_target_compacted,
+        target_lost_beginning=target.start > 0,
+    )
+
+
+def _written(draw: st.DrawFn, unique: bool, count: int) -> list[LogRecord]:
+    records, offset = [], 0
+    for number in range(count):
+        offset += draw(st.sampled_from([0, 0, 0, 0, 1, 2]))  # transaction markers
+        cause = draw(st.sampled_from([None, None, None, None, GapCause.ABORTED]))
+        key = b"%d" % draw(st.integers(0, 4))
+        value = None if draw(st.integers(0, 9)) == 0 else b"%d" % draw(st.integers(0, 1))
+        timestamp = 1_000 + number if unique else 1_000 + draw(st.integers(0, 1))
+        records.append(LogRecord(offset, timestamp, encoded(key, value), cause, 0))
+        offset += 1
+    return records
+
+
+def _dropped(draw: st.DrawFn, written: list[LogRecord]) -> frozenset[int]:
+    """The beginning, when the copier began late, and perhaps a stretch in the middle."""
+    late = draw(st.sampled_from([0, 0, draw(st.integers(0, len(written)))]))
+    start = draw(st.integers(0, len(written)))
+    length = draw(st.sampled_from([0, 0, 1, 5]))
+    left_out = [*written[:late], *written[start : start + length]]
+    return frozenset(record.offset for record in left_out)
+
+
+def _copied(draw: st.DrawFn, candidates: list[LogRecord]) -> list[tuple[LogRecord, int]]:
+    """Records at the target with the source offset of each; the copier may stop early, and start again."""
+    copied: list[tuple[LogRecord, int]] = []
+    position, offset = 0, 0
+    until = draw(st.sampled_from([len(candidates), draw(st.integers(0, len(candidates)))]))
+    restarts = draw(st.integers(0, 2))
+    while position < until:
+        original = candidates[position]
+        offset += draw(st.sampled_from([0, 0, 0, 0, 0, 1]))
+        copied.append((LogRecord(offset, original.timestamp, original.content), original.offset))
+        position, offset = position + 1, offset + 1
+        if restarts and draw(st.integers(0, 9)) == 0:
+            restarts -= 1
+            position -= draw(st.integers(0, min(position, 20)))
+    return copied
+
+
+def _left(draw: st.DrawFn, records: list[LogRecord], *, cleaned: bool) -> MemoryLog:
+    """What retention and the cleaner leave of a log."""
+    end = records[-1].offset + 1 if records else 0
+    start = draw(st.sampled_from([0, 0, draw(st.integers(0, end))]))
+    kept = [record for record in records if record.offset >= start]
+    if cleaned:
+        dirty_from = draw(st.integers(start, end))
+        last = {record.content[:2]: record.offset for record in kept if record.cause is None}
+        kept = [
+            record
+            for record in kept
+            if record.offset >= dirty_from or record.offset == last.get(record.content[:2])
+        ]
+    return MemoryLog(start, end, kept)
