@@ -131,6 +131,7 @@ def run_flow(
                 stop=stop,
                 on_claimed=claimed,
                 on_round=on_round,
+                returned_elsewhere=config.returned_elsewhere(flow_name),
             )
 
 

@@ -8,16 +8,24 @@ logged and sent to executors. `conf/example.toml` explains every key.
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
+from ledger.domain.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
 from ledger.errors import ConfigurationError, UsageError
+from ledger.filter_config import FilterConfig, Frozen, Pattern
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 NAME_PATTERN = r"[A-Za-z0-9._-]+"
@@ -57,19 +65,6 @@ OWN_PROPERTIES = frozenset(
 ADDRESS_PROPERTIES = frozenset({"bootstrap.servers", "metadata.broker.list"})
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _valid_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return pattern
-
-
-Pattern = Annotated[str, AfterValidator(_valid_pattern)]
 PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 
 
@@ -105,7 +100,7 @@ class TargetMode(StrEnum):
     SHARED = "shared"  # other flows and applications
 
 
-class SecretReference(_Frozen):
+class SecretReference(Frozen):
     """Where a secret is found when a client is built: an environment variable or a file."""
 
     env: str | None = None
@@ -142,13 +137,13 @@ class SecretReference(_Frozen):
 PropertyValue = str | SecretReference
 
 
-class LedgerConfig(_Frozen):
+class LedgerConfig(Frozen):
     """Where the ledger's tables are: a folder or a URI that Delta understands."""
 
     path: Annotated[str, Field(min_length=1)]
 
 
-class ClusterConfig(_Frozen):
+class ClusterConfig(Frozen):
     """One Kafka cluster: its alias, where to find it, and client properties by their librdkafka names."""
 
     name: PlainName
@@ -156,7 +151,7 @@ class ClusterConfig(_Frozen):
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
 
 
-class FlowConfig(_Frozen):
+class FlowConfig(Frozen):
     """One direction of mirroring."""
 
     name: PlainName
@@ -176,6 +171,7 @@ class FlowConfig(_Frozen):
     on_target_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
     target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
     relay: bool = False
+    filter: FilterConfig = FilterConfig()
     round_seconds: Annotated[float, Field(gt=0.2, le=3600)] = 5.0
     tasks: Annotated[int, Field(ge=1, le=64)] = 1
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 5.0
@@ -207,7 +203,7 @@ class FlowConfig(_Frozen):
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
-class MirrorConfig(_Frozen):
+class MirrorConfig(Frozen):
     """A whole configuration file."""
 
     file: str
@@ -225,6 +221,20 @@ class MirrorConfig(_Frozen):
         """The topics of a flow, without copies that came, or would come, from where the flow goes."""
         flow = self.flow(flow_name)
         return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow))
+
+    def returned_elsewhere(self, flow_name: str) -> Callable[[str], frozenset[str]]:
+        """By target topic of a flow: the sources of flows with an earlier name that write to it as well."""
+        flow = self.flow(flow_name)
+        earlier = [
+            (other, self.topic_selection(other.name))
+            for other in self.flows.values()
+            if other.target == flow.target and other.name < flow.name and not other.relay
+        ]
+        return lambda target_topic: frozenset(
+            other.source
+            for other, selection in earlier
+            if (origin := other.naming.source_name(target_topic)) is not None and selection.selects(origin)
+        )
 
     def _mirrored_prefixes(self, flow: FlowConfig) -> tuple[str, ...]:
         if flow.topic_naming is NamingKind.IDENTITY:
@@ -328,7 +338,9 @@ def _problems(raw: Table) -> Iterator[str]:
         yield from _cluster_problems(name, table)
     for name, table in flows.items():
         yield from _flow_problems(name, table, clusters)
-    yield from _relay_ring_problems(flows)
+    yield from ring_problems(
+        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
+    )
 
 
 def _table(raw: Table, key: str) -> Table:
@@ -430,19 +442,20 @@ def _naming_problems(table: Table, where: str) -> Iterator[str]:
         yield f"{where}.topic_naming: identity on one cluster would copy each topic onto itself"
 
 
-def _relay_ring_problems(flows: Table) -> Iterator[str]:
-    relays = {
-        name: (table.get("source"), table.get("target"))
-        for name, table in flows.items()
-        if isinstance(table, dict) and table.get("relay") is True
-    }
-    for name, (source, target) in relays.items():
-        if source in _reachable(target, list(relays.values())):
-            yield f"flows.{name}.relay: relaying flows form a ring through {source!r}; records would go on"
-
-
-def _reachable(start: object, edges: list[tuple[object, object]]) -> set[object]:
-    reached = {start}
-    while grown := {target for source, target in edges if source in reached} - reached:
-        reached |= grown
-    return reached
+def _edge(name: str, table: object) -> FlowEdge | None:
+    """None for a flow whose own problems are told already."""
+    try:
+        flow = FlowConfig.model_validate(
+            {**table, "name": "checked-above"} if isinstance(table, dict) else table
+        )
+    except ValidationError:
+        return None
+    return FlowEdge(
+        name,
+        flow.source,
+        flow.target,
+        flow.topics,
+        keeps_names=flow.topic_naming is NamingKind.IDENTITY,
+        shares_target=flow.target_mode is TargetMode.SHARED,
+        relays=flow.relay,
+    )

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.requests import RECEIPT, OperatorRequest
+from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.wire.requests import Fetched, Produced
 
@@ -185,6 +186,10 @@ class LedgerState(Protocol):
 
     def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
         """All rows of one flow and source partition, superseded ones included."""
+        ...
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        """What flows copied from these topics of a cluster when they had another id than the one given."""
         ...
 
     def has_run(self, flow: str) -> bool:

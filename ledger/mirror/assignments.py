@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.filters import KEEP_ALL, RecordFilter
 
 
 class StopCause(StrEnum):
@@ -51,6 +52,7 @@ class Assignment:
     source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
+    `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
     """
 
     source: TopicPartition
@@ -64,6 +66,8 @@ class Assignment:
     leader_epoch: int | None = None
     accepted_below: int = 0
     lost_before: bool = False
+    returning: tuple[tuple[int, int], ...] = ()
+    record_filter: RecordFilter = KEEP_ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,20 @@
 """What to do with each fetched batch: copy it raw, re-encode it, or leave a gap.
 
-The plan depends on the source's bytes and on who wrote them, and what is known about a writer never
-changes. So a repeated attempt plans the same batches again and can be matched with what an earlier one has
-already written.
+The plan depends on the source's bytes and on rules that answer the same every time. So a repeated attempt
+plans the same batches again and can be matched with what an earlier one has already written.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ledger.domain.facts import Gap, GapCause
 from ledger.errors import ProtocolError
+from ledger.mirror.copy_rules import CopyRules, RecordTest
 from ledger.wire import varint
 from ledger.wire.record_batch import BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import Record, decode, encode
 from ledger.wire.requests import Fetched
-
-MirrorTest = Callable[[int], bool]
-"""Whether a producer id is a mirror flow's; may look into the ledger, and raise that it cannot."""
 
 _ABORT_MARKER = 0
 
@@ -77,12 +74,11 @@ class _AbortedRanges:
         return is_aborted
 
 
-def plan_batches(
-    fetched: Fetched, *, position: int, stop_at: int | None, is_mirror: MirrorTest
-) -> Iterator[Step]:
+def plan_batches(fetched: Fetched, *, position: int, stop_at: int | None, rules: CopyRules) -> Iterator[Step]:
     """Steps that tile `[position, ...)` without a hole, in order, up to `stop_at` or the last whole batch.
 
-    Raises `ProtocolError` for a batch whose CRC or records do not add up.
+    Raises `ProtocolError` for a batch whose CRC or records do not add up, and `LedgerUnavailableError` for
+    one whose writer cannot be looked up.
     """
     aborted = _AbortedRanges(fetched.aborted)
     for header, batch in batches(fetched.records):
@@ -94,40 +90,41 @@ def plan_batches(
         if header.base_offset > position:
             yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)
             position = header.base_offset
-        yield _plan_batch(header, batch, position, aborted, is_mirror)
+        yield from _plan_batch(header, batch, position, aborted, rules)
         position = header.end_offset
 
 
 def _plan_batch(
-    header: BatchHeader,
-    batch: memoryview,
-    position: int,
-    aborted: _AbortedRanges,
-    is_mirror: MirrorTest,
-) -> Step:
+    header: BatchHeader, batch: memoryview, position: int, aborted: _AbortedRanges, rules: CopyRules
+) -> Iterator[Step]:
     if not crc_matches(header, batch):
         raise ProtocolError(
             f"the batch at source offset {header.base_offset} fails its CRC; it was not copied"
         )
-    cause = _skip_cause(header, batch, aborted, is_mirror)
+    cause = _skip_cause(header, batch, aborted)
     if cause is not None:
-        return Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
-    if _may_go_raw(header, position):
-        return _copy(header, position, batch, header, (), raw=True)
-    return _re_encode(header, batch, position)
+        yield Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
+        return
+    left_out = rules.left_out(header, position)
+    if left_out is None and _may_go_raw(header, position):
+        yield _copy(header, position, batch, header, (), raw=True)
+    elif isinstance(left_out, GapCause):
+        yield Skip(Gap(position, header.end_offset, left_out), header.leader_epoch)
+    else:
+        yield from _plan_records(header, batch, position, left_out or _nothing)
 
 
-def _skip_cause(
-    header: BatchHeader, batch: memoryview, aborted: _AbortedRanges, is_mirror: MirrorTest
-) -> GapCause | None:
+def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges) -> GapCause | None:
     is_aborted = aborted.pass_over(header, batch)
     if header.is_control:
         return GapCause.CONTROL
     if is_aborted:
         return GapCause.ABORTED
-    if is_mirror(header.producer_id):
-        return GapCause.MIRROR_WRITE
     return GapCause.COMPACTED if header.count == 0 else None
+
+
+def _nothing(_record: Record) -> GapCause | None:
+    return None
 
 
 def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:
@@ -142,21 +139,48 @@ def _may_go_raw(header: BatchHeader, position: int) -> bool:
     return header.is_dense and header.base_offset >= position and not header.has_log_append_time
 
 
-def _re_encode(header: BatchHeader, batch: memoryview, position: int) -> Step:
-    records = [record for record in decode(header, batch) if record.offset >= position]
-    if not records:
-        return Skip(Gap(position, header.end_offset, GapCause.COMPACTED), header.leader_epoch)
-    encoded = memoryview(encode(records, codec=header.codec))
-    gaps = tuple(_holes(records, position, header.end_offset))
-    return _copy(header, position, encoded, read_header(encoded), gaps, raw=False)
+def _plan_records(
+    header: BatchHeader, batch: memoryview, position: int, left_out: RecordTest
+) -> Iterator[Step]:
+    """The record path: what is kept goes raw if it is all there was, else in a batch of its own."""
+    chosen = [(record, left_out(record)) for record in decode(header, batch) if record.offset >= position]
+    gaps = tuple(_gaps(chosen, position, header.end_offset))
+    kept = [record for record, cause in chosen if cause is None]
+    if not kept:
+        yield from (Skip(gap, header.leader_epoch) for gap in gaps)
+    elif not gaps and _may_go_raw(header, position):
+        yield _copy(header, position, batch, header, (), raw=True)
+    else:
+        encoded = memoryview(encode(kept, codec=header.codec))
+        yield _copy(header, position, encoded, read_header(encoded), gaps, raw=False)
 
 
-def _holes(records: list[Record], start: int, end: int) -> Iterator[Gap]:
+def _gaps(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
+    """Stretches of `[start, end)` without a kept record: maximal ones, of one cause each."""
+    open_gap: Gap | None = None
+    for stretch in _stretches(chosen, start, end):
+        if open_gap is not None and (open_gap.source_end, open_gap.cause) == (
+            stretch.source_start,
+            stretch.cause,
+        ):
+            open_gap = Gap(open_gap.source_start, stretch.source_end, stretch.cause)
+            continue
+        if open_gap is not None:
+            yield open_gap
+        open_gap = stretch
+    if open_gap is not None:
+        yield open_gap
+
+
+def _stretches(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
+    """Holes between records, and the records that are left out, one by one."""
     expected = start
-    for record in records:
+    for record, cause in chosen:
         if record.offset > expected:
             yield Gap(expected, record.offset, GapCause.COMPACTED)
         expected = record.offset + 1
+        if cause is not None:
+            yield Gap(record.offset, expected, cause)
     if expected < end:
         yield Gap(expected, end, GapCause.COMPACTED)
 

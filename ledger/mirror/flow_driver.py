@@ -17,6 +17,7 @@ from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.reactions import Reactions
+from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
@@ -51,6 +52,7 @@ def run_flow(
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
     on_claimed: Callable[[], None] = lambda: None,
+    returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
@@ -83,6 +85,7 @@ def run_flow(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
             ),
             log_book=log_book,
+            selection=RecordSelection(flow, ports.state, returned_elsewhere),
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             # Two first drivers may each have allocated an id: the first claim's is the flow's.
             producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],

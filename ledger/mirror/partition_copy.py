@@ -19,6 +19,7 @@ from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.errors import ProtocolError
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
+from ledger.mirror.copy_rules import CopyRules
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from ledger.ports import WriterDirectory
@@ -51,7 +52,7 @@ class PartitionCopy:
 
     def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
         self.assignment = assignment
-        self._writers = writers
+        self._rules = CopyRules(writers.is_mirror, assignment.returning, assignment.record_filter)
         self.generation = 0
         self.fetching = False
         self.reading_tail = False
@@ -122,7 +123,7 @@ class PartitionCopy:
                 fetched,
                 position=self.fetch_position,
                 stop_at=self.assignment.stop_at,
-                is_mirror=self._writers.is_mirror,
+                rules=self._rules,
             ):
                 self._plan(step)
             self.settle_trouble(LEDGER)

@@ -23,6 +23,7 @@ from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.reactions import Reactions
+from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
@@ -66,6 +67,7 @@ class RoundLoop:
     reactions: Reactions
     desk: RequestDesk
     log_book: PartitionLogBook
+    selection: RecordSelection
     producer_id: int
     on_round: Callable[[RunSummary], None]
     summary: RunSummary
@@ -173,7 +175,8 @@ class RoundLoop:
             self.producer_id,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
-        return [told for told in found if not self.summary.pauses.covers(told.source.topic)]
+        wanted = [told for told in found if not self.summary.pauses.covers(told.source.topic)]
+        return self.selection.applied_to(wanted)
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)

@@ -1,11 +1,12 @@
 """Offset syncs as rows of `offset_syncs`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.supersession import RecordedSync
+from ledger.domain.returning import FormerCopy
+from ledger.domain.supersession import RecordedSync, effective
 from ledger.ports import Row
 
 
@@ -84,3 +85,16 @@ def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
         **{name: row[name] for name in _AS_IT_IS},
     )
     return RecordedSync(row["writer_epoch"], row["round"], sync)
+
+
+def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
+    """What holds of offset syncs of any flows, by flow and source partition."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["flow"], row["source_topic_id"], row["source_partition"])
+        groups.setdefault(key, []).append(row)
+    return [
+        FormerCopy(group[0]["source_topic"], group[0]["target_cluster"], syncs)
+        for group in groups.values()
+        if (syncs := tuple(effective(recorded_sync(row) for row in group)))
+    ]

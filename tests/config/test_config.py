@@ -14,6 +14,7 @@ from ledger.config import (
     find_config,
     load_config,
 )
+from ledger.domain.filters import RecordFilter
 from ledger.domain.topics import NamingKind, SelectionRefusal
 from ledger.errors import ConfigurationError, UsageError
 
@@ -202,6 +203,80 @@ REVERSE = REVERSE.replace('target = "west"', 'target = "east"')
 def test_relaying_flows_that_form_a_ring_are_refused(tmp_path: Path) -> None:
     assert len(problems(tmp_path, BASE + FLOW + "relay = true" + REVERSE + "relay = true")) == 2
     load(tmp_path, BASE + FLOW + "relay = true" + REVERSE)
+
+
+SAME = 'topic_naming = "identity"\n'
+SHARED = 'target_mode = "shared"\n'
+
+
+def test_flows_that_keep_names_in_both_directions_share_their_targets(tmp_path: Path) -> None:
+    both = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME)
+    assert ["target_mode" in problem and '"shared"' in problem for problem in both] == [True, True]
+    [problem] = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME + SHARED)
+    assert problem.startswith("flows.east-to-west.target_mode: ")
+    load(tmp_path, BASE + FLOW + SAME + SHARED + REVERSE + SAME + SHARED)
+
+
+def test_other_names_or_other_topics_need_no_sharing(tmp_path: Path) -> None:
+    load(tmp_path, BASE + FLOW + SAME + REVERSE)
+    load(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"payments"') + SAME)
+    problems(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"ord.*"') + SAME)
+
+
+def test_a_longer_ring_of_flows_that_keep_names_needs_sharing_too(tmp_path: Path) -> None:
+    cluster = '[clusters.south]\nbootstrap_servers = "south:9092"\n'
+    ring = "".join(
+        f'[flows.{a}-{b}]\nsource = "{a}"\ntarget = "{b}"\ntopics = ["orders"]\n{SAME}'
+        for a, b in (("east", "west"), ("west", "south"), ("south", "east"))
+    )
+    assert len(problems(tmp_path, BASE + cluster + ring)) == 3
+    load(tmp_path, BASE + cluster + ring.replace(SAME, SAME + SHARED))
+    load(tmp_path, BASE + cluster + ring.split("[flows.south-east]")[0])
+
+
+def test_relaying_in_a_ring_of_the_same_names_is_refused(tmp_path: Path) -> None:
+    flows = FLOW + SAME + SHARED + REVERSE + SAME + SHARED
+    [problem] = problems(tmp_path, BASE + flows + "relay = true")
+    assert problem.startswith("flows.back.relay: would bring records back")
+
+
+FILTER = """
+[flows.east-to-west.filter]
+include_keys = ["order-.*", "line-.*"]
+exclude_keys = ["order-test.*"]
+exclude_headers = { origin = "probe", trace = "load-.*" }
+from_time = 2026-01-31T18:00:00+01:00
+until_time = 2026-02-01T00:00:00.250Z
+"""
+
+
+def test_a_filter_has_patterns_and_times_with_an_offset(tmp_path: Path) -> None:
+    flow = load(tmp_path, BASE + FLOW + FILTER).flow("east-to-west")
+    assert flow.filter.record_filter == RecordFilter(
+        include_keys=("order-.*", "line-.*"),
+        exclude_keys=("order-test.*",),
+        exclude_headers=(("origin", "probe"), ("trace", "load-.*")),
+        from_ms=1_769_878_800_000,
+        until_ms=1_769_904_000_250,
+    )
+    assert load(tmp_path, BASE + FLOW).flow("east-to-west").filter.record_filter.keeps_all
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('exclude_keys = ["("]', "filter.exclude_keys[0]: '(' is not a regular expression"),
+        ('exclude_headers = { origin = "[" }', "filter.exclude_headers.origin: '['"),
+        ("from_time = 2026-01-31T18:00:00", "filter.from_time: "),
+        ('until_time = "yesterday"', "filter.until_time: "),
+        ("from_time = 2026-01-02T00:00:00Z\nuntil_time = 2026-01-02T00:00:00Z", "is not before until_time"),
+        ("exclude_values = []", "filter.exclude_values: unknown key"),
+    ],
+)
+def test_a_filter_that_is_wrong_says_where(tmp_path: Path, line: str, told: str) -> None:
+    [problem] = problems(tmp_path, BASE + FLOW + f"[flows.east-to-west.filter]\n{line}\n")
+    assert problem.startswith("flows.east-to-west.filter")
+    assert told in problem
 
 
 def test_topics_that_came_from_the_target_are_not_selected(tmp_path: Path) -> None:

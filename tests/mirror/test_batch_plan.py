@@ -14,8 +14,10 @@ from ledger.adapters.memory.stored_batches import (
     marker,
 )
 from ledger.domain.facts import Gap, GapCause
-from ledger.errors import ProtocolError
+from ledger.domain.filters import RecordFilter
+from ledger.errors import LedgerUnavailableError, ProtocolError
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
+from ledger.mirror.copy_rules import CopyRules
 from ledger.wire.record_batch import (
     CONTROL,
     DELETE_HORIZON,
@@ -56,7 +58,9 @@ def cleaned(base_offset: int, deltas: list[int], *, last: int) -> StoredBatch:
 def planned(
     fetched: Fetched, position: int = 0, *, stop_at: int | None = None, mirrors: frozenset[int] = frozenset()
 ) -> list[Step]:
-    return list(plan_batches(fetched, position=position, stop_at=stop_at, is_mirror=mirrors.__contains__))
+    return list(
+        plan_batches(fetched, position=position, stop_at=stop_at, rules=CopyRules(mirrors.__contains__))
+    )
 
 
 def plan(*batches: StoredBatch, position: int = 0, **options: object) -> list[Step]:
@@ -211,11 +215,128 @@ def test_what_another_mirror_wrote_is_a_gap() -> None:
     assert told(plan(mirror, other, mirrors=frozenset({40}))) == [(0, 2, GapCause.MIRROR_WRITE), (2, 4, 2)]
 
 
+MIRROR = Producer(40, 0, 0)
+
+
+def returned(*ranges: tuple[int, int], count: int = 6) -> list[Step]:
+    """The plan of one batch of a mirror, ranges of which are to be copied back."""
+    rules = CopyRules(frozenset({40}).__contains__, returning=ranges)
+    fetched = answer(dense(count, base_offset=2, producer=MIRROR).encoded())
+    return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
+
+
+def test_what_a_mirror_wrote_is_copied_where_it_returns() -> None:
+    [step] = returned((0, 5), (8, 9))[:1]
+    assert step.source_start == 2
+    [whole] = returned((2, 8))
+    assert told([whole]) == [(2, 8, 6)]
+    assert whole.raw
+    for beside in ((0, 2), (8, 12)):
+        assert told(returned(beside)) == [(2, 8, GapCause.MIRROR_WRITE)]
+
+
+def test_a_batch_across_the_end_of_what_returns_is_copied_in_part() -> None:
+    [step] = returned((0, 4), (6, 7))
+    assert told([step]) == [(2, 8, 3)]
+    assert step.gaps == (Gap(4, 6, GapCause.MIRROR_WRITE), Gap(7, 8, GapCause.MIRROR_WRITE))
+    assert not step.raw
+    assert [r.content for r in decode(read_header(step.batch), step.batch)] == [
+        content(b"k%d" % n, b"v") for n in (0, 1, 4)
+    ]
+
+
+def test_what_is_known_to_be_empty_or_aborted_needs_no_look_into_the_ledger() -> None:
+    def nobody_knows(_producer_id: int) -> bool:
+        raise LedgerUnavailableError("away")
+
+    log = PartitionLog()
+    transactions(log, (7, "write"), (7, "abort"))
+    rules = CopyRules(nobody_knows)
+    steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
+    assert told(steps) == [(0, 2, GapCause.ABORTED), (2, 3, GapCause.CONTROL)]
+
+
+def test_what_comes_before_an_unknown_writer_is_planned() -> None:
+    def known(producer_id: int) -> bool:
+        if producer_id == 9:
+            raise LedgerUnavailableError("away")
+        return False
+
+    batches = dense(2).encoded() + dense(2, base_offset=2, producer=Producer(9, 0, 0)).encoded()
+    steps = plan_batches(answer(batches), position=0, stop_at=None, rules=CopyRules(known))
+    assert next(steps).source_end == 2
+    with pytest.raises(LedgerUnavailableError):
+        next(steps)
+
+
+def filtered(*batches: StoredBatch, position: int = 0, **rules: object) -> list[Step]:
+    fetched = answer(b"".join(batch.encoded() for batch in batches))
+    chosen = CopyRules(frozenset({40}).__contains__, record_filter=RecordFilter(**rules))
+    return list(plan_batches(fetched, position=position, stop_at=None, rules=chosen))
+
+
+def test_a_batch_that_is_wholly_kept_stays_raw() -> None:
+    [step] = filtered(dense(3), exclude_keys=("other",))
+    assert step.raw
+    assert bytes(step.batch) == dense(3).encoded()
+
+
+def test_a_batch_that_is_wholly_left_out_is_one_gap() -> None:
+    assert told(filtered(dense(3), exclude_keys=("k.*",))) == [(0, 3, GapCause.FILTERED)]
+
+
+def test_a_mixed_batch_is_encoded_again_without_what_is_left_out() -> None:
+    [step] = filtered(dense(7, base_offset=3), exclude_keys=("k0", "k1", "k4", "k6"), position=3)
+    assert told([step]) == [(3, 10, 3)]
+    assert step.gaps == tuple(Gap(*ends, GapCause.FILTERED) for ends in ((3, 5), (7, 8), (9, 10)))
+    assert not step.raw
+    header = read_header(step.batch)
+    assert header.is_dense
+    assert [(r.content, r.timestamp) for r in decode(header, step.batch)] == [
+        (content(b"k%d" % n, b"v"), NOW_MS + n) for n in (2, 3, 5)
+    ]
+
+
+def test_cleaned_and_filtered_offsets_keep_their_own_causes() -> None:
+    [step] = filtered(cleaned(0, [1, 2, 5], last=7), exclude_keys=("k2",))
+    assert step.gaps == (
+        Gap(0, 1, GapCause.COMPACTED),
+        Gap(2, 3, GapCause.FILTERED),
+        Gap(3, 5, GapCause.COMPACTED),
+        Gap(6, 8, GapCause.COMPACTED),
+    )
+    assert told(filtered(cleaned(0, [1, 2], last=3), exclude_keys=("k.*",))) == [
+        (0, 1, GapCause.COMPACTED),
+        (1, 3, GapCause.FILTERED),
+        (3, 4, GapCause.COMPACTED),
+    ]
+
+
+def test_a_filter_starts_inside_a_batch_where_the_flow_stands() -> None:
+    assert told(filtered(dense(4), exclude_keys=("k0", "k2"), position=2)) == [(2, 4, 1)]
+    assert told(filtered(dense(4), exclude_keys=("k3",), position=3)) == [(3, 4, GapCause.FILTERED)]
+
+
+def test_times_are_those_that_readers_of_the_source_see() -> None:
+    log = PartitionLog(log_append_time=True)
+    log.append(dense(3), now_ms=NOW_MS + 77_000)
+    rules = CopyRules(frozenset().__contains__, record_filter=RecordFilter(until_ms=NOW_MS + 77_000))
+    steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
+    assert told(steps) == [(0, 3, GapCause.FILTERED)]
+
+
+def test_a_filter_does_not_make_a_mirrors_write_an_applications() -> None:
+    assert told(filtered(dense(2, producer=MIRROR), exclude_keys=("k0",))) == [(0, 2, GapCause.MIRROR_WRITE)]
+
+
 def test_a_broken_crc_stops_before_anything_of_the_batch_is_planned() -> None:
     broken = bytearray(dense(2, base_offset=2).encoded())
     broken[HEADER_BYTES + 1] ^= 1
     steps = plan_batches(
-        answer(dense(2).encoded() + bytes(broken)), position=0, stop_at=None, is_mirror=writers().is_mirror
+        answer(dense(2).encoded() + bytes(broken)),
+        position=0,
+        stop_at=None,
+        rules=CopyRules(writers().is_mirror),
     )
     assert next(steps).source_end == 2
     with pytest.raises(ProtocolError, match="source offset 2 fails its CRC"):

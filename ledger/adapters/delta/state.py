@@ -15,10 +15,11 @@ from ledger.adapters.duck.engine import connect, run_query
 from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
-from ledger.mirror.sync_rows import recorded_sync
+from ledger.mirror.sync_rows import former_copies, recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
@@ -56,6 +57,14 @@ class DeltaLedgerState:
             ("source_partition", "=", partition),
         ]
         return [recorded_sync(row) for row in self._rows("offset_syncs", wanted)]
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        wanted: list[tuple[str, str, object]] = [
+            ("source_cluster", "=", cluster),
+            ("source_topic", "in", sorted(topic_ids)),
+            ("source_topic_id", "not in", sorted(topic_ids.values())),
+        ]
+        return former_copies(self._rows("offset_syncs", wanted))
 
     def has_run(self, flow: str) -> bool:
         return bool(self._rows("writers", [("flow", "=", flow)]))

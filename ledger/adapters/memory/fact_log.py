@@ -5,15 +5,16 @@ skipped without a word, as Delta does, and the read-back tells who was shut out.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.mirror.sync_rows import recorded_sync
+from ledger.mirror.sync_rows import former_copies, recorded_sync
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS
@@ -88,6 +89,17 @@ class MemoryLedgerState:
             for row in self._rows("offset_syncs")
             if (row["flow"], row["source_topic_id"], row["source_partition"]) == wanted
         ]
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        return former_copies(
+            [
+                row
+                for row in self._rows("offset_syncs")
+                if row["source_cluster"] == cluster
+                and row["source_topic"] in topic_ids
+                and row["source_topic_id"] not in topic_ids.values()
+            ]
+        )
 
     def has_run(self, flow: str) -> bool:
         return any(row["flow"] == flow for row in self._rows(_WRITERS))

@@ -1,0 +1,85 @@
+"""Which records of a mirrored topic are to go back to where they came from: their origin is not there any more.
+
+A flow leaves out what mirrors wrote. But when the topic that it writes to was recreated, or its cluster
+rebuilt, the copies that another flow had made of the earlier incarnation are all that is left of it: these
+stretches are copied back. What several clusters hold comes back from one of them only.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.offsets import Segment, expand
+
+OffsetRange = tuple[int, int]
+"""Start and end of a half-open range of offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerCopy:
+    """What a flow has copied, after supersession, of a partition that is not there any more."""
+
+    source_topic: str
+    target_cluster: str
+    syncs: tuple[OffsetSync, ...]
+
+
+def returning_ranges(
+    copies: Sequence[FormerCopy], *, held: TopicPartition, elsewhere: frozenset[str]
+) -> tuple[OffsetRange, ...]:
+    """Offsets of `held` that hold the only copies of lost records, ascending and apart from each other.
+
+    `elsewhere`: clusters from which the same topic comes back by a flow that goes before this one; only
+    what they do not hold returns from here.
+    """
+    found = sorted(
+        (
+            segment.target_start + start - segment.source_start,
+            segment.target_start + end - segment.source_start,
+        )
+        for copy in copies
+        for sync in copy.syncs
+        if (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
+        for segment in expand(sync)
+        for start, end in _without(segment, _held_by(copies, sync.source, elsewhere))
+    )
+    return tuple(_joined(found))
+
+
+def _held_by(
+    copies: Sequence[FormerCopy], origin: TopicPartition, clusters: frozenset[str]
+) -> list[OffsetRange]:
+    """Offsets of the origin that those clusters got."""
+    return sorted(
+        (segment.source_start, segment.source_end)
+        for copy in copies
+        if copy.target_cluster in clusters
+        for sync in copy.syncs
+        if (sync.source.topic_id, sync.source.partition) == (origin.topic_id, origin.partition)
+        for segment in expand(sync)
+    )
+
+
+def _without(segment: Segment, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """What is left of a segment's source range; `taken` is ascending."""
+    start = segment.source_start
+    for taken_start, taken_end in taken:
+        if start < min(taken_start, segment.source_end):
+            yield start, min(taken_start, segment.source_end)
+        start = max(start, taken_end)
+    if start < segment.source_end:
+        yield start, segment.source_end
+
+
+def _joined(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """Ascending ranges, with those joined that touch."""
+    current: OffsetRange | None = None
+    for start, end in ranges:
+        if current is not None and start <= current[1]:
+            current = current[0], max(current[1], end)
+            continue
+        if current is not None:
+            yield current
+        current = start, end
+    if current is not None:
+        yield current

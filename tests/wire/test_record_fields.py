@@ -1,0 +1,46 @@
+"""Key and headers out of a record's content."""
+
+import pytest
+
+from ledger.adapters.memory.stored_batches import content
+from ledger.errors import ProtocolError
+from ledger.wire import varint
+from ledger.wire.record_fields import RecordFields, read_fields
+
+
+def text(value: bytes | None) -> bytes:
+    return varint.signed(-1) if value is None else varint.signed(len(value)) + value
+
+
+def encoded(key: bytes | None, *headers: tuple[bytes, bytes | None], count: int | None = None) -> bytes:
+    number = varint.signed(len(headers) if count is None else count)
+    return text(key) + text(b"value") + number + b"".join(text(n) + text(v) for n, v in headers)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 300, b"\xff"])
+@pytest.mark.parametrize("headers", [(), ((b"a", b"1"), (b"a", None), (b"", b""))])
+def test_fields_come_back_as_they_were_written(key: bytes | None, headers: tuple) -> None:
+    assert read_fields(encoded(key, *headers)) == RecordFields(key, headers)
+
+
+def test_the_value_is_passed_over_also_when_there_is_none() -> None:
+    assert read_fields(text(b"k") + text(None) + varint.signed(0)) == RecordFields(b"k", ())
+    assert read_fields(content(b"k", b"v" * 1000)) == RecordFields(b"k", ())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        text(b"k"),
+        encoded(b"k")[:-1],
+        encoded(b"k", (b"a", b"1"))[:-1],
+        encoded(b"k", (b"a", b"1"), count=2),
+        encoded(b"k", (b"a", b"1"), count=0),
+        encoded(b"k", count=-1),
+        encoded(b"k") + b"\x00",
+    ],
+)
+def test_lengths_that_do_not_add_up_are_an_error(broken: bytes) -> None:
+    with pytest.raises(ProtocolError, match="was not copied"):
+        read_fields(broken)
