@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ledger.domain.facts import Gap, GapCause, TopicPartition
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.batch_plan import Copy, Skip, plan_batches
+from ledger.mirror.copy_rules import CopyRules
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from ledger.ports import Clock, ClusterLink, FetchItem, Network
@@ -62,7 +63,10 @@ class PartitionLog:
         """Records and gaps that tile the log from `position` on, as far as the response goes."""
         found = {header.end_offset: (header, batch) for header, batch in batches(fetched.records)}
         steps = plan_batches(
-            fetched, position=position, stop_at=self.end, is_mirror=self._mirror_producer_ids.__contains__
+            fetched,
+            position=position,
+            stop_at=self.end,
+            rules=CopyRules(self._mirror_producer_ids.__contains__),
         )
         for step in steps:
             if isinstance(step, Skip) and step.gap.cause not in _KEPT_CAUSES:
