@@ -79,6 +79,7 @@ class KafkaLink:
         self._properties: Mapping[str, str] | None = None
         self._leaders: Mapping[tuple[str, int], int] = {}
         self._heard: Mapping[str, str | None] = {}
+        self._denied: frozenset[str] = frozenset()
         self._nodes: dict[int, Node] = {}
         self._metadata = MetadataReader(self._connect)
         self._asking: Future[ClusterMetadata] | None = None
@@ -91,6 +92,9 @@ class KafkaLink:
 
     def is_gone(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
+
+    def is_denied(self, partition: TopicPartition) -> bool:
+        return partition.topic in self._denied
 
     def refresh(self, topics: Sequence[str]) -> None:
         """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
@@ -138,6 +142,7 @@ class KafkaLink:
                     self._drop(node_id, "the broker moved")
                 self._nodes[node_id] = Node(address)
         self._heard, self._leaders = metadata.topic_ids, metadata.leaders
+        self._denied = metadata.denied
 
     # -- connecting ------------------------------------------------------------------------------
 
