@@ -269,6 +269,10 @@ class ClusterLink(Protocol):
         """Whether, as last heard, the topic's name is unknown or belongs to another topic id."""
         ...
 
+    def is_denied(self, partition: TopicPartition) -> bool:
+        """Whether, as last heard, this principal may not even describe the topic."""
+        ...
+
     def refresh(self, topics: Sequence[str]) -> None:
         """Ask for leaders again. Raises `ClusterUnavailableError` when no broker answers."""
         ...

@@ -317,7 +317,11 @@ class CopyTask:
         return groups
 
     def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
-        if not link.is_gone(copy.side(side)):
+        if link.is_denied(copy.side(side)):
+            copy.halt(
+                StopCause.DENIED, f"the {side} denies DESCRIBE on this topic; nothing more was copied there"
+            )
+        elif not link.is_gone(copy.side(side)):
             copy.note(side, f"a partition without a leader at the {side}")
         elif now >= copy.retry_at:
             copy.pause(side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now)

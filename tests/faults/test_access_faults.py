@@ -47,17 +47,21 @@ class Guarded:
         plain, servers = ({side: at for side in ("source", "target")} for at in (self.plain, self.servers))
         return Pair(plain, servers, login=self.login)
 
-    def deny(self, topic: str, operation: ACLOperation) -> None:
-        acl = ACL(
-            principal="User:mirror",
-            host="*",
-            operation=operation,
-            permission_type=ACLPermissionType.DENY,
-            resource_pattern=ResourcePattern(ResourceType.TOPIC, topic),
-        )
+    def allow_only(self, topic: str, *operations: ACLOperation) -> None:
+        """As soon as a topic has a rule, what no rule allows is denied."""
+        acls = [
+            ACL(
+                principal="User:mirror",
+                host="*",
+                operation=operation,
+                permission_type=ACLPermissionType.ALLOW,
+                resource_pattern=ResourcePattern(ResourceType.TOPIC, topic),
+            )
+            for operation in operations
+        ]
         client = KafkaAdminClient(bootstrap_servers=self.plain)
         try:
-            client.create_acls([acl])
+            client.create_acls(acls)
         finally:
             client.close()
 
@@ -145,8 +149,10 @@ def test_a_wrong_password_is_told_and_not_tried_again(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECRET, "wrong")
-    with guarded.pair() as pair, pytest.raises(UsageError, match="refused the credentials"):
-        pair.run()
+    with guarded.pair() as pair:
+        pair.produce(1)
+        with pytest.raises(UsageError, match="refused the credentials"):
+            pair.run()
 
 
 def test_a_certificate_that_is_not_trusted_is_told(
@@ -162,25 +168,37 @@ def test_a_certificate_that_is_not_trusted_is_told(
         admin.topics()
 
 
+DENIALS = [
+    pytest.param("source", (ACLOperation.DESCRIBE,), "READ", id="source-read"),
+    pytest.param("target", (ACLOperation.READ,), "WRITE", id="target-write"),
+    pytest.param("target", (ACLOperation.WRITE,), "READ", id="target-read"),
+    pytest.param("source", (ACLOperation.ALTER_CONFIGS,), "DESCRIBE", id="source-describe"),
+    pytest.param("target", (ACLOperation.ALTER_CONFIGS,), "DESCRIBE", id="target-describe"),
+]
+
+
 @pytest.mark.fault(78)
-@pytest.mark.parametrize(
-    ("side", "operation"), [("source", ACLOperation.READ), ("target", ACLOperation.WRITE)]
-)
+@pytest.mark.parametrize(("side", "rights", "missing"), DENIALS)
 def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
-    guarded: Guarded, password: str, side: str, operation: ACLOperation, monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded,
+    password: str,
+    side: str,
+    rights: tuple[ACLOperation, ...],
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(SECRET, password)
     with guarded.pair() as denied, guarded.pair() as allowed, closing(denied.network()) as network:
         for pair in (denied, allowed):
             pair.produce(50)
-        guarded.deny(denied.topics[side], operation)
+        guarded.allow_only(denied.topics[side], *rights)
         assignments = [pair.assignments(stop_at=pair.ends())[0] for pair in (denied, allowed)]
         results = CopyTask(assignments, network, writers(), SystemClock(), LIMITS).run(seconds=15)
         by_topic = {result.assignment.source.topic: result for result in results}
         stopped = by_topic[denied.topics["source"]]
         assert stopped.stop is not None
         assert str(stopped.stop.cause) == "denied"
-        assert f"the {side} denies {operation.name}" in stopped.stop.message
+        assert f"the {side} denies {missing}" in stopped.stop.message
         assert stopped.position == 0
         allowed.take([by_topic[allowed.topics["source"]]])
         assert allowed.assert_same() == 50

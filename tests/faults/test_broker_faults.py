@@ -185,8 +185,9 @@ def truncated(trio: Trio) -> Iterator[tuple[Pair, Pair, list[PlacedRecord]]]:
     """
     both = {"source": trio.servers, "target": trio.servers}
     with Pair(both, both) as of_source, Pair(both, both) as of_target:
-        for pair, side in ((of_source, "source"), (of_target, "target")):
+        for pair, side, other in ((of_source, "source", "target"), (of_target, "target", "source")):
             pair.replace(side, lambda topic: trio.create(topic, [[1, 2]], UNCLEAN))
+            pair.replace(other, lambda topic: trio.create(topic, [[3]], {"min.insync.replicas": "1"}))
             pair.produce(100)
             pair.run()
         before: list[PlacedRecord] = []

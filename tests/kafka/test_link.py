@@ -124,6 +124,7 @@ def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> N
     assert (sync.recovered, sync.records) == (True, RECORDS)
 
 
+@pytest.mark.fault(14, 16)
 @pytest.mark.parametrize(
     ("side", "cause"), [(0, StopCause.SOURCE_TOPIC_GONE), (1, StopCause.TARGET_TOPIC_GONE)]
 )

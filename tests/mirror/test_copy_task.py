@@ -224,6 +224,18 @@ def test_a_partition_without_a_leader_is_trouble_and_no_stop() -> None:
     assert result.trouble == "a partition without a leader at the target"
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_78_a_topic_that_may_not_be_described_stops_its_partitions(side: str) -> None:
+    bench = Bench()
+    bench.write(3)
+    told = bench.assignment()
+    getattr(bench, side).undescribable.add("orders")
+    [result] = bench.run(told)
+    assert cause(result) is StopCause.DENIED
+    assert f"the {side} denies DESCRIBE" in result.stop.message
+    assert result.position == 0
+
+
 def test_12_retention_that_overtakes_stops_the_partition_where_it_stood() -> None:
     bench = Bench()
     bench.write(3, 3)

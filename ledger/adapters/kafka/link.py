@@ -79,6 +79,7 @@ class KafkaLink:
         self._properties: Mapping[str, str] | None = None
         self._leaders: Mapping[tuple[str, int], int] = {}
         self._heard: Mapping[str, str | None] = {}
+        self._denied: frozenset[str] = frozenset()
         self._nodes: dict[int, Node] = {}
         self._metadata = MetadataReader(self._connect)
         self._asking: Future[ClusterMetadata] | None = None
@@ -91,6 +92,9 @@ class KafkaLink:
 
     def is_gone(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
+
+    def is_denied(self, partition: TopicPartition) -> bool:
+        return partition.topic in self._denied
 
     def refresh(self, topics: Sequence[str]) -> None:
         """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
@@ -138,6 +142,7 @@ class KafkaLink:
                     self._drop(node_id, "the broker moved")
                 self._nodes[node_id] = Node(address)
         self._heard, self._leaders = metadata.topic_ids, metadata.leaders
+        self._denied = metadata.denied
 
     # -- connecting ------------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class KafkaLink:
     def fetch(
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
-        affordable = self._nodes[node].fetch_bytes
+        affordable = min(max_bytes, self._nodes[node].fetch_bytes)
 
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             asked = (
@@ -194,12 +199,13 @@ class KafkaLink:
                     isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
                     max_wait_ms=max_wait_ms,
                     min_bytes=1,
-                    max_bytes=min(max_bytes, affordable),
+                    max_bytes=affordable,
                 )
             ]
 
         asked_for = tuple(item.partition for item in items)
-        return self._send(node, FETCH, asked_for, request, broker_waits_ms=max_wait_ms)
+        wanted = min(affordable, sum(item.max_bytes for item in items))
+        return self._send(node, FETCH, asked_for, request, broker_waits_ms=max_wait_ms, wanted_bytes=wanted)
 
     def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
@@ -226,11 +232,12 @@ class KafkaLink:
         request: Request,
         *,
         broker_waits_ms: int,
+        wanted_bytes: int = 0,
     ) -> int:
         """Send, or queue while the broker is being connected."""
         now, node = time.monotonic(), self._nodes[node_id]
         patience_s = min(broker_waits_ms / 1000 + _ANSWER_WITHIN_S, self._network.request_timeout_s)
-        waiting = Waiting(self._network.next_ticket(), node_id, asked, api, patience_s, now)
+        waiting = Waiting(self._network.next_ticket(), node_id, asked, api, patience_s, now, wanted_bytes)
         if not self._network.awaits(self, node_id):
             node.moved_at = now
         self._network.expect(self, waiting)
@@ -298,11 +305,12 @@ class KafkaLink:
         )
 
     def _note_speed(self, waiting: Waiting, size: int) -> None:
-        """Size the next fetch by how fast the line delivered, if the answer was large enough to tell."""
-        node = self._nodes[waiting.node]
-        if size >= node.fetch_bytes // 2:
+        """Size the next fetch by how fast the line delivered, if the answer was full enough to tell."""
+        if size >= waiting.wanted_bytes // 2:
             took_s = max(time.monotonic() - waiting.sent_at, 0.001)
-            node.fetch_bytes = max(_LEAST_FETCH_BYTES, int(size / took_s * _FETCH_HORIZON_S))
+            self._nodes[waiting.node].fetch_bytes = max(
+                _LEAST_FETCH_BYTES, int(size / took_s * _FETCH_HORIZON_S)
+            )
 
     def _note_round_trip(self, waiting: Waiting) -> None:
         """The shortest seen, slowly forgotten: queueing must not widen the window."""

@@ -22,11 +22,13 @@ class ClusterMetadata:
     """One answer: brokers by node id, leaders by (topic id, partition), and the topic id of each name.
 
     A name whose topic does not exist has None; a name that the broker could not judge is left out.
+    `denied` are names that this principal may not describe.
     """
 
     addresses: Mapping[int, Address]
     leaders: Mapping[tuple[str, int], int]
     topic_ids: Mapping[str, str | None]
+    denied: frozenset[str]
 
 
 class MetadataReader:
@@ -70,6 +72,9 @@ def _read(answer: MetadataResponse) -> ClusterMetadata:
             for topic in answer.topics
             if topic.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         },
+        denied=frozenset(
+            topic.name for topic in answer.topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        ),
         leaders={
             (topic_id_text(topic.topic_id.bytes), partition.partition_index): partition.leader_id
             for topic in answer.topics

@@ -37,6 +37,7 @@ class Waiting:
     """A request without an answer yet; `asked` keeps the order of its partitions.
 
     `patience_s`: how long the broker may be silent, no byte moving either way, before it counts as lost.
+    `wanted_bytes`: what a full answer to a fetch holds.
     """
 
     ticket: int
@@ -45,6 +46,7 @@ class Waiting:
     api: Api
     patience_s: float
     sent_at: float
+    wanted_bytes: int = 0
     by_id: bool = True
 
 

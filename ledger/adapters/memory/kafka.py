@@ -36,12 +36,16 @@ class MemoryTopic:
 
 @dataclass(slots=True)
 class MemoryCluster:
-    """Implements `ports.ClusterAdmin`; `available` False: no broker answers."""
+    """Implements `ports.ClusterAdmin`; `available` False: no broker answers.
+
+    `undescribable`: names of topics that a copy may not even describe.
+    """
 
     alias: str
     clock: Clock
     nodes: tuple[int, ...] = (1, 2, 3)
     available: bool = True
+    undescribable: set[str] = field(default_factory=set)
     topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     on_restart: list[NodeListener] = field(default_factory=list)

@@ -120,16 +120,20 @@ class MemoryLink:
     def is_gone(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
 
+    def is_denied(self, partition: TopicPartition) -> bool:
+        return partition.topic in self._cluster.undescribable
+
     def refresh(self, topics: Sequence[str]) -> None:
         if not self._cluster.available:
             raise ClusterUnavailableError(f"cluster {self._cluster.alias!r}: no broker answers")
         if self._leaders and not self._network.weather.hears_of_leaders():
             return
+        allowed = [name for name in topics if name not in self._cluster.undescribable]
         self._heard = {
             name: topic.topic_id if (topic := self._cluster.topic_by_name.get(name)) else None
-            for name in topics
+            for name in allowed
         }
-        known = [self._cluster.topic_by_name[name] for name in topics if name in self._cluster.topic_by_name]
+        known = [self._cluster.topic_by_name[name] for name in allowed if name in self._cluster.topic_by_name]
         self._leaders = {
             (topic.topic_id, partition): leader
             for topic in known
