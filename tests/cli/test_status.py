@@ -88,7 +88,7 @@ def test_a_flow_that_never_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ("lost", "mirror-ledger resume east-to-west --topic orders --partition 1"),
         ("foreign_write", "mirror-ledger accept-foreign east-to-west --topic orders --partition 1"),
-        ("target_recreated", "mirror-ledger resync east-to-west --topic orders --partition 1"),
+        ("target_out_of_range", "mirror-ledger resync east-to-west --topic orders --partition 1"),
         ("shut_out", None),
         ("a cause of a later version", None),
     ],

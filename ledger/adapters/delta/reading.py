@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, check_table, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
+from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.domain.cuts import Cut, is_token
 from ledger.errors import InvalidValueError, UsageError
 from ledger.schema import TABLE_BY_NAME, TABLES
@@ -45,15 +46,12 @@ class DeltaSnapshot:
     cut: Cut
 
     def relation(self, table: str) -> Relation:
-        return _relation(self._open(table), table)
+        return relation_of(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
 
-    def rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, Any]]:
-        """The rows of a table that pass all filters (column, comparison, value), in the order of recording."""
-        found = self._open(table).to_pyarrow_table(filters=filters).to_pylist()
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        """The rows of a table that pass all filters, in the order of recording."""
+        found = filtered_rows(self.relation(table), filters)
         return sorted(found, key=lambda row: (row["recorded_at_ms"], row["writer_epoch"], row["round"]))
-
-    def _open(self, table: str) -> DeltaTable:
-        return DeltaTable(table_uri(self.path, table), version=self.cut.versions[table])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +95,14 @@ class DeltaLedger:
         return Cut.of({name: version_at(found, at_ms) for name, found in commits.items()})
 
     def _operation_time(self, operation_id: str) -> int:
-        rows = self._open("operations").to_pyarrow_table(
-            columns=["operation_id", "recorded_at_ms"], filters=[("operation_id", "=", operation_id)]
-        )
-        if rows.num_rows == 0:
+        operations = relation_of(self._open("operations"), "operations")
+        rows = filtered_rows(operations, [("operation_id", "=", operation_id)])
+        if not rows:
             raise UsageError(
                 f"{operation_id!r} is no cut token, no time (ISO-8601 with an offset, or milliseconds since "
                 "the epoch) and no operation of this ledger; nothing was read"
             )
-        return min(int(at_ms) for at_ms in rows.column("recorded_at_ms").to_pylist())
+        return min(int(row["recorded_at_ms"]) for row in rows)
 
     def _open(self, table: str) -> DeltaTable:
         return DeltaTable(table_uri(self.path, table))
@@ -176,7 +173,8 @@ def _created_at_ms(commits: Sequence[Commit]) -> int:
     return created
 
 
-def _relation(table: DeltaTable, name: str) -> Relation:
+def relation_of(table: DeltaTable, name: str) -> Relation:
+    """The rows of a table of the ledger, as DuckDB reads them."""
     uris = [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
     if not uris:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()

@@ -5,13 +5,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
+from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
 from ledger.adapters.delta.tables import append_operation, table_uri
-from ledger.adapters.duck.engine import connect, run_query
+from ledger.adapters.duck.engine import Relation, connect, run_query
+from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.requests import RECEIPT, RequestKind
@@ -119,13 +118,8 @@ class DeltaLedgerState:
         rows = self._rows("writers", [("writer", "=", writer)])
         if not rows:
             return None
-        recorded_at_ms = max(self._last_recorded_at(table.name, writer) for table in FACT_TABLES)
-        return last_claim(rows, last_recorded_at_ms=recorded_at_ms)
-
-    def _last_recorded_at(self, table: str, writer: str) -> int:
-        opened = DeltaTable(table_uri(self._ledger.path, table))
-        found = opened.to_pyarrow_table(columns=["recorded_at_ms"], filters=[("writer", "=", writer)])
-        return pc.max(found["recorded_at_ms"]).as_py() or 0
+        appended = (last_recorded_at_ms(self._relation(table.name), writer) for table in FACT_TABLES)
+        return last_claim(rows, last_recorded_at_ms=max(at_ms for at_ms in appended if at_ms is not None))
 
     def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
         """The newest row per `grain`, without its stamp."""
@@ -137,10 +131,11 @@ class DeltaLedgerState:
             }
         return list(newest.values())
 
-    def _rows(self, table: str, filters: list[tuple[str, str, object]]) -> list[dict[str, Any]]:
-        opened = DeltaTable(table_uri(self._ledger.path, table))
-        found: pa.Table = opened.to_pyarrow_table(filters=filters)
-        return list(found.to_pylist())
+    def _rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return filtered_rows(self._relation(table), filters)
+
+    def _relation(self, table: str) -> Relation:
+        return relation_of(DeltaTable(table_uri(self._ledger.path, table)), table)
 
     def _latest(self) -> DeltaSnapshot:
         return self._ledger.at(self._ledger.latest())

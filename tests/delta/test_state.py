@@ -1,0 +1,83 @@
+"""What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
+from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms
+from ledger.config import load_config
+from ledger.domain.requests import RequestKind
+from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from tests.cli.operated import FLOW, Operated, make_operated
+from tests.recording.fakes import FakeClock
+
+
+@pytest.fixture
+def flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    return make_operated(tmp_path, capsys)
+
+
+def state(flow: Operated) -> DeltaLedgerState:
+    return DeltaLedgerState(open_ledger(flow.config.ledger.path))
+
+
+def test_rows_pass_all_filters(flow: Operated) -> None:
+    for at_ms, host in ((1_000, "a:1:1"), (2_000, "b:1:1"), (3_000, "b:1:1")):
+        flow.writer("claimed", host, epoch=at_ms, at_ms=at_ms)
+    relation = open_ledger(flow.config.ledger.path)
+    writers = relation.at(relation.latest()).relation("writers")
+
+    def epochs(*filters: tuple[str, str, object]) -> list[int]:
+        return sorted(row["writer_epoch"] for row in filtered_rows(writers, filters))
+
+    assert epochs() == [1_000, 2_000, 3_000]
+    assert epochs(("recorded_at_ms", ">=", 2_000)) == [2_000, 3_000]
+    assert epochs(("host", "=", "b:1:1"), ("writer_epoch", "in", [1_000, 2_000])) == [2_000]
+    assert epochs(("host", "=", "' or true --")) == []
+    assert last_recorded_at_ms(writers, f"flow:{FLOW}") == 3_000
+    assert last_recorded_at_ms(writers, "flow:another") is None
+
+
+def test_requests_and_receipts_of_one_flow(flow: Operated) -> None:
+    first = flow.operation("pause", topic="orders")
+    flow.operation("pause", flow="another", topic="orders")
+    flow.operation("stop")
+    flow.receipt(first, "pause", "done", "paused")
+    last = flow.operation("skip_to", topic="orders", partition=1, offset=9)
+    found = state(flow).requests(FLOW)
+    assert [(request.operation_id, request.kind) for request in found.asked] == [
+        (first, RequestKind.PAUSE),
+        (last, RequestKind.SKIP_TO),
+    ]
+    assert [request.operation_id for request in found.waiting] == [last]
+
+
+def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
+    flow.operation("stop")
+    assert state(flow).stop_requested(FLOW, since_ms=0)
+    assert not state(flow).stop_requested(FLOW, since_ms=2**62)
+    assert not state(flow).stop_requested("another", since_ms=0)
+
+
+def test_the_last_claim_of_a_writer(flow: Operated) -> None:
+    assert state(flow).last_claim(f"flow:{FLOW}") is None
+    flow.writer("claimed", "a:1:1", at_ms=1_000)
+    flow.writer("released", "a:1:1", round_number=5, at_ms=2_000)
+    flow.writer("claimed", "b:2:2", epoch=2, at_ms=3_000)
+    flow.writer("alive", "b:2:2", epoch=2, round_number=1, at_ms=4_000)
+    flow.copied("orders", 0, source_end=10, at_ms=5_000)
+    found = state(flow).last_claim(f"flow:{FLOW}")
+    assert found is not None
+    assert (found.epoch, found.host, found.released) == (2, "b:2:2", False)
+    assert (found.claimed_at_ms, found.last_recorded_at_ms) == (3_000, 5_000)
+
+
+def test_a_configuration_is_found_by_its_hash(flow: Operated) -> None:
+    config = load_config(flow.config_file).flow(FLOW)
+    log = DeltaOperationLog(flow.config.ledger.path, FakeClock(), operator="driver")
+    record_change(config, log, last_hash=None, last_configuration=None)
+    assert state(flow).configuration(FLOW, config_hash(config)) == configuration_of(config)
+    assert state(flow).configuration(FLOW, "another") is None
+    assert state(flow).configuration("another", config_hash(config)) is None
