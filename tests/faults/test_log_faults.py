@@ -157,13 +157,13 @@ def test_aborted_records_are_left_out_within_and_across_rounds(
     assert causes == {GapCause.CONTROL, GapCause.ABORTED}
 
 
-def _is_stable(pair: Pair) -> bool:
-    at = (pair.topics["source"], 0)
-    ends = pair.admins["source"].ends([at])[at]
+def _is_stable(pair: Pair, side: str = "source") -> bool:
+    at = (pair.topics[side], 0)
+    ends = pair.admins[side].ends([at])[at]
     return ends.last_stable == ends.high_watermark
 
 
-@pytest.mark.fault(21)
+@pytest.mark.fault(21, 22)
 def test_an_open_transaction_holds_the_copy_at_the_last_stable_offset(
     near_copy: Pair, producers: tuple[Transactions, Transactions]
 ) -> None:
@@ -179,6 +179,7 @@ def test_an_open_transaction_holds_the_copy_at_the_last_stable_offset(
     ends = near_copy.admins["source"].ends([at])[at]
     assert held.position == ends.last_stable == 2 < ends.high_watermark
     assert (held.stop, held.trouble) == (None, None)
+    assert _is_stable(near_copy, "target"), "no transaction is open at the target"
     seen = observed(None, last_stable=ends.last_stable, high_watermark=ends.high_watermark, now_s=0.0)
     assert seen.is_stuck(60.0, after_s=60.0)
     assert seen.held_back == 3
