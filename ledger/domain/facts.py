@@ -53,7 +53,7 @@ def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
         return cause is not SyncCause.TARGET_TRUNCATED
-    return kind is SyncKind.LOST or cause is SyncCause.RECREATED
+    return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
 
 
 class WriterEvent(StrEnum):

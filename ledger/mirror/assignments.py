@@ -75,7 +75,8 @@ class PartitionResult:
     """What a task did for one partition; `trouble` is transient and says why progress fell short.
 
     `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
-    when it no longer knew the end of that epoch.
+    when it no longer knew the end of that epoch. `source_ends`: last stable offset and high watermark of
+    the source as of the last answer, None when there was none.
     """
 
     assignment: Assignment
@@ -87,6 +88,7 @@ class PartitionResult:
     trouble: str | None
     leader_epoch: int | None = None
     divergence: Divergence | None = None
+    source_ends: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,6 @@ class FlowProgress:
         standing.next_sequence = result.next_sequence
         standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
-        if result.syncs:
-            standing.follows_loss = False
-            standing.accepted_below = 0
+        if any(sync.records and not sync.recovered for sync in result.syncs):
+            standing.follows_loss = False  # something new was written, so all of the tail was explained
         return standing

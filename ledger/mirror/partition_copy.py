@@ -61,6 +61,7 @@ class PartitionCopy:
         self.stop: Stop | None = None
         self.refused_sequences = 0
         self._divergence: Divergence | None = None
+        self._source_ends: tuple[int, int] | None = None
         self._failures: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
         self._node: int | None = None
@@ -115,6 +116,7 @@ class PartitionCopy:
         Raises `LedgerUnavailableError` at a batch whose writer cannot be looked up; those before it are planned.
         """
         self.settle_trouble(Side.SOURCE)
+        self._source_ends = fetched.last_stable, fetched.high_watermark
         if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
             self._diverge(Divergence(fetched.diverging_epoch, fetched.diverging_end))
             return
@@ -361,4 +363,5 @@ class PartitionCopy:
             trouble=self.trouble,
             leader_epoch=self._builder.leader_epoch,
             divergence=self._divergence,
+            source_ends=self._source_ends,
         )

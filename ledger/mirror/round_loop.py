@@ -26,6 +26,7 @@ from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.standing import Standing
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import Clock, ClusterAdmin, LedgerState
 
@@ -210,10 +211,21 @@ class RoundLoop:
         self._record(reaction.facts)
         self.summary.count_lost(reaction.facts)
         standing.stop = reaction.stop
+        if reaction.facts:
+            self._lower_end(standing)
         if reaction.stop is not None:
             self.log_book.stopped(standing.pair, reaction.stop)
         elif reaction.notice is not None:
             log.warning("%s: %s: %s", self.flow.name, standing.name, reaction.notice)
+
+    def _lower_end(self, standing: Standing) -> None:
+        """A source that lost records may end before what a run until caught up is to reach."""
+        if standing.stop_at is None:
+            return
+        at = (standing.pair.source.topic, standing.pair.source.partition)
+        ends = self.source.ends([at]).get(at)
+        if ends is not None:
+            standing.stop_at = min(standing.stop_at, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
         """Append and read back: what comes next relies on it."""
