@@ -178,6 +178,20 @@ class RecordedStop:
     message: str
 
 
+FindingKey = tuple[str, str | None, int | None]
+"""Name, topic and partition of a finding (`mirror.findings`)."""
+
+
+def open_findings(rows: Sequence[Mapping[str, Any]]) -> frozenset[FindingKey]:
+    """Findings raised and not cleared since, from rows of `operations` in the order of recording."""
+    left: set[FindingKey] = set()
+    for row in rows:
+        content = json.loads(row["content"])
+        key = (content["finding"], content["topic"], content["partition"])
+        (left.add if row["kind"] == "finding_raised" else left.discard)(key)
+    return frozenset(left)
+
+
 class LedgerState(Protocol):
     """The read side that drivers need: latest state, no time travel."""
 
@@ -206,6 +220,10 @@ class LedgerState(Protocol):
     def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...
 
     def requests(self, flow: str) -> FlowRequests: ...
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        """Findings that were raised and not cleared since."""
+        ...
 
 
 class WriterDirectory(Protocol):

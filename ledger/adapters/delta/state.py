@@ -19,7 +19,15 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import recorded_sync
-from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
+from ledger.ports import (
+    Clock,
+    FindingKey,
+    FlowPosition,
+    FlowRequests,
+    RecordedStop,
+    WriterClaim,
+    open_findings,
+)
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
 
@@ -93,6 +101,11 @@ class DeltaLedgerState:
         contents = [json.loads(row["content"]) for row in rows]
         found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
         return found[-1] if found else None
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        kinds = ["finding_raised", "finding_cleared"]
+        rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
+        return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))

@@ -14,7 +14,16 @@ from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import recorded_sync
-from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
+from ledger.ports import (
+    Clock,
+    FindingKey,
+    FlowPosition,
+    FlowRequests,
+    RecordedStop,
+    Row,
+    WriterClaim,
+    open_findings,
+)
 from ledger.schema import STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS
 
@@ -122,6 +131,10 @@ class MemoryLedgerState:
     def requests(self, flow: str) -> FlowRequests:
         kinds = {*RequestKind, RECEIPT}
         return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        kinds = {"finding_raised", "finding_cleared"}
+        return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
         return any(
