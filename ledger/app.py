@@ -31,14 +31,15 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import Receipt
-from ledger.domain.topics import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
+from ledger.domain.topic_following import TopicFollowing
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.take_over import driver_verdict, require_free
@@ -47,6 +48,7 @@ from ledger.operations import flow_report
 from ledger.operations.flow_report import DriverReport, FlowReport
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
+from ledger.mirror.source_deletions import SourceDeletions
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
@@ -83,7 +85,7 @@ def run_flow(
     if not take_over:
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
-        topics = _topics(config, flow, source, target)
+        topics = _topics(config, flow, source, target, state)
         source.broker_count()
         spark = session()
         fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
@@ -339,11 +341,15 @@ def _admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
     return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
 
 
-def _topics(config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin) -> FlowTopics:
+def _topics(
+    config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin, state: DeltaLedgerState
+) -> FlowTopics:
     following = TopicFollowing(
-        flow.naming, target.broker_count(), flow.replication_factor, flow.configuration_exclude
+        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
     )
-    return FlowTopics(config.topic_selection(flow.name), following, source, target)
+    record = FollowingRecord(flow.name, _operations(config), state)
+    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
+    return FlowTopics(config.topic_selection(flow.name), following, source, target, record, deletions)
 
 
 def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:

@@ -8,7 +8,7 @@ T2 to T5 are about settings: `topic_settings`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ledger.domain.topic_settings import SettingsChange, SettingsFollowing
@@ -72,7 +72,6 @@ class FollowingFinding(StrEnum):
     """What is worth saying about a target topic; nothing is changed because of it."""
 
     REPLICATION_FACTOR_LOWERED = "replication_factor_lowered"  # fewer brokers at the target than replicas
-    MORE_PARTITIONS = "more_partitions"  # the surplus stays empty
     EXISTS_ALREADY = "exists_already"  # this flow never wrote to it: only an empty one may be used
 
 
@@ -100,7 +99,7 @@ class TopicFollowing:
     naming: TopicNaming
     target_brokers: int
     replication_factor: int | None = None
-    settings: SettingsFollowing = SettingsFollowing()
+    settings: SettingsFollowing = field(default_factory=SettingsFollowing)
 
     def plan(
         self,
@@ -126,7 +125,7 @@ class TopicFollowing:
             else:
                 actions += _growth(source, target)
                 actions += self._settings(source, target, set_by_mirror.get(target.topic_id, frozenset()))
-                warnings += _existing_warnings(source, target, written_topic_ids)
+                warnings += _existing_warnings(target, written_topic_ids)
         return FollowingPlan(tuple(actions), tuple(warnings))
 
     def _check_feasible(self) -> None:
@@ -181,16 +180,8 @@ def _growth(source: SourceTopic, target: TargetTopic) -> list[FollowingAction]:
     return [AddPartitions(target.name, source.partitions)]
 
 
-def _existing_warnings(
-    source: SourceTopic, target: TargetTopic, written_topic_ids: frozenset[str]
-) -> list[FollowingWarning]:
+def _existing_warnings(target: TargetTopic, written_topic_ids: frozenset[str]) -> list[FollowingWarning]:
     warnings = []
-    if target.partitions > source.partitions:
-        message = (
-            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
-            "the surplus gets nothing, and applications at the target spread keys differently"
-        )
-        warnings.append(FollowingWarning(target.name, FollowingFinding.MORE_PARTITIONS, message))
     if target.topic_id not in written_topic_ids:
         message = (
             f"{target.name} exists and the ledger knows no write of this flow to it: "

@@ -90,7 +90,7 @@ class SettingsFollowing:
     """Which settings follow, and how far."""
 
     follow: ConfigurationFollow = ConfigurationFollow.INCREMENTAL
-    patterns: NamePatterns = NamePatterns((".*",))
+    patterns: NamePatterns = field(default_factory=lambda: NamePatterns((".*",)))
 
     def at_creation(self, source: Mapping[str, str], *, replication_factor: int) -> dict[str, str]:
         taken = {} if self.follow is ConfigurationFollow.NONE else source

@@ -31,6 +31,15 @@ class FindingName(StrEnum):
     LOG_APPEND_TIME = "log_append_time"
     MAX_MESSAGE_BYTES_BELOW_SOURCE = "max_message_bytes_below_source"
     RETENTION_BELOW_SOURCE = "retention_below_source"
+    MORE_PARTITIONS = "more_partitions"
+    # About following.
+    TARGET_NAME_CONFLICT = "target_name_conflict"
+    TARGET_TOPIC_NOT_CREATED = "target_topic_not_created"
+    PARTITIONS_NOT_ADDED = "partitions_not_added"
+    SETTINGS_NOT_READ = "settings_not_read"
+    SETTINGS_NOT_CHANGED = "settings_not_changed"
+    SOURCE_TOPIC_DELETED = "source_topic_deleted"
+    TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,38 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.RETENTION_BELOW_SOURCE: Explanation(
         "records expire at the target while the source still has them",
         "raise the retention of the target topic, or accept that its history is shorter",
+    ),
+    FindingName.MORE_PARTITIONS: Explanation(
+        "the target topic has more partitions than the source: producers at the target spread keys differently",
+        "add partitions at the source, or accept that the surplus gets nothing",
+    ),
+    FindingName.TARGET_NAME_CONFLICT: Explanation(
+        "a source topic cannot have its target name: not a name, its own, or another topic's; it is not copied",
+        "change the flow's rename rules or leave one of the topics out",
+    ),
+    FindingName.TARGET_TOPIC_NOT_CREATED: Explanation(
+        "the target refused to create the topic; its source is not copied, the flow tries again",
+        "grant CREATE to the mirror's principal, create the topic, or exclude the setting that was refused",
+    ),
+    FindingName.PARTITIONS_NOT_ADDED: Explanation(
+        "the target topic has fewer partitions than its source and refused more; it is not copied",
+        "grant ALTER to the mirror's principal, or add the partitions at the target",
+    ),
+    FindingName.SETTINGS_NOT_READ: Explanation(
+        "settings of the topic may not be described: they do not follow and are not checked",
+        "grant DESCRIBE_CONFIGS on the topic to the mirror's principal",
+    ),
+    FindingName.SETTINGS_NOT_CHANGED: Explanation(
+        "the target refused to change settings of the topic; it is copied all the same",
+        "grant ALTER_CONFIGS on the topic, or exclude the setting that was refused",
+    ),
+    FindingName.SOURCE_TOPIC_DELETED: Explanation(
+        "the source topic is gone; its target topic is kept",
+        "delete the target topic when nobody needs it any more, or set delete_topics = true",
+    ),
+    FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
+        "the target refused to delete the topic whose source is gone; the flow tries again",
+        "grant DELETE on the topic to the mirror's principal, or delete it",
     ),
 }
 

@@ -99,6 +99,7 @@ class RoundLoop:
             self.summary.stopped += [
                 f"{name}, paused before {end}" for name, end in self.progress.unreached()
             ]
+        self.summary.stopped += [f"{topic}: {reason}" for topic, reason in self.topics.blocked.items()]
         return self.summary
 
     def _is_to_end(self, stop: StopSignal, started_ms: int) -> bool:
@@ -173,7 +174,12 @@ class RoundLoop:
             self.producer_id,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
-        return [told for told in found if not self.summary.pauses.covers(told.source.topic)]
+        return [
+            told
+            for told in found
+            if not self.summary.pauses.covers(told.source.topic)
+            and told.source.topic not in self.topics.blocked
+        ]
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)

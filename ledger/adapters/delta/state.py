@@ -20,12 +20,14 @@ from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import (
+    TOPIC_FOLLOWED,
     Clock,
     FindingKey,
     FlowPosition,
     FlowRequests,
     RecordedStop,
     WriterClaim,
+    followed_settings,
     open_findings,
 )
 from ledger.recording.topic_states import TopicEvent
@@ -106,6 +108,10 @@ class DeltaLedgerState:
         kinds = ["finding_raised", "finding_cleared"]
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
         return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
+        return followed_settings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))

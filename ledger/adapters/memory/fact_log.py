@@ -15,6 +15,7 @@ from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import (
+    TOPIC_FOLLOWED,
     Clock,
     FindingKey,
     FlowPosition,
@@ -22,6 +23,7 @@ from ledger.ports import (
     RecordedStop,
     Row,
     WriterClaim,
+    followed_settings,
     open_findings,
 )
 from ledger.schema import STAMP
@@ -135,6 +137,9 @@ class MemoryLedgerState:
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         kinds = {"finding_raised", "finding_cleared"}
         return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        return followed_settings([row for row in self._operations(flow) if row["kind"] == TOPIC_FOLLOWED])
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
         return any(
