@@ -31,8 +31,8 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import Receipt
-from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
@@ -42,13 +42,14 @@ from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.scope import require_scope
+from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
 from ledger.operations.flow_report import DriverReport, FlowReport
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
-from ledger.mirror.source_deletions import SourceDeletions
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
@@ -72,18 +73,28 @@ def run_flow(
     session: SessionFactory,
     until_caught_up: bool,
     take_over: bool = False,
+    allow_scope_reduction: bool = False,
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
     """Run a flow, with the recorders of its clusters, until caught up or asked to stop.
 
-    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over.
+    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over,
+    and when the configuration leaves out topics that were mirrored, unless told that this is meant.
     """
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     last = state.last_claim(f"flow:{flow.name}")
     if not take_over:
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
+    require_scope(
+        flow.name,
+        config.topic_selection(flow.name),
+        state.positions(flow.name),
+        state.accepted_reductions(flow.name),
+        _operations(config),
+        allow_reduction=allow_scope_reduction,
+    )
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
         topics = _topics(config, flow, source, target, state)
         source.broker_count()

@@ -226,6 +226,18 @@ TOPIC_FOLLOWED = "topic_followed"
 """Kind of the rows of `operations` that say what a flow changed about a target topic."""
 
 
+SCOPE_REDUCED = "scope_reduced"
+"""Kind of the rows of `operations` that say which topics a flow was told to leave out."""
+
+
+def accepted_reductions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """By source topic how far it had been copied when leaving it out was last accepted, from rows in order."""
+    accepted: dict[str, int] = {}
+    for row in rows:
+        accepted |= json.loads(row["content"])["topics"]
+    return accepted
+
+
 def followed_settings(rows: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
     """Names of settings that a flow had set and not removed, by target topic id, from rows in order."""
     names: dict[str, frozenset[str]] = {}

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ledger import app
@@ -69,12 +70,15 @@ def east_to_west(topics: str, *more: str) -> str:
     return "\n".join(('source = "east"', 'target = "west"', f'topics = ["{topics}"]', *more))
 
 
-def run(config: MirrorConfig, spark: SparkSession, flow: str = "f") -> RunSummary:
+def run(
+    config: MirrorConfig, spark: SparkSession, flow: str = "f", *, allow_scope_reduction: bool = False
+) -> RunSummary:
     return app.run_flow(
         config,
         flow,
         session=lambda: spark,
         until_caught_up=True,
+        allow_scope_reduction=allow_scope_reduction,
         stop=threading.Event(),
         on_round=lambda _so_far: None,
     )
@@ -130,7 +134,7 @@ def values(servers: str, topic: str) -> list[bytes | None]:
 
 
 def operations(config: MirrorConfig, kind: str) -> list[dict[str, object]]:
-    table = app.snapshot(config, None).relation("operations").to_pylist()
+    table = DeltaTable(f"{config.ledger.path}/operations").to_pyarrow_table().to_pylist()
     rows = sorted(table, key=lambda row: row["recorded_at_ms"])
     return [json.loads(row["content"]) for row in rows if row["kind"] == kind]
 
@@ -238,6 +242,30 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
         )
     run(config, spark)
     assert open_findings(config) == set()
+
+
+# Scope -----------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    servers = broker_pair["east"].bootstrap_servers
+    kept, dropped = name_of("kept"), name_of("dropped")
+    create_topics(servers, [kept, dropped], partitions=1)
+    for topic in (kept, dropped):
+        produce(servers, topic, "1")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{kept}|{dropped}")})
+    app.init_ledger(config)
+    assert run(config, spark).records == 2
+    narrowed = config_of(tmp_path, broker_pair, {"f": east_to_west(kept)})
+    produce(servers, kept, "2")
+    with pytest.raises(PreconditionError, match=rf"--allow-scope-reduction:\n  {dropped}: not selected"):
+        run(narrowed, spark)
+    assert run(narrowed, spark, allow_scope_reduction=True).records == 1
+    assert operations(config, "scope_reduced") == [{"topics": {dropped: 1}}]
+    produce(servers, kept, "3")
+    assert run(narrowed, spark).records == 1, "what was accepted is not asked for again"
 
 
 # Deletion --------------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def test_a_living_driver_is_left_alone_until_it_is_to_be_replaced(flow: FaultFlo
     first, second = flow.start(), None
     try:
         wait_until(lambda: flow.target_records() == 300, "all records on the target")
-        wait_until(lambda: events(flow).count((1, WriterEvent.ALIVE)) >= 1, "a sign of life of an idle driver")
+        wait_until(
+            lambda: events(flow).count((1, WriterEvent.ALIVE)) >= 1, "a sign of life of an idle driver"
+        )
         assert state_of_driver(flow) == "running"
         refused = flow.start_command("run", "flow", "--until-caught-up")
         assert refused.returncode == 5

@@ -20,6 +20,7 @@ from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import (
+    SCOPE_REDUCED,
     TOPIC_FOLLOWED,
     Clock,
     FindingKey,
@@ -27,6 +28,7 @@ from ledger.ports import (
     FlowRequests,
     RecordedStop,
     WriterClaim,
+    accepted_reductions,
     followed_settings,
     open_findings,
 )
@@ -108,6 +110,11 @@ class DeltaLedgerState:
         kinds = ["finding_raised", "finding_cleared"]
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
         return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def accepted_reductions(self, flow: str) -> dict[str, int]:
+        """Topics that the flow was told to leave out, with how far they had been copied then."""
+        rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
+        return accepted_reductions(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
