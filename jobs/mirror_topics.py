@@ -1,7 +1,8 @@
 """Mirror one flow, with the recorders of its clusters.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/mirror_topics.py \\
-        --config FILE --flow F [--until-caught-up] [--take-over]
+        --config FILE --flow F [--until-caught-up] [--take-over] \\
+        [--allow-scope-reduction]
 
 Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
 Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
@@ -31,19 +32,21 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--flow", required=True)
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--take-over", action="store_true", help="shut out a driver that may be at work")
+    parser.add_argument("--allow-scope-reduction", action="store_true", help="leave out mirrored topics")
     return parser.parse_args(arguments)
 
 
-def run(config: MirrorConfig, flow: str, *, until_caught_up: bool, take_over: bool) -> RunSummary:
+def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
     """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     return app.run_flow(
         config,
-        flow,
+        options.flow,
         session=submitted_session,
-        until_caught_up=until_caught_up,
-        take_over=take_over,
+        until_caught_up=options.until_caught_up,
+        take_over=options.take_over,
+        allow_scope_reduction=options.allow_scope_reduction,
         stop=stop,
         on_round=lambda _: None,
     )
@@ -53,12 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     log_to_stderr()
     try:
-        summary = run(
-            load_config(find_config(options.config, os.environ)),
-            options.flow,
-            until_caught_up=options.until_caught_up,
-            take_over=options.take_over,
-        )
+        summary = run(load_config(find_config(options.config, os.environ)), options)
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

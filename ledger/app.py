@@ -36,7 +36,7 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import Receipt
-from ledger.domain.topics import TopicFollowing
+from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror import flow_driver
@@ -44,8 +44,11 @@ from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.scope import require_scope
+from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.take_over import driver_verdict, require_free
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
@@ -80,20 +83,30 @@ def run_flow(
     session: SessionFactory,
     until_caught_up: bool,
     take_over: bool = False,
+    allow_scope_reduction: bool = False,
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
     """Run a flow, with the recorders of its clusters, until caught up or asked to stop.
 
-    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over.
+    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over,
+    and when the configuration leaves out topics that were mirrored, unless told that this is meant.
     """
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     last = state.last_claim(f"flow:{flow.name}")
     if not take_over:
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
+    require_scope(
+        flow.name,
+        config.topic_selection(flow.name),
+        state.positions(flow.name),
+        state.accepted_reductions(flow.name),
+        _operations(config),
+        allow_reduction=allow_scope_reduction,
+    )
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
-        topics = _topics(config, flow, source, target)
+        topics = _topics(config, flow, source, target, state)
         source.broker_count()
         spark = session()
         fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
@@ -158,7 +171,7 @@ def adopt_flow(
         KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
     )
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
-        pairs = _of_topics(_topics(config, flow, source, target).existing(), topics)
+        pairs = _of_topics(_topics(config, flow, source, target, state).existing(), topics)
         ports = AdoptionPorts(source, target, state, links, SystemClock())
         if session is None:
             return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
@@ -422,11 +435,15 @@ def _admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
     return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
 
 
-def _topics(config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin) -> FlowTopics:
+def _topics(
+    config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin, state: DeltaLedgerState
+) -> FlowTopics:
     following = TopicFollowing(
-        flow.naming, target.broker_count(), flow.replication_factor, flow.configuration_exclude
+        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
     )
-    return FlowTopics(config.topic_selection(flow.name), following, source, target)
+    record = FollowingRecord(flow.name, _operations(config), state)
+    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
+    return FlowTopics(config.topic_selection(flow.name), following, source, target, record, deletions)
 
 
 def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:

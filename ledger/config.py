@@ -23,8 +23,9 @@ from pydantic import (
 )
 
 from ledger.domain.flow_rings import FlowEdge, ring_problems
-from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
-from ledger.errors import ConfigurationError, UsageError
+from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
+from ledger.domain.topics import NamePatterns, NamingKind, RenameRule, TopicNaming, TopicSelection
+from ledger.errors import ConfigurationError, InvalidValueError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
@@ -151,6 +152,25 @@ class ClusterConfig(Frozen):
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
 
 
+class RenameConfig(Frozen):
+    """A rule of `topic_naming = "rename"`: source names that match as a whole are called `to`."""
+
+    match: Pattern
+    to: Annotated[str, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _renames(self) -> Self:
+        try:
+            _ = self.rule
+        except InvalidValueError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def rule(self) -> RenameRule:
+        return RenameRule(self.match, self.to)
+
+
 class FlowConfig(Frozen):
     """One direction of mirroring."""
 
@@ -163,6 +183,7 @@ class FlowConfig(Frozen):
     groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     topic_naming: Annotated[NamingKind, Field(strict=False)] = NamingKind.PREFIX
     prefix: PlainName | None = None
+    rename: Annotated[tuple[RenameConfig, ...], Field(strict=False)] = ()
     start: Annotated[str, AfterValidator(_valid_start)] = StartAt.EARLIEST
     on_loss: Annotated[Policy, Field(strict=False)] = Policy.STOP
     on_source_truncated: Annotated[Policy, Field(strict=False)] = Policy.STOP
@@ -180,10 +201,23 @@ class FlowConfig(Frozen):
     topic_refresh_seconds: Annotated[float, Field(gt=0)] = 10.0
     heartbeat_seconds: Annotated[float, Field(ge=1)] = 60.0
     replication_factor: Annotated[int, Field(ge=1, le=32767)] | None = None
-    configuration_exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    configuration_follow: Annotated[ConfigurationFollow | None, Field(strict=False)] = None
+    configuration_include: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
+    configuration_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    delete_topics: bool = False
+
+    @property
+    def settings_following(self) -> SettingsFollowing:
+        """By default changes follow, but not where several flows would each have their way."""
+        is_own = self.target_mode is TargetMode.EXCLUSIVE
+        by_default = ConfigurationFollow.INCREMENTAL if is_own else ConfigurationFollow.CREATE
+        patterns = NamePatterns(self.configuration_include, self.configuration_exclude)
+        return SettingsFollowing(self.configuration_follow or by_default, patterns)
 
     @property
     def naming(self) -> TopicNaming:
+        if self.topic_naming is NamingKind.RENAME:
+            return TopicNaming(NamingKind.RENAME, rules=tuple(rename.rule for rename in self.rename))
         if self.topic_naming is NamingKind.IDENTITY:
             return TopicNaming(NamingKind.IDENTITY)
         return TopicNaming(NamingKind.PREFIX, self.prefix or self.source)
@@ -220,7 +254,7 @@ class MirrorConfig(Frozen):
     def topic_selection(self, flow_name: str) -> TopicSelection:
         """The topics of a flow, without copies that came, or would come, from where the flow goes."""
         flow = self.flow(flow_name)
-        return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow))
+        return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow), flow.naming)
 
     def returned_elsewhere(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By target topic of a flow: the sources of flows with an earlier name that write to it as well."""
@@ -237,7 +271,7 @@ class MirrorConfig(Frozen):
         )
 
     def _mirrored_prefixes(self, flow: FlowConfig) -> tuple[str, ...]:
-        if flow.topic_naming is NamingKind.IDENTITY:
+        if flow.topic_naming is not NamingKind.PREFIX:
             return ()
         reverse = {
             other.naming.prefix
@@ -431,15 +465,25 @@ def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:
             known = ", ".join(sorted(clusters)) or "none"
             yield f"{where}.{end}: there is no cluster {cluster!r}; clusters are {known}"
     yield from _naming_problems(table, where)
+    yield from _deletion_problems(table, where)
 
 
 def _naming_problems(table: Table, where: str) -> Iterator[str]:
-    if table.get("topic_naming") != NamingKind.IDENTITY:
-        return
-    if "prefix" in table:
-        yield f'{where}.prefix: has no meaning with topic_naming = "identity"'
-    if table.get("source") == table.get("target") is not None:
+    naming = table.get("topic_naming", NamingKind.PREFIX)
+    if naming != NamingKind.PREFIX and "prefix" in table:
+        yield f'{where}.prefix: has no meaning with topic_naming = "{naming}"'
+    if naming == NamingKind.RENAME and not table.get("rename"):
+        yield f'{where}.rename: topic_naming = "rename" needs at least one rule'
+    if naming != NamingKind.RENAME and "rename" in table:
+        yield f'{where}.rename: has a meaning with topic_naming = "rename" only'
+    is_one_cluster = table.get("source") == table.get("target") is not None
+    if naming == NamingKind.IDENTITY and is_one_cluster:
         yield f"{where}.topic_naming: identity on one cluster would copy each topic onto itself"
+
+
+def _deletion_problems(table: Table, where: str) -> Iterator[str]:
+    if table.get("delete_topics") is True and table.get("target_mode") == TargetMode.SHARED:
+        yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
 
 
 def _edge(name: str, table: object) -> FlowEdge | None:

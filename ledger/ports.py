@@ -60,6 +60,22 @@ class PartitionEnds:
     leader_epoch: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Settings of a topic: its own, and all with the cluster's defaults."""
+
+    own: Mapping[str, str]
+    effective: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsAnswer:
+    """Settings by topic, and why some may not be read; a topic that does not exist is in neither."""
+
+    read: dict[str, TopicSettings]
+    refused: dict[str, str]
+
+
 class ClusterAdmin(Protocol):
     """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
 
@@ -77,6 +93,12 @@ class ClusterAdmin(Protocol):
         """Per topic the settings that were set on the topic itself; defaults left out."""
         ...
 
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer: ...
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        """Change some of a topic's own settings; what is removed falls back to the cluster's default."""
+        ...
+
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:
@@ -84,6 +106,14 @@ class ClusterAdmin(Protocol):
         ...
 
     def add_partitions(self, name: str, *, total: int) -> None: ...
+
+    def delete_topic(self, name: str, *, topic_id: str) -> None:
+        """Delete this life of a topic; one that is gone already is no error."""
+        ...
+
+    def is_gone(self, topic: str) -> bool:
+        """Whether no topic has the name; raises `PreconditionError` when that may not be seen."""
+        ...
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         """Ends by (topic, partition); a partition without a leader is left out."""
@@ -179,6 +209,46 @@ class RecordedStop:
     message: str
 
 
+FindingKey = tuple[str, str | None, int | None]
+"""Name, topic and partition of a finding (`mirror.findings`)."""
+
+
+def open_findings(rows: Sequence[Mapping[str, Any]]) -> frozenset[FindingKey]:
+    """Findings raised and not cleared since, from rows of `operations` in the order of recording."""
+    left: set[FindingKey] = set()
+    for row in rows:
+        content = json.loads(row["content"])
+        key = (content["finding"], content["topic"], content["partition"])
+        (left.add if row["kind"] == "finding_raised" else left.discard)(key)
+    return frozenset(left)
+
+
+TOPIC_FOLLOWED = "topic_followed"
+"""Kind of the rows of `operations` that say what a flow changed about a target topic."""
+
+
+SCOPE_REDUCED = "scope_reduced"
+"""Kind of the rows of `operations` that say which topics a flow was told to leave out."""
+
+
+def accepted_reductions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """By source topic how far it had been copied when leaving it out was last accepted, from rows in order."""
+    accepted: dict[str, int] = {}
+    for row in rows:
+        accepted |= json.loads(row["content"])["topics"]
+    return accepted
+
+
+def followed_settings(rows: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
+    """Names of settings that a flow had set and not removed, by target topic id, from rows in order."""
+    names: dict[str, frozenset[str]] = {}
+    for row in rows:
+        content = json.loads(row["content"])
+        before = names.get(content["topic_id"], frozenset())
+        names[content["topic_id"]] = (before | content["set"].keys()) - set(content["removed"])
+    return names
+
+
 class LedgerState(Protocol):
     """The read side that drivers need: latest state, no time travel."""
 
@@ -211,6 +281,14 @@ class LedgerState(Protocol):
     def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...
 
     def requests(self, flow: str) -> FlowRequests: ...
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        """Findings that were raised and not cleared since."""
+        ...
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        """Names of settings that the flow had set and not removed, by target topic id."""
+        ...
 
 
 class WriterDirectory(Protocol):

@@ -150,7 +150,9 @@ TOPICS = Table(
         Column("replication_factor", "int", "replicas of each partition"),
         Column("configuration", "string", "JSON object of the settings that differ from the defaults"),
         Column(
-            "event", "string", "`observed`, `created`, `partitions_added`, `configuration_changed`, `deleted`"
+            "event",
+            "string",
+            "`observed`, `created`, `recreated`, `partitions_added`, `configuration_changed`, `deleted`",
         ),
     ),
 )

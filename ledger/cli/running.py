@@ -27,8 +27,13 @@ def init(context: click.Context) -> None:
 @click.argument("flow")
 @click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
 @click.option("--take-over", is_flag=True, help="Shut out a driver of the flow that may be at work.")
+@click.option(
+    "--allow-scope-reduction", is_flag=True, help="Leave out mirrored topics that are no longer selected."
+)
 @click.pass_context
-def run(context: click.Context, flow: str, until_caught_up: bool, take_over: bool) -> None:
+def run(
+    context: click.Context, flow: str, until_caught_up: bool, take_over: bool, allow_scope_reduction: bool
+) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
     config = configuration(context)
     tasks = config.flow(flow).tasks
@@ -41,6 +46,7 @@ def run(context: click.Context, flow: str, until_caught_up: bool, take_over: boo
             session=lambda: start_spark(lambda: local_session(tasks=tasks), stop_signal),
             until_caught_up=until_caught_up,
             take_over=take_over,
+            allow_scope_reduction=allow_scope_reduction,
             stop=stop_signal,
             on_round=lambda so_far: shown.update(f"{flow}: {one_line(so_far)}"),
         )

@@ -8,7 +8,7 @@ stretches are copied back. What several clusters hold comes back from one of the
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.offsets import Segment, expand
 
 OffsetRange = tuple[int, int]
@@ -39,7 +39,8 @@ def returning_ranges(
         )
         for copy in copies
         for sync in copy.syncs
-        if (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
+        if sync.kind is SyncKind.COPIED  # what was adopted has no mirror's producer id: it returns by itself
+        and (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
         for segment in expand(sync)
         for start, end in _without(segment, _held_by(copies, sync.source, elsewhere))
     )

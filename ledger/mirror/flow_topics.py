@@ -1,22 +1,40 @@
-"""The topics of a running flow: what the source has, what the target must have, which partitions pair up."""
+"""The topics of a running flow: what the source has, what the target must have, which partitions pair up.
+
+What one topic is refused is a finding of that topic; the others go on.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topics import (
+from ledger.domain.topic_following import (
     AddPartitions,
+    ChangeSettings,
     CreateTopic,
     FollowingAction,
     SourceTopic,
     TargetTopic,
     TopicFollowing,
-    TopicSelection,
 )
-from ledger.ports import ClusterAdmin, TopicDescription
+from ledger.domain.topics import SelectionRefusal, TopicSelection, name_conflicts, own_targets
+from ledger.errors import PreconditionError
+from ledger.mirror.findings import Finding, FindingName
+from ledger.mirror.following_record import FollowingRecord, MirroredTopic
+from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.target_checks import target_findings
+from ledger.ports import ClusterAdmin, SettingsAnswer, TopicDescription
 
 log = logging.getLogger(__name__)
+
+Described = Mapping[str, TopicDescription]
+
+_REFUSED_ACTION = {
+    CreateTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
+    AddPartitions: FindingName.PARTITIONS_NOT_ADDED,
+    ChangeSettings: FindingName.SETTINGS_NOT_CHANGED,
+}
+_BLOCKING = frozenset({FindingName.TARGET_TOPIC_NOT_CREATED, FindingName.PARTITIONS_NOT_ADDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +49,26 @@ class FlowTopics:
     """Lists the selected topics and makes the target follow. Holds what was said, so that it is said once."""
 
     def __init__(
-        self, selection: TopicSelection, following: TopicFollowing, source: ClusterAdmin, target: ClusterAdmin
+        self,
+        selection: TopicSelection,
+        following: TopicFollowing,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        record: FollowingRecord,
+        deletions: SourceDeletions,
     ) -> None:
         self._selection = selection
         self._following = following
         self._source = source
         self._target = target
+        self._record = record
+        self._deletions = deletions
         self._warned: set[str] = set()
         self._paired: list[PartitionPair] = []
+        self._mirrored: dict[str, MirroredTopic] | None = None
+        self._same_cluster: bool | None = None
+        self.blocked: Mapping[str, str] = {}
+        """Source topics that may not be copied for now, with the reason."""
 
     def source_partitions(self) -> list[tuple[str, int]]:
         """Source partitions as of the last look, for recorders."""
@@ -49,64 +79,161 @@ class FlowTopics:
         return [(pair.target.topic, pair.target.partition) for pair in self._paired]
 
     def follow(self, *, written_topic_ids: frozenset[str]) -> list[PartitionPair]:
-        """Create what is missing at the target, then pair every selected source partition."""
-        sources = self._selected()
+        """Make the target follow, then pair every selected source partition.
+
+        The first look raises `PreconditionError` when the flow cannot name its target topics; later
+        ones leave out the topics concerned.
+        """
+        listed = self._source.topics()
+        selected = self._selected(listed)
+        conflicts = self._conflicts(selected)
+        sources = {name: topic for name, topic in selected.items() if name not in conflicts}
         targets = self._target.topics()
+        refused = self._bring_up(sources, targets, written_topic_ids)
+        if refused is not None:
+            targets = self._target.topics()
+        findings = [*_conflict_findings(conflicts), *(refused or ()), *self._findings_about(sources, targets)]
+        findings += self._deletions.look(self._mirrored_topics(), listed, targets)
+        self._record.findings.report(findings)
+        self.blocked = self._blocked(sources, findings)
+        self._paired = list(self._pairs(sources, targets))
+        self._remember(self._paired)
+        return self._paired
+
+    # -- selecting -------------------------------------------------------------------------------
+
+    def _selected(self, listed: Described) -> dict[str, TopicDescription]:
+        refusals = {
+            name: self._selection.refusal(name, internal=topic.internal) for name, topic in listed.items()
+        }
+        for name, refusal in sorted(refusals.items()):
+            if refusal is SelectionRefusal.NOT_NAMED:
+                self._warn_once(f"{name}: no rename rule matches; it is not mirrored")
+        selected = {name: listed[name] for name, refusal in sorted(refusals.items()) if refusal is None}
+        for name in sorted(self._copies_of_its_own(selected)):
+            self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
+            del selected[name]
+        return selected
+
+    def _copies_of_its_own(self, selected: Described) -> frozenset[str]:
+        if not self._is_one_cluster():
+            return frozenset()
+        return own_targets(self._following.naming, selected)
+
+    def _is_one_cluster(self) -> bool:
+        """Two aliases may name the same cluster."""
+        if self._same_cluster is None:
+            self._same_cluster = self._source.cluster_id() == self._target.cluster_id()
+        return self._same_cluster
+
+    def _conflicts(self, selected: Described) -> dict[str, str]:
+        is_first_look = self._mirrored is None
+        conflicts = name_conflicts(self._following.naming, selected, same_cluster=self._is_one_cluster())
+        if conflicts and is_first_look:
+            reasons = "; ".join(dict.fromkeys(conflicts.values()))
+            raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
+        already = {pair.source.topic for pair in self._paired}
+        return {name: reason for name, reason in conflicts.items() if name not in already}
+
+    def _mirrored_topics(self) -> list[MirroredTopic]:
+        return [topic for topic in self._all_mirrored().values() if self._selection.selects(topic.source)]
+
+    def _all_mirrored(self) -> dict[str, MirroredTopic]:
+        if self._mirrored is None:
+            self._mirrored = self._record.mirrored_topics()
+        return self._mirrored
+
+    def _remember(self, paired: list[PartitionPair]) -> None:
+        for pair in paired:
+            mirrored = MirroredTopic(pair.source.topic, pair.target.topic, pair.target.topic_id)
+            self._all_mirrored().setdefault(pair.source.topic_id, mirrored)
+
+    # -- following -------------------------------------------------------------------------------
+
+    def _bring_up(
+        self, sources: Described, targets: Described, written_topic_ids: frozenset[str]
+    ) -> list[Finding] | None:
+        """Carry out what is to be done and return what was refused; None when nothing was to be done."""
+        existing = self._targets_of(sources, targets)
+        at_source = self._source.topic_settings(list(sources))
+        at_target = self._target.topic_settings(list(existing))
         plan = self._following.plan(
-            self._with_configurations(sources), _target_topics(targets), written_topic_ids=written_topic_ids
+            [_source_topic(topic, at_source) for topic in sources.values()],
+            {name: _target_topic(topic, at_target) for name, topic in existing.items()},
+            written_topic_ids=written_topic_ids,
+            set_by_mirror=self._record.set_by_mirror(),
         )
         for warning in plan.warnings:
             self._warn_once(warning.message)
-        for action in plan.actions:
-            self._carry_out(action)
-        if plan.actions:
-            targets = self._target.topics()
-        self._paired = list(self._pairs(sources, targets))
-        return self._paired
+        if not plan.actions:
+            return None
+        return [finding for action in plan.actions if (finding := self._attempt(action, targets))]
 
     def existing(self) -> list[PartitionPair]:
         """Pair what exists on both sides; nothing is created."""
-        return list(self._pairs(self._selected(), self._target.topics()))
+        return list(self._pairs(self._selected(self._source.topics()), self._target.topics()))
 
-    def _selected(self) -> dict[str, TopicDescription]:
-        return {
-            name: topic
-            for name, topic in sorted(self._source.topics().items())
-            if self._selection.selects(name, internal=topic.internal)
-        }
+    def _targets_of(self, sources: Described, targets: Described) -> dict[str, TopicDescription]:
+        names = [self._following.naming.target_name(name) for name in sources]
+        return {name: targets[name] for name in names if name in targets}
 
-    def _with_configurations(self, sources: Mapping[str, TopicDescription]) -> list[SourceTopic]:
-        configurations = self._source.configurations(list(sources)) if sources else {}
-        return [
-            SourceTopic(
-                name, topic.topic_id, topic.partitions, topic.replication_factor, configurations.get(name, {})
-            )
-            for name, topic in sources.items()
-        ]
+    def _attempt(self, action: FollowingAction, targets: Described) -> Finding | None:
+        try:
+            self._carry_out(action, targets)
+        except PreconditionError as error:
+            return Finding(name=_REFUSED_ACTION[type(action)], topic=action.name, message=str(error))
+        return None
 
-    def _carry_out(self, action: FollowingAction) -> None:
+    def _carry_out(self, action: FollowingAction, targets: Described) -> None:
         match action:
-            case CreateTopic():
-                log.info("creating topic %s with %d partitions", action.name, action.partitions)
+            case CreateTopic(name, partitions, replication_factor, configuration):
+                log.info("creating topic %s with %d partitions", name, partitions)
                 self._target.create_topic(
-                    action.name,
-                    partitions=action.partitions,
-                    replication_factor=action.replication_factor,
-                    configuration=action.configuration,
+                    name,
+                    partitions=partitions,
+                    replication_factor=replication_factor,
+                    configuration=configuration,
                 )
-            case AddPartitions():
-                log.info("bringing topic %s to %d partitions", action.name, action.total)
-                self._target.add_partitions(action.name, total=action.total)
+                self._record.created(name, self._target.topics()[name].topic_id, partitions, configuration)
+            case AddPartitions(name, total):
+                log.info("bringing topic %s to %d partitions", name, total)
+                self._target.add_partitions(name, total=total)
+                self._record.partitions_added(name, targets[name].topic_id, total)
+            case ChangeSettings(name, topic_id, change):
+                log.info("topic %s: setting %s, removing %s", name, dict(change.to_set), change.to_remove)
+                self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
+                self._record.settings_changed(name, topic_id, change)
+
+    def _findings_about(self, sources: Described, targets: Described) -> Iterator[Finding]:
+        """What the target topics are like now, after all changes."""
+        at_source = self._source.topic_settings(list(sources))
+        at_target = self._target.topic_settings(list(self._targets_of(sources, targets)))
+        yield from _unread_findings(at_source, "source")
+        yield from _unread_findings(at_target, "target")
+        for name, topic in sources.items():
+            target = targets.get(self._following.naming.target_name(name))
+            if target is not None:
+                yield from _partition_findings(topic, target)
+                yield from _settings_findings(topic, at_source, target, at_target)
+
+    def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
+        refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}
+        naming = self._following.naming
+        return {
+            name: refused[naming.target_name(name)] for name in sources if naming.target_name(name) in refused
+        }
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
             log.warning("%s", message)
 
-    def _pairs(
-        self, sources: Mapping[str, TopicDescription], targets: Mapping[str, TopicDescription]
-    ) -> Iterator[PartitionPair]:
+    # -- pairing ---------------------------------------------------------------------------------
+
+    def _pairs(self, sources: Described, targets: Described) -> Iterator[PartitionPair]:
         for name, topic in sources.items():
+            if name in self.blocked:
+                continue
             target = targets.get(self._following.naming.target_name(name))
             if target is None:
                 self._warn_once(f"{name}: its target topic is not described yet; it is copied when it is")
@@ -118,8 +245,52 @@ class FlowTopics:
                 )
 
 
-def _target_topics(targets: Mapping[str, TopicDescription]) -> dict[str, TargetTopic]:
-    return {
-        name: TargetTopic(name, topic.topic_id, topic.partitions, topic.replication_factor)
-        for name, topic in targets.items()
-    }
+def _source_topic(topic: TopicDescription, settings: SettingsAnswer) -> SourceTopic:
+    found = settings.read.get(topic.name)
+    return SourceTopic(
+        topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
+    )
+
+
+def _target_topic(topic: TopicDescription, settings: SettingsAnswer) -> TargetTopic:
+    found = settings.read.get(topic.name)
+    return TargetTopic(
+        topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
+    )
+
+
+def _conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
+    return [
+        Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
+        for topic, reason in conflicts.items()
+    ]
+
+
+def _unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
+    return [
+        Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")
+        for topic, reason in settings.refused.items()
+    ]
+
+
+def _partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
+    if target.partitions > source.partitions:
+        message = (
+            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
+            "the surplus gets nothing"
+        )
+        yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
+
+
+def _settings_findings(
+    source: TopicDescription, at_source: SettingsAnswer, target: TopicDescription, at_target: SettingsAnswer
+) -> list[Finding]:
+    settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
+    if settings is None:
+        return []
+    return target_findings(
+        target.name,
+        source=compared.effective if compared else {},
+        target=settings.effective,
+        replicas=target.replication_factor,
+    )

@@ -102,6 +102,7 @@ class RoundLoop:
             self.summary.stopped += [
                 f"{name}, paused before {end}" for name, end in self.progress.unreached()
             ]
+        self.summary.stopped += [f"{topic}: {reason}" for topic, reason in self.topics.blocked.items()]
         return self.summary
 
     def _is_to_end(self, stop: StopSignal, started_ms: int) -> bool:
@@ -176,7 +177,12 @@ class RoundLoop:
             self.producer_id,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
-        wanted = [told for told in found if not self.summary.pauses.covers(told.source.topic)]
+        wanted = [
+            told
+            for told in found
+            if not self.summary.pauses.covers(told.source.topic)
+            and told.source.topic not in self.topics.blocked
+        ]
         return self.selection.applied_to(wanted)
 
     def _round(self, assignments: Sequence[Assignment]) -> None:

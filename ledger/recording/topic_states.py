@@ -15,6 +15,7 @@ class TopicEvent(StrEnum):
     OBSERVED = "observed"  # seen at the first look at a cluster, or with another replication factor
     DELETED = "deleted"  # no longer there: this topic id has ended
     CREATED = "created"  # new since the last look
+    RECREATED = "recreated"  # another topic id than at the last look: the former has ended
     PARTITIONS_ADDED = "partitions_added"
     CONFIGURATION_CHANGED = "configuration_changed"
 
@@ -38,17 +39,18 @@ def topic_changes(last: Mapping[str, TopicState], now: Mapping[str, TopicState])
 
 def _changes_of(last: TopicState | None, now: TopicState | None, appeared: TopicEvent) -> list[TopicChange]:
     changes = []
-    same_life = last is not None and now is not None and last.topic_id == now.topic_id
-    if last is not None and not same_life:
+    if last is not None and now is None:
         changes.append(TopicChange(TopicEvent.DELETED, last))
-    if now is not None and not same_life:
-        changes.append(TopicChange(appeared if last is None else TopicEvent.CREATED, now))
-    if last is not None and now is not None and same_life:
+    elif last is None and now is not None:
+        changes.append(TopicChange(appeared, now))
+    elif last is not None and now is not None:
         changes += [TopicChange(event, now) for event in _events_between(last, now)]
     return changes
 
 
 def _events_between(last: TopicState, now: TopicState) -> Sequence[TopicEvent]:
+    if last.topic_id != now.topic_id:
+        return [TopicEvent.RECREATED]
     differs = {
         TopicEvent.OBSERVED: last.replication_factor != now.replication_factor,
         TopicEvent.PARTITIONS_ADDED: last.partitions != now.partitions,

@@ -15,6 +15,7 @@ from ledger.config import (
     load_config,
 )
 from ledger.domain.filters import RecordFilter
+from ledger.domain.topic_settings import ConfigurationFollow
 from ledger.domain.topics import NamingKind, SelectionRefusal
 from ledger.errors import ConfigurationError, UsageError
 
@@ -60,7 +61,10 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     described = {line.split(" = ")[0] for line in uncommented}
     flow = example.flow("east-to-west")
     assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
-    optional = ("# prefix", "# replication_factor", "# configuration_exclude")
+    optional = (
+        *("# prefix", "# rename", "# replication_factor"),
+        *("# configuration_exclude", "# configuration_follow"),
+    )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
     assert load(tmp_path, "\n".join(kept)).flow("east-to-west") == flow
@@ -311,3 +315,47 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
         config.flow("x")
     with pytest.raises(UsageError, match="no cluster 'x'; it has east, west"):
         config.cluster("x")
+
+
+RENAME = "topic_naming = \"rename\"\nrename = [{ match = '(.*)_REPLICA', to = '\\1' }]\n"
+
+
+def test_topics_are_renamed_by_rules_also_on_one_cluster(tmp_path: Path) -> None:
+    config = load(tmp_path, BASE + FLOW.replace('target = "west"', 'target = "east"') + RENAME)
+    [flow] = config.flows.values()
+    assert flow.naming.target_name("orders_REPLICA") == "orders"
+    selection = config.topic_selection(flow.name)
+    assert selection.refusal("orders") is SelectionRefusal.NOT_NAMED
+    assert selection.selects("orders_REPLICA") is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ('topic_naming = "rename"', 'rename: topic_naming = "rename" needs at least one rule'),
+        ("rename = [{ match = 'a', to = 'b' }]", 'rename: has a meaning with topic_naming = "rename" only'),
+        (RENAME + 'prefix = "x"', 'prefix: has no meaning with topic_naming = "rename"'),
+        (RENAME.replace(r"\1", r"\2"), "rename[0]: '(.*)_REPLICA' cannot be renamed to"),
+        (RENAME.replace("(.*)", "("), "rename[0].match: '(_REPLICA' is not a regular expression"),
+        ('delete_topics = true\ntarget_mode = "shared"', "delete_topics: a shared target topic holds what"),
+        ('configuration_follow = "all"', "configuration_follow: Input should be"),
+        ('configuration_include = ["("]', "configuration_include[0]: '(' is not a regular expression"),
+    ],
+)
+def test_wrong_following_is_refused(tmp_path: Path, keys: str, problem: str) -> None:
+    [found] = problems(tmp_path, BASE + FLOW + keys)
+    assert found.startswith(f"flows.east-to-west.{problem}")
+
+
+@pytest.mark.parametrize(
+    ("keys", "follow"),
+    [
+        ("", ConfigurationFollow.INCREMENTAL),
+        ('target_mode = "shared"', ConfigurationFollow.CREATE),
+        ('target_mode = "shared"\nconfiguration_follow = "whole"', ConfigurationFollow.WHOLE),
+    ],
+)
+def test_settings_follow_where_one_flow_has_its_way(
+    tmp_path: Path, keys: str, follow: ConfigurationFollow
+) -> None:
+    assert load(tmp_path, BASE + FLOW + keys).flow("east-to-west").settings_following.follow is follow

@@ -1,4 +1,4 @@
-"""Names, selection, and how a target topic follows."""
+"""Names and selection of topics, and their ids."""
 
 import pytest
 from hypothesis import given
@@ -6,23 +6,16 @@ from hypothesis import strategies as st
 
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_of_halves, topic_id_text
 from ledger.domain.topics import (
-    FENCE_MAX_MESSAGE_BYTES,
-    REQUIRED_AT_TARGET,
-    AddPartitions,
-    CreateTopic,
-    FollowingFinding,
-    FollowingPlan,
     NamePatterns,
     NamingKind,
+    RenameRule,
     SelectionRefusal,
-    SourceTopic,
-    TargetTopic,
-    TopicFollowing,
     TopicNaming,
     TopicSelection,
-    target_configuration,
+    name_conflicts,
+    own_targets,
 )
-from ledger.errors import InvalidValueError, PreconditionError
+from ledger.errors import InvalidValueError
 
 IDENTITY = TopicNaming(NamingKind.IDENTITY)
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
@@ -45,6 +38,100 @@ def test_a_prefix_belongs_to_prefix_naming(kind: NamingKind, prefix: str) -> Non
     with pytest.raises(InvalidValueError):
         TopicNaming(kind, prefix)
 
+
+# Renaming --------------------------------------------------------------------------------------
+
+REPLICA = RenameRule(r"^(.*)_REPLICA$", r"\1")
+
+
+def renaming(*rules: RenameRule) -> TopicNaming:
+    return TopicNaming(NamingKind.RENAME, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("match", "to", "source", "target"),
+    [
+        (r"^(.*)_REPLICA$", r"\1", "orders_REPLICA", "orders"),
+        (r"eu\.(.*)", r"\1.eu", "eu.orders", "orders.eu"),
+        (r"([a-z]+)-([0-9]+)", r"\2-\1", "orders-7", "7-orders"),
+        (r"(.*)", r"\g<1>0", "orders", "orders0"),
+        (r"(\w+)\.x", r"\1-\1", "a.x", "a-a"),
+        ("orders", "bestellungen", "orders", "bestellungen"),
+    ],
+)
+def test_a_rule_renames_there_and_back(match: str, to: str, source: str, target: str) -> None:
+    naming = renaming(RenameRule(match, to))
+    assert naming.names(source)
+    assert naming.target_name(source) == target
+    assert naming.source_name(target) == source
+
+
+def test_a_rule_matches_whole_names_only() -> None:
+    naming = renaming(REPLICA)
+    assert not naming.names("orders_REPLICA_2")
+    with pytest.raises(InvalidValueError, match="no rename rule matches 'orders'; it has no target name"):
+        naming.target_name("orders")
+
+
+def test_the_first_rule_that_matches_counts_in_both_directions() -> None:
+    naming = renaming(RenameRule("special_REPLICA", "other"), REPLICA)
+    assert naming.target_name("special_REPLICA") == "other"
+    assert naming.source_name("special") is None, "the first rule takes special_REPLICA"
+    assert naming.source_name("plain") == "plain_REPLICA"
+
+
+@pytest.mark.parametrize(
+    ("match", "to"), [(r"(a|b).*", r"\1"), ("a+(.*)", r"\1"), (r"(x)(.*)", r"\2"), (r"((a)b)", r"\1")]
+)
+def test_where_a_rule_does_not_lead_back_nothing_is_guessed(match: str, to: str) -> None:
+    assert renaming(RenameRule(match, to)).source_name("a") is None
+
+
+@pytest.mark.parametrize(("match", "to"), [("(.*)", r"\2"), ("(.*)", r"\g<name>"), ("(", "x")])
+def test_a_rule_that_cannot_work_is_refused(match: str, to: str) -> None:
+    with pytest.raises(InvalidValueError, match="cannot be renamed"):
+        RenameRule(match, to)
+
+
+def test_rules_belong_to_rename_naming() -> None:
+    for kind, rules in ((NamingKind.RENAME, ()), (NamingKind.IDENTITY, (REPLICA,))):
+        with pytest.raises(InvalidValueError, match="rules belong to rename naming"):
+            TopicNaming(kind, rules=rules)
+
+
+def test_no_two_topics_get_one_name() -> None:
+    naming = renaming(RenameRule(r"(.*)[-_].*", r"\1"))
+    found = name_conflicts(naming, ["a_1", "a-2", "b_1"], same_cluster=False)
+    assert found == dict.fromkeys(["a-2", "a_1"], "a-2 and a_1 would all be copied to a")
+
+
+def test_a_topic_is_never_copied_onto_itself() -> None:
+    naming = renaming(RenameRule(r"(.*)", r"\1"))
+    assert name_conflicts(naming, ["a"], same_cluster=True) == {"a": "a would be copied onto itself"}
+    assert name_conflicts(naming, ["a"], same_cluster=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("to", "fine"), [("x" * 249, True), ("x" * 250, False), ("a b", False), (".", False)]
+)
+def test_target_names_are_topic_names(to: str, fine: bool) -> None:
+    found = name_conflicts(renaming(RenameRule("t", to)), ["t"], same_cluster=False)
+    assert (found == {}) is fine
+    assert fine or "a topic name has 1 to 249 letters" in found["t"]
+
+
+def test_a_name_that_gets_too_long_by_its_prefix() -> None:
+    names = {length: "x" * length for length in (244, 245)}
+    found = name_conflicts(PREFIX, names.values(), same_cluster=False)
+    assert found.keys() == {names[245]}
+
+
+def test_a_flow_does_not_copy_its_own_copies() -> None:
+    copying = renaming(RenameRule(r"(.*)", r"copy-\1"))
+    assert own_targets(copying, ["a", "copy-a", "copy-copy-a", "b"]) == {"copy-a", "copy-copy-a"}
+
+
+# Selection -------------------------------------------------------------------------------------
 
 SELECTION = TopicSelection(
     ("orders.*", "__.*", "west.*"), exclude=("orders-test",), mirrored_prefixes=("west",)
@@ -71,6 +158,13 @@ def test_selection(topic: str, refusal: SelectionRefusal | None) -> None:
     assert SELECTION.selects(topic) is (refusal is None)
 
 
+def test_what_no_rule_names_is_not_selected() -> None:
+    selection = TopicSelection((".*",), exclude=("x_REPLICA", "y"), naming=renaming(REPLICA))
+    assert selection.refusal("orders_REPLICA") is None
+    assert selection.refusal("orders") is SelectionRefusal.NOT_NAMED
+    assert selection.refusal("y") is SelectionRefusal.EXCLUDED, "the first that applies is reported"
+
+
 def test_what_the_broker_calls_internal_is_internal() -> None:
     assert SELECTION.refusal("orders", internal=True) is SelectionRefusal.INTERNAL
 
@@ -83,107 +177,6 @@ def test_patterns_match_whole_names() -> None:
         False,
         True,
     ]
-
-
-# Settings --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "at_target"),
-    [
-        ("retention.ms", "1000", "1000"),
-        ("cleanup.policy", "compact", "compact"),
-        ("max.message.bytes", "78", None),
-        ("max.message.bytes", str(FENCE_MAX_MESSAGE_BYTES), None),
-        ("max.message.bytes", str(FENCE_MAX_MESSAGE_BYTES + 1), str(FENCE_MAX_MESSAGE_BYTES + 1)),
-        ("follower.replication.throttled.replicas", "*", None),
-        ("leader.replication.throttled.replicas", "*", None),
-        ("unclean.leader.election.enable", "true", None),
-        ("min.insync.replicas", "3", "2"),
-        ("min.insync.replicas", "1", "1"),
-        ("segment.bytes", "1", None),
-        ("message.timestamp.type", "LogAppendTime", "CreateTime"),
-        ("message.timestamp.before.max.ms", "5", str(2**63 - 1)),
-        ("message.timestamp.after.max.ms", "5", str(2**63 - 1)),
-        ("compression.type", "zstd", "producer"),
-    ],
-)
-def test_settings_of_the_target(setting: str, value: str, at_target: str | None) -> None:
-    copied = target_configuration({setting: value}, exclude=("segment.bytes",), replication_factor=2)
-    assert copied.get(setting) == at_target
-    assert {name: copied[name] for name in REQUIRED_AT_TARGET} == REQUIRED_AT_TARGET
-
-
-def test_excluded_min_insync_replicas_are_not_copied() -> None:
-    excluded = ("min.insync.replicas",)
-    copied = target_configuration({"min.insync.replicas": "2"}, exclude=excluded, replication_factor=3)
-    assert copied == REQUIRED_AT_TARGET
-
-
-# Following -------------------------------------------------------------------------------------
-
-
-def source(name: str = "orders", *, partitions: int = 3, replication_factor: int = 3) -> SourceTopic:
-    return SourceTopic(name, f"id-{name}", partitions, replication_factor, {"retention.ms": "7"})
-
-
-def target(partitions: int) -> TargetTopic:
-    return TargetTopic("east.orders", "target-id", partitions, 1)
-
-
-def plan(
-    topic: SourceTopic, found: TargetTopic | None, written: frozenset[str] = frozenset()
-) -> FollowingPlan:
-    targets = {found.name: found} if found else {}
-    return TopicFollowing(PREFIX, target_brokers=2).plan([topic], targets, written_topic_ids=written)
-
-
-def test_a_missing_topic_is_created_with_feasible_replicas() -> None:
-    made = plan(source(), None)
-    [action] = made.actions
-    assert isinstance(action, CreateTopic)
-    assert (action.name, action.partitions, action.replication_factor) == ("east.orders", 3, 2)
-    assert action.configuration["retention.ms"] == "7"
-    assert [warning.finding for warning in made.warnings] == [FollowingFinding.REPLICATION_FACTOR_LOWERED]
-
-
-def test_a_configured_replication_factor_wins_and_must_be_feasible() -> None:
-    one = TopicFollowing(PREFIX, target_brokers=2, replication_factor=1)
-    [action] = one.plan([source()], {}, written_topic_ids=frozenset()).actions
-    assert isinstance(action, CreateTopic)
-    assert action.replication_factor == 1
-    three = TopicFollowing(PREFIX, target_brokers=2, replication_factor=3)
-    with pytest.raises(PreconditionError, match="the target has 2; no topic was created"):
-        three.plan([source()], {}, written_topic_ids=frozenset())
-
-
-@pytest.mark.parametrize(("partitions", "total"), [(2, 3), (3, None), (4, None)])
-def test_partitions_are_added_never_removed(partitions: int, total: int | None) -> None:
-    made = plan(source(), target(partitions), frozenset({"target-id"}))
-    assert made.actions == (() if total is None else (AddPartitions("east.orders", total),))
-    more = [FollowingFinding.MORE_PARTITIONS] if partitions > 3 else []
-    assert [warning.finding for warning in made.warnings] == more
-
-
-def test_a_topic_that_the_flow_never_wrote_to_is_unproven() -> None:
-    assert plan(source(), target(3)).unproven_topics == ("east.orders",)
-    assert plan(source(), target(3), frozenset({"target-id"})).unproven_topics == ()
-    assert plan(source(), target(3), frozenset({"another-life"})).unproven_topics == ("east.orders",)
-
-
-def test_actions_come_in_order_of_name() -> None:
-    made = TopicFollowing(IDENTITY, 3).plan([source("b"), source("a")], {}, written_topic_ids=frozenset())
-    assert [action.name for action in made.actions] == ["a", "b"]
-
-
-@pytest.mark.parametrize("length", [244, 245])
-def test_names_that_get_too_long_are_refused(length: int) -> None:
-    topic = source("x" * length)
-    if length + len("east.") <= 249:
-        assert plan(topic, None).actions
-    else:
-        with pytest.raises(PreconditionError, match="at most 249 characters"):
-            plan(topic, None)
 
 
 # Topic ids -------------------------------------------------------------------------------------

@@ -12,13 +12,16 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync
-from ledger.domain.topics import TopicFollowing, TopicSelection
+from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.topics import TopicSelection
 from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.sync_rows import recorded_sync
 from tests.simulation.checks import Copied, check
 from tests.simulation.processes import FOREVER_S, Cluster, DriverFactLog, Killed, Process, StormyStop
@@ -148,11 +151,14 @@ class Simulation:
         return actor
 
     def _drive(self, process: Process, cluster: Cluster, stop: StormyStop, *, until_caught_up: bool) -> None:
+        record = FollowingRecord(self._flow.name, self._operations, self._state)
         topics = FlowTopics(
             TopicSelection(self._flow.topics),
             TopicFollowing(self._flow.naming, 3),
             self.source,
             self.target,
+            record,
+            SourceDeletions(self.source, self.target, record, delete_topics=False),
         )
         ports = FlowPorts(
             source=self.source,

@@ -19,7 +19,19 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import former_copies, recorded_sync
-from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, WriterClaim
+from ledger.ports import (
+    SCOPE_REDUCED,
+    TOPIC_FOLLOWED,
+    Clock,
+    FindingKey,
+    FlowPosition,
+    FlowRequests,
+    RecordedStop,
+    WriterClaim,
+    accepted_reductions,
+    followed_settings,
+    open_findings,
+)
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import FACT_TABLES, STAMP
 
@@ -101,6 +113,20 @@ class DeltaLedgerState:
         contents = [json.loads(row["content"]) for row in rows]
         found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
         return found[-1] if found else None
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        kinds = ["finding_raised", "finding_cleared"]
+        rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
+        return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def accepted_reductions(self, flow: str) -> dict[str, int]:
+        """Topics that the flow was told to leave out, with how far they had been copied then."""
+        rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
+        return accepted_reductions(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
+        return followed_settings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))

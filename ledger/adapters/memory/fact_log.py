@@ -15,7 +15,18 @@ from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import former_copies, recorded_sync
-from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
+from ledger.ports import (
+    TOPIC_FOLLOWED,
+    Clock,
+    FindingKey,
+    FlowPosition,
+    FlowRequests,
+    RecordedStop,
+    Row,
+    WriterClaim,
+    followed_settings,
+    open_findings,
+)
 from ledger.schema import STAMP
 from ledger.wire.record_batch import SEQUENCE_MODULUS
 
@@ -134,6 +145,13 @@ class MemoryLedgerState:
     def requests(self, flow: str) -> FlowRequests:
         kinds = {*RequestKind, RECEIPT}
         return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        kinds = {"finding_raised", "finding_cleared"}
+        return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        return followed_settings([row for row in self._operations(flow) if row["kind"] == TOPIC_FOLLOWED])
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
         return any(

@@ -12,7 +12,16 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports import Clock, FetchItem, GroupListing, PartitionEnds, ProduceItem, TopicDescription
+from ledger.ports import (
+    Clock,
+    FetchItem,
+    GroupListing,
+    PartitionEnds,
+    ProduceItem,
+    SettingsAnswer,
+    TopicDescription,
+    TopicSettings,
+)
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.requests import Fetched, Produced
 
@@ -49,6 +58,7 @@ class MemoryCluster:
     topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     on_restart: list[NodeListener] = field(default_factory=list)
+    default_settings: Mapping[str, str] = field(default_factory=dict)
     _created_topics: int = 0
     _next_producer_id: int = 0
 
@@ -76,6 +86,24 @@ class MemoryCluster:
             for name in topics
             if name in self.topic_by_name
         }
+
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        own = self.configurations(topics)
+        effective = {name: {**self.default_settings, **found} for name, found in own.items()}
+        return SettingsAnswer(
+            {name: TopicSettings(found, effective[name]) for name, found in own.items()}, {}
+        )
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        self._reach()
+        configuration = self.topic_by_name[name].configuration
+        configuration.update(to_set)
+        for setting in to_remove:
+            configuration.pop(setting, None)
+
+    def is_gone(self, topic: str) -> bool:
+        self._reach()
+        return topic not in self.topic_by_name
 
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
@@ -164,8 +192,10 @@ class MemoryCluster:
     def log(self, topic: str, partition: int) -> PartitionLog:
         return self.topic_by_name[topic].logs[partition]
 
-    def delete_topic(self, name: str) -> None:
-        del self.topic_by_name[name]
+    def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
+        """The topic is gone; with an id, as the mirror asks for it, only if that life is still there."""
+        if topic_id in (None, self.topic_by_name[name].topic_id):
+            del self.topic_by_name[name]
 
     def move_leader(self, topic: str, partition: int, node: int | None, *, keep_held: bool = True) -> None:
         """Another node leads, or none; what only the old one had is kept or lost."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
-from ledger.domain.topics import TopicSelection, target_configuration
+from ledger.domain.topics import TopicSelection
 from ledger.operations.doctor import permissions, retention, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
@@ -279,5 +279,5 @@ def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, Si
 def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
     brokers = len(look.target.node_ids)
     replicas = look.flow.replication_factor or min(source.replication_factor, brokers)
-    made = target_configuration(own, exclude=look.flow.configuration_exclude, replication_factor=replicas)
+    made = look.flow.settings_following.at_creation(own, replication_factor=replicas)
     return SideOfPair(_target_of(look, source), source.partitions, replicas, {**inherited, **made})

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.topics import FENCE_MAX_MESSAGE_BYTES
+from ledger.domain.topic_settings import FENCE_MAX_MESSAGE_BYTES
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.operations.doctor.measurements import Settings

@@ -1,0 +1,85 @@
+"""Requests about consumer groups and what they have committed."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from ledger.adapters.kafka.answers import ABSENT_TOPIC, is_present
+from ledger.adapters.kafka.cluster_connection import require
+from ledger.adapters.kafka.topic_requests import metadata
+from ledger.ports import GroupListing
+
+_GROUP_COORDINATOR = 0
+_ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
+
+Commit = tuple[str, Any]
+"""A topic name and the partition's entry in an OffsetFetch response."""
+
+
+async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
+    brokers = (await metadata(manager, [])).brokers
+    sent = [manager.send(ListGroupsRequest(), node_id=broker.node_id) for broker in brokers]
+    listed: dict[str, GroupListing] = {}
+    for pending in sent:
+        answer = await pending
+        require(answer.error_code, None)
+        listed |= {group.group_id: _group_listing(group) for group in answer.groups}
+    return list(listed.values())
+
+
+def _group_listing(group: Any) -> GroupListing:
+    return GroupListing(group.group_id, (group.group_type or "").lower() or None, group.group_state or None)
+
+
+async def committed_offsets(
+    manager: KafkaConnectionManager, groups: Sequence[str]
+) -> dict[str, list[Commit]]:
+    by_coordinator = await _by_coordinator(manager, groups)
+    sent = [
+        manager.send(_offset_fetch(coordinated), node_id=node) for node, coordinated in by_coordinator.items()
+    ]
+    answers = [await pending for pending in sent]
+    return {
+        group.group_id: _commits_of(group)
+        for answer in answers
+        for group in answer.groups
+        if is_present(group.error_code, group.group_id, _ABSENT_GROUP)
+    }
+
+
+async def _by_coordinator(manager: KafkaConnectionManager, groups: Sequence[str]) -> dict[int, list[str]]:
+    await metadata(manager, [])
+    request = FindCoordinatorRequest(
+        key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
+    )
+    by_coordinator = defaultdict(list)
+    for found in (await manager.send(request)).coordinators:
+        if is_present(found.error_code, found.key, _ABSENT_GROUP):
+            by_coordinator[found.node_id].append(found.key)
+    return by_coordinator
+
+
+def _offset_fetch(groups: Sequence[str]) -> OffsetFetchRequest:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[group(group_id=name, topics=None) for name in groups],
+        require_stable=False,
+        min_version=8,
+        max_version=8,
+    )
+
+
+def _commits_of(group: Any) -> list[Commit]:
+    commits = [
+        (topic.name, entry)
+        for topic in group.topics
+        for entry in topic.partitions
+        if entry.committed_offset >= 0 and is_present(entry.error_code, topic.name, ABSENT_TOPIC)
+    ]
+    return sorted(commits, key=lambda commit: (commit[0], commit[1].partition_index))

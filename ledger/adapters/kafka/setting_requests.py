@@ -1,0 +1,64 @@
+"""Requests about the settings of topics."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+
+from ledger.adapters.kafka.answers import ABSENT_TOPIC
+from ledger.adapters.kafka.cluster_connection import require
+from ledger.adapters.kafka.topic_requests import controller
+from ledger.ports import SettingsAnswer, TopicSettings
+
+_TOPIC_RESOURCE = 2
+_SET_ON_THE_TOPIC = 1
+_SET, _DELETE = 0, 1
+
+
+async def described_settings(manager: KafkaConnectionManager, topics: Sequence[str]) -> SettingsAnswer:
+    """Settings by topic; topics that do not exist are left out, refusals are told one by one."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+            for name in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    answer = SettingsAnswer({}, {})
+    for result in (await manager.send(request)).results:
+        kind: Any = errors.for_code(result.error_code)
+        if kind is errors.NoError:
+            answer.read[result.resource_name] = _settings(result.configs)
+        elif issubclass(kind, errors.AuthorizationError):
+            answer.refused[result.resource_name] = result.error_message or kind.description
+        elif not issubclass(kind, ABSENT_TOPIC):
+            require(result.error_code, f"{result.resource_name}: {result.error_message}")
+    return answer
+
+
+def _settings(configs: Sequence[Any]) -> TopicSettings:
+    effective = {setting.name: setting.value for setting in configs if setting.value is not None}
+    own = {setting.name for setting in configs if setting.config_source == _SET_ON_THE_TOPIC}
+    return TopicSettings({name: value for name, value in effective.items() if name in own}, effective)
+
+
+async def change_settings(
+    manager: KafkaConnectionManager, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]
+) -> None:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    changes = [
+        resource.AlterableConfig(name=setting, config_operation=_SET, value=value)
+        for setting, value in to_set.items()
+    ] + [
+        resource.AlterableConfig(name=setting, config_operation=_DELETE, value=None) for setting in to_remove
+    ]
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configs=changes)],
+        validate_only=False,
+    )
+    for response in (await manager.send(request, node_id=await controller(manager))).responses:
+        require(response.error_code, response.error_message)

@@ -1,0 +1,174 @@
+"""Findings: what needs attention while a flow goes on, raised once and cleared once, in the ledger.
+
+A finding is identified by its name, topic and partition; its message may change without being raised
+again. Whoever looks after a subject builds a `Findings` of its own for the names of that subject and
+reports, after every look, all that hold now: what is new is raised, what is no longer among them is
+cleared. Nothing is reported when the look itself failed. What an earlier driver raised is read from the
+ledger at the first report.
+
+A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("Findings").
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ledger.ports import FindingKey, LedgerState, OperationLog
+
+log = logging.getLogger(__name__)
+
+RAISED, CLEARED = "finding_raised", "finding_cleared"
+
+
+class FindingName(StrEnum):
+    """What a finding says; `EXPLAINED` has the meanings."""
+
+    # About target topics.
+    MIN_INSYNC_REPLICAS_ONE = "min_insync_replicas_one"
+    UNCLEAN_LEADER_ELECTION = "unclean_leader_election"
+    RECOMPRESSED = "recompressed"
+    LOG_APPEND_TIME = "log_append_time"
+    MAX_MESSAGE_BYTES_BELOW_SOURCE = "max_message_bytes_below_source"
+    RETENTION_BELOW_SOURCE = "retention_below_source"
+    MORE_PARTITIONS = "more_partitions"
+    # About following.
+    TARGET_NAME_CONFLICT = "target_name_conflict"
+    TARGET_TOPIC_NOT_CREATED = "target_topic_not_created"
+    PARTITIONS_NOT_ADDED = "partitions_not_added"
+    SETTINGS_NOT_READ = "settings_not_read"
+    SETTINGS_NOT_CHANGED = "settings_not_changed"
+    SOURCE_TOPIC_DELETED = "source_topic_deleted"
+    TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a finding means and what an operator can do about it; PROTOCOL.md lists the same."""
+
+    meaning: str
+    next: str
+
+
+EXPLAINED: Mapping[FindingName, Explanation] = {
+    FindingName.MIN_INSYNC_REPLICAS_ONE: Explanation(
+        "one of several replicas may acknowledge alone: what it acknowledged can be lost with it",
+        "set min.insync.replicas of the target topic to 2 or more",
+    ),
+    FindingName.UNCLEAN_LEADER_ELECTION: Explanation(
+        "a replica that lags behind may become leader: acknowledged records can vanish",
+        "set unclean.leader.election.enable of the target topic to false",
+    ),
+    FindingName.RECOMPRESSED: Explanation(
+        "compression.type is not producer: copied batches do not stay the bytes they were",
+        "set compression.type of the target topic to producer",
+    ),
+    FindingName.LOG_APPEND_TIME: Explanation(
+        "message.timestamp.type is LogAppendTime: the times of records do not survive",
+        "set message.timestamp.type of the target topic to CreateTime",
+    ),
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: Explanation(
+        "the target topic can refuse batches that the source accepts",
+        "raise max.message.bytes of the target topic",
+    ),
+    FindingName.RETENTION_BELOW_SOURCE: Explanation(
+        "records expire at the target while the source still has them",
+        "raise the retention of the target topic, or accept that its history is shorter",
+    ),
+    FindingName.MORE_PARTITIONS: Explanation(
+        "the target topic has more partitions than the source: producers at the target spread keys differently",
+        "add partitions at the source, or accept that the surplus gets nothing",
+    ),
+    FindingName.TARGET_NAME_CONFLICT: Explanation(
+        "a source topic cannot have its target name: not a name, its own, or another topic's; it is not copied",
+        "change the flow's rename rules or leave one of the topics out",
+    ),
+    FindingName.TARGET_TOPIC_NOT_CREATED: Explanation(
+        "the target refused to create the topic; its source is not copied, the flow tries again",
+        "grant CREATE to the mirror's principal, create the topic, or exclude the setting that was refused",
+    ),
+    FindingName.PARTITIONS_NOT_ADDED: Explanation(
+        "the target topic has fewer partitions than its source and refused more; it is not copied",
+        "grant ALTER to the mirror's principal, or add the partitions at the target",
+    ),
+    FindingName.SETTINGS_NOT_READ: Explanation(
+        "settings of the topic may not be described: they do not follow and are not checked",
+        "grant DESCRIBE_CONFIGS on the topic to the mirror's principal",
+    ),
+    FindingName.SETTINGS_NOT_CHANGED: Explanation(
+        "the target refused to change settings of the topic; it is copied all the same",
+        "grant ALTER_CONFIGS on the topic, or exclude the setting that was refused",
+    ),
+    FindingName.SOURCE_TOPIC_DELETED: Explanation(
+        "the source topic is gone; its target topic is kept",
+        "delete the target topic when nobody needs it any more, or set delete_topics = true",
+    ),
+    FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
+        "the target refused to delete the topic whose source is gone; the flow tries again",
+        "grant DELETE on the topic to the mirror's principal, or delete it",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic."""
+
+    name: FindingName
+    topic: str | None = None
+    partition: int | None = None
+    message: str = field(compare=False)
+
+    @property
+    def key(self) -> FindingKey:
+        return str(self.name), self.topic, self.partition
+
+
+class Findings:
+    """The findings of one subject of one flow. Reads nothing before the first report."""
+
+    def __init__(
+        self,
+        flow: str,
+        about: Iterable[FindingName],
+        operations: OperationLog,
+        state: LedgerState,
+    ) -> None:
+        self._flow = flow
+        self._about = frozenset(str(name) for name in about)
+        self._operations = operations
+        self._state = state
+        self._open: set[FindingKey] | None = None
+
+    def report(self, now: Iterable[Finding]) -> None:
+        """Record what changed since the last report; `now` is all of the subject that holds."""
+        holding = {finding.key: finding for finding in now}
+        assert all(name in self._about for name, _, _ in holding), "a finding of another subject"
+        is_open = self._already_open()
+        for key in sorted(is_open - holding.keys(), key=str):
+            self._clear(key)
+            is_open.discard(key)
+        for key, finding in holding.items():
+            if key not in is_open:
+                self._raise(finding)
+                is_open.add(key)
+
+    def _already_open(self) -> set[FindingKey]:
+        if self._open is None:
+            recorded = self._state.open_findings(self._flow)
+            self._open = {key for key in recorded if key[0] in self._about}
+        return self._open
+
+    def _raise(self, finding: Finding) -> None:
+        advice = EXPLAINED[finding.name].next
+        log.warning("%s: %s: %s; %s", self._flow, finding.name, finding.message, advice)
+        content = {**_content(finding.key), "message": finding.message, "next": advice}
+        self._operations.record(RAISED, flow=self._flow, reason=str(finding.name), content=content)
+
+    def _clear(self, key: FindingKey) -> None:
+        log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
+        self._operations.record(CLEARED, flow=self._flow, reason=key[0], content=_content(key))
+
+
+def _content(key: FindingKey) -> dict[str, object]:
+    return dict(zip(("finding", "topic", "partition"), key, strict=True))

@@ -1,0 +1,100 @@
+"""What the ledger knows and learns about a flow's target topics: changes by the flow, and findings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ledger.domain.topic_settings import SettingsChange
+from ledger.mirror.findings import FindingName, Findings
+from ledger.ports import TOPIC_FOLLOWED, LedgerState, OperationLog
+
+TOPIC_FINDINGS = (
+    FindingName.MIN_INSYNC_REPLICAS_ONE,
+    FindingName.UNCLEAN_LEADER_ELECTION,
+    FindingName.RECOMPRESSED,
+    FindingName.LOG_APPEND_TIME,
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE,
+    FindingName.RETENTION_BELOW_SOURCE,
+    FindingName.MORE_PARTITIONS,
+    FindingName.TARGET_NAME_CONFLICT,
+    FindingName.TARGET_TOPIC_NOT_CREATED,
+    FindingName.PARTITIONS_NOT_ADDED,
+    FindingName.SETTINGS_NOT_READ,
+    FindingName.SETTINGS_NOT_CHANGED,
+    FindingName.SOURCE_TOPIC_DELETED,
+    FindingName.TARGET_TOPIC_NOT_DELETED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTopic:
+    """A source topic and the life of the target topic that the flow wrote to."""
+
+    source: str
+    target: str
+    target_id: str
+
+
+class FollowingRecord:
+    """Records each change of a target topic; reads nothing before it is asked."""
+
+    def __init__(self, flow: str, operations: OperationLog, state: LedgerState) -> None:
+        self.findings = Findings(flow, TOPIC_FINDINGS, operations, state)
+        self._flow = flow
+        self._operations = operations
+        self._state = state
+        self._set_by_mirror: dict[str, frozenset[str]] | None = None
+
+    def set_by_mirror(self) -> dict[str, frozenset[str]]:
+        """Names of settings that the flow had set and not removed, by target topic id."""
+        if self._set_by_mirror is None:
+            self._set_by_mirror = self._state.followed_settings(self._flow)
+        return self._set_by_mirror
+
+    def mirrored_topics(self) -> dict[str, MirroredTopic]:
+        """What the ledger has offset syncs for, by source topic id."""
+        return {
+            position.source_topic_id: MirroredTopic(
+                position.source_topic, position.target_topic, position.target_topic_id
+            )
+            for position in self._state.positions(self._flow)
+        }
+
+    def written_target_ids(self) -> frozenset[str]:
+        """Ids of target topics that hold records of this flow, as the ledger has it now."""
+        positions = self._state.positions(self._flow)
+        return frozenset(position.target_topic_id for position in positions if position.next_sequence > 0)
+
+    def created(self, topic: str, topic_id: str, partitions: int, configuration: Mapping[str, str]) -> None:
+        change = SettingsChange(configuration)
+        self._record("created", topic, topic_id, partitions=partitions, change=change)
+
+    def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
+        self._record("partitions_added", topic, topic_id, partitions=partitions)
+
+    def settings_changed(self, topic: str, topic_id: str, change: SettingsChange) -> None:
+        self._record("settings_changed", topic, topic_id, change=change)
+
+    def deleted(self, topic: str, topic_id: str) -> None:
+        self._record("deleted", topic, topic_id)
+
+    def _record(
+        self,
+        action: str,
+        topic: str,
+        topic_id: str,
+        *,
+        partitions: int | None = None,
+        change: SettingsChange | None = None,
+    ) -> None:
+        done = change or SettingsChange()
+        content = {
+            "action": action,
+            "topic": topic,
+            "topic_id": topic_id,
+            "partitions": partitions,
+            "set": dict(done.to_set),
+            "removed": list(done.to_remove),
+        }
+        self._operations.record(TOPIC_FOLLOWED, flow=self._flow, reason=action, content=content)
+        known = self.set_by_mirror()
+        known[topic_id] = (known.get(topic_id, frozenset()) | done.to_set.keys()) - set(done.to_remove)

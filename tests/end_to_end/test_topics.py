@@ -1,0 +1,440 @@
+"""Target topics follow on real brokers and real Spark: names, settings, refusals, deletion."""
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.config import MirrorConfig, load_config
+from ledger.errors import PreconditionError
+from ledger.mirror.run_summary import RunSummary
+from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+from ledger.sandbox.reading import read_topics
+from ledger.sandbox.workload import create_topics
+
+SEEN_WITHIN_S = 90.0  # an upper bound, for machines that are busy
+
+Pair = Mapping[str, SandboxCluster]
+RENAME = """topic_naming = "rename"\nrename = [{ match = '(.*)_REPLICA', to = '\\1' }]\n"""
+
+
+def name_of(kind: str) -> str:
+    return f"{kind}-{uuid.uuid4().hex[:6]}"
+
+
+def config_of(folder: Path, pair: Pair, flows: Mapping[str, str], west: str = "") -> MirrorConfig:
+    """Flows by name; the text of each says where it goes from `east`, unless it has a source."""
+    tables = "\n".join(
+        f"[flows.{name}]\nround_seconds = 0.5\ntopic_refresh_seconds = 0.5\n{text}"
+        for name, text in flows.items()
+    )
+    file = folder / "mirror-ledger.toml"
+    file.write_text(
+        f"""
+        [ledger]
+        path = "{folder / "ledger"}"
+        [clusters.east]
+        bootstrap_servers = "{pair["east"].bootstrap_servers}"
+        [clusters.west]
+        bootstrap_servers = "{pair["west"].bootstrap_servers}"
+        {west}
+        {tables}
+        """
+    )
+    return load_config(file)
+
+
+def east_to_west(topics: str, *more: str) -> str:
+    return "\n".join(('source = "east"', 'target = "west"', f'topics = ["{topics}"]', *more))
+
+
+def run(
+    config: MirrorConfig, spark: SparkSession, flow: str = "f", *, allow_scope_reduction: bool = False
+) -> RunSummary:
+    return app.run_flow(
+        config,
+        flow,
+        session=lambda: spark,
+        until_caught_up=True,
+        allow_scope_reduction=allow_scope_reduction,
+        stop=threading.Event(),
+        on_round=lambda _so_far: None,
+    )
+
+
+@contextmanager
+def running(config: MirrorConfig, spark: SparkSession) -> Iterator[None]:
+    """The flow `f`, which goes on until the block is left."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        going = pool.submit(
+            app.run_flow,
+            config,
+            "f",
+            session=lambda: spark,
+            until_caught_up=False,
+            stop=stop,
+            on_round=lambda _so_far: None,
+        )
+        try:
+            yield
+        finally:
+            stop.set()
+        going.result(60)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + SEEN_WITHIN_S
+    while not holds():
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"not within {SEEN_WITHIN_S:.0f} s: {what}")
+        time.sleep(0.2)
+
+
+@contextmanager
+def admin_of(config: MirrorConfig, alias: str) -> Iterator[KafkaAdmin]:
+    admin = KafkaAdmin(alias, config.cluster(alias), SystemClock())
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def produce(servers: str, topic: str, *values: str, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def values(servers: str, topic: str) -> list[bytes | None]:
+    return [placed.record.value for records in read_topics(servers, [topic]).values() for placed in records]
+
+
+def operations(config: MirrorConfig, kind: str) -> list[dict[str, object]]:
+    table = DeltaTable(f"{config.ledger.path}/operations").to_pyarrow_table().to_pylist()
+    rows = sorted(table, key=lambda row: row["recorded_at_ms"])
+    return [json.loads(row["content"]) for row in rows if row["kind"] == kind]
+
+
+def open_findings(config: MirrorConfig, flow: str = "f") -> set[tuple[str, str | None]]:
+    found = DeltaLedgerState(open_ledger(config.ledger.path)).open_findings(flow)
+    return {(name, topic) for name, topic, _ in found}
+
+
+# Names -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both flows write into one target topic; each copies its own source only."""
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    topic = name_of("orders")
+    for alias in ("east", "west"):
+        create_topics(servers[alias], [f"{topic}_REPLICA"], partitions=1)
+        produce(servers[alias], f"{topic}_REPLICA", f"{alias} 1", f"{alias} 2")
+    shared = f'target = "west"\ntopics = ["{topic}.*"]\ntarget_mode = "shared"\n{RENAME}'
+    flows = {"across": f'source = "east"\n{shared}', "within": f'source = "west"\n{shared}'}
+    config = config_of(tmp_path, broker_pair, flows)
+    app.init_ledger(config)
+    for _ in range(2):
+        assert [run(config, spark, flow).records for flow in ("across", "within")] in ([2, 2], [0, 0])
+    assert values(servers["west"], topic) == [b"east 1", b"east 2", b"west 1", b"west 2"]
+    produce(servers["west"], f"{topic}_REPLICA", "west 3")
+    produce(servers["east"], f"{topic}_REPLICA", "east 3")
+    assert [run(config, spark, flow).records for flow in ("within", "across")] == [1, 1]
+    assert values(servers["west"], topic)[4:] == [b"west 3", b"east 3"]
+
+
+def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_written(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = name_of("clash")
+    create_topics(broker_pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
+    rename = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})\\..', to = '\\1' }}]"""
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}.*", rename)})
+    app.init_ledger(config)
+    with pytest.raises(PreconditionError, match=rf"{topic}.1 and {topic}.2 would all be copied to {topic}"):
+        run(config, spark)
+    with admin_of(config, "west") as west:
+        assert topic not in west.topics()
+
+
+# Settings --------------------------------------------------------------------------------------
+
+
+def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+    topic = name_of("settings")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic)})
+    app.init_ledger(config)
+    with admin_of(config, "east") as east, admin_of(config, "west") as west:
+        east.create_topic(
+            topic, partitions=1, replication_factor=1, configuration={"retention.ms": "7000000"}
+        )
+
+        def at_target(name: str) -> str | None:
+            return west.configurations([f"east.{topic}"]).get(f"east.{topic}", {}).get(name)
+
+        with running(config, spark):
+            eventually(lambda: at_target("retention.ms") == "7000000", "created with retention")
+            west.change_settings(f"east.{topic}", to_set={"segment.ms": "60000"}, to_remove=[])
+            east.change_settings(
+                topic,
+                to_set={"max.message.bytes": "2000000", "cleanup.policy": "compact"},
+                to_remove=["retention.ms"],
+            )
+            eventually(lambda: at_target("cleanup.policy") == "compact", "a setting that was set")
+            eventually(lambda: at_target("retention.ms") is None, "a setting that was removed")
+            assert at_target("max.message.bytes") == "2000000"
+            east.change_settings(
+                topic, to_set={"max.message.bytes": "78", "cleanup.policy": "delete"}, to_remove=[]
+            )
+            eventually(lambda: at_target("cleanup.policy") == "delete", "a setting beside a fence")
+        assert at_target("max.message.bytes") == "2000000", "a fence is not copied"
+        assert at_target("segment.ms") == "60000", "what the mirror did not set is not removed"
+    actions = [content["action"] for content in operations(config, "topic_followed")]
+    assert actions == ["created", "settings_changed", "settings_changed"]
+
+
+def test_a_setting_that_endangers_the_copy_is_a_finding(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = name_of("warned")
+    follow = 'configuration_follow = "create"'
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic, follow)})
+    app.init_ledger(config)
+    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
+    assert not run(config, spark).stopped
+    assert open_findings(config) == set()
+    with admin_of(config, "west") as west:
+        changed = {"compression.type": "gzip", "max.message.bytes": "1000", "retention.ms": "60000"}
+        west.change_settings(f"east.{topic}", to_set=changed, to_remove=[])
+        run(config, spark)
+        names = {"recompressed", "max_message_bytes_below_source", "retention_below_source"}
+        assert open_findings(config) == {(name, f"east.{topic}") for name in names}
+        west.change_settings(
+            f"east.{topic}",
+            to_set={"compression.type": "producer"},
+            to_remove=["max.message.bytes", "retention.ms"],
+        )
+    run(config, spark)
+    assert open_findings(config) == set()
+
+
+# Scope -----------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    servers = broker_pair["east"].bootstrap_servers
+    kept, dropped = name_of("kept"), name_of("dropped")
+    create_topics(servers, [kept, dropped], partitions=1)
+    for topic in (kept, dropped):
+        produce(servers, topic, "1")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{kept}|{dropped}")})
+    app.init_ledger(config)
+    assert run(config, spark).records == 2
+    narrowed = config_of(tmp_path, broker_pair, {"f": east_to_west(kept)})
+    produce(servers, kept, "2")
+    with pytest.raises(PreconditionError, match=rf"--allow-scope-reduction:\n  {dropped}: not selected"):
+        run(narrowed, spark)
+    assert run(narrowed, spark, allow_scope_reduction=True).records == 1
+    assert operations(config, "scope_reduced") == [{"topics": {dropped: 1}}]
+    produce(servers, kept, "3")
+    assert run(narrowed, spark).records == 1, "what was accepted is not asked for again"
+
+
+# Deletion --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delete_topics", [False, True])
+def test_a_deleted_source_topic(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, delete_topics: bool
+) -> None:
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    topic, other = name_of("gone"), name_of("stays")
+    option = f"delete_topics = {str(delete_topics).lower()}"
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}|{other}", option)})
+    app.init_ledger(config)
+    create_topics(servers["east"], [topic, other], partitions=1)
+    produce(servers["east"], topic, "a")
+    run(config, spark)
+    with admin_of(config, "east") as east, admin_of(config, "west") as west:
+        east.delete_topic(topic, topic_id=east.topics()[topic].topic_id)
+        with running(config, spark):
+            eventually(
+                lambda: (
+                    ("source_topic_deleted", topic) in open_findings(config)
+                    or f"east.{topic}" not in west.topics()
+                ),
+                "the deletion is seen",
+            )
+            if delete_topics:
+                eventually(lambda: f"east.{topic}" not in west.topics(), "the target is deleted")
+            eventually(lambda: bool(operations(config, "finding_raised")), "the finding is recorded")
+            time.sleep(1.5)  # more looks: nothing else is deleted, nothing is said twice
+        assert (f"east.{topic}" in west.topics()) is not delete_topics
+        assert f"east.{other}" in west.topics()
+    deleted = [c["topic"] for c in operations(config, "topic_followed") if c["action"] == "deleted"]
+    assert deleted == ([f"east.{topic}"] if delete_topics else [])
+    assert len(operations(config, "finding_raised")) == 1
+    assert bool(open_findings(config)) is not delete_topics
+
+
+# Refusals --------------------------------------------------------------------------------------
+
+ADA, ROOT = {"sasl.username": "ada"}, {"sasl.username": "root"}
+LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.password": "pw"}
+
+
+@pytest.fixture(scope="module")
+def guarded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """`west` has an authorizer; its user `ada` may do nothing, `root` everything."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    security = ListenerSecurity(
+        "SASL_PLAINTEXT",
+        {
+            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": (
+                f'{module} required user_ada="pw" user_root="pw";'
+            ),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:root",
+        },
+    )
+    sandbox = Sandbox(tmp_path_factory.mktemp("guarded-pair") / "sandbox")
+    try:
+        yield sandbox.up(["east", "west"], 1, security={"west": security})
+    finally:
+        sandbox.down()
+
+
+def guarded_config(folder: Path, pair: Pair, flow: str, user: str = "ada") -> MirrorConfig:
+    (folder / "password").write_text("pw")
+    login = f"""
+        security.protocol = "SASL_PLAINTEXT"
+        sasl.mechanism = "PLAIN"
+        sasl.username = "{user}"
+        sasl.password = {{ file = "password" }}
+    """
+    return config_of(folder, pair, {"f": flow}, west=login)
+
+
+def grant(west: SandboxCluster, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+    """Allow `ada` operations on all resources whose name begins so."""
+    admin = AdminClient({"bootstrap.servers": west.bootstrap_servers, **LOGIN, **ROOT})
+    pattern = ResourcePatternType.LITERAL if kind is ResourceType.BROKER else ResourcePatternType.PREFIXED
+    bindings = [
+        AclBinding(kind, name, pattern, "User:ada", "*", operation, AclPermissionType.ALLOW)
+        for operation in operations
+    ]
+    for created in admin.create_acls(bindings).values():
+        created.result(30)
+
+
+ALL_BUT_ALTERING = (
+    *(AclOperation.CREATE, AclOperation.WRITE, AclOperation.READ),
+    *(AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS),
+)
+
+
+def test_what_one_topic_is_refused_does_not_stop_the_others(
+    guarded_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    east, west = guarded_pair["east"], guarded_pair["west"]
+    prefix = name_of("t")
+    good, bad = f"{prefix}-good", f"{prefix}-bad"
+    create_topics(east.bootstrap_servers, [good, bad], partitions=1)
+    for topic in (good, bad):
+        produce(east.bootstrap_servers, topic, "1", "2")
+    grant(west, ResourceType.TOPIC, f"east.{good}", *ALL_BUT_ALTERING)
+    config = guarded_config(tmp_path, guarded_pair, east_to_west(f"{prefix}.*"))
+    app.init_ledger(config)
+    summary = run(config, spark)
+    assert summary.records == 2
+    [stopped] = summary.stopped
+    assert f"{bad}: cluster west does not allow this principal to create topic east.{bad}" in stopped
+    assert open_findings(config) == {("target_topic_not_created", f"east.{bad}")}
+
+    with admin_of(config, "east") as admin:
+        admin.add_partitions(good, total=2)
+        admin.change_settings(bad, to_set={"retention.ms": "7000000"}, to_remove=[])
+    produce(east.bootstrap_servers, good, "3", partition=1)
+    grant(west, ResourceType.TOPIC, f"east.{bad}", *ALL_BUT_ALTERING)
+    summary = run(config, spark)
+    assert summary.records == 2, "only what was refused before: the other has too few partitions now"
+    assert len(summary.stopped) == 1
+    assert open_findings(config) == {("partitions_not_added", f"east.{good}")}
+
+    with admin_of(config, "east") as admin:
+        admin.change_settings(bad, to_set={"retention.ms": "8000000"}, to_remove=[])
+    produce(east.bootstrap_servers, bad, "3")
+    grant(west, ResourceType.TOPIC, f"east.{good}", AclOperation.ALTER)
+    summary = run(config, spark)
+    assert (summary.records, summary.stopped) == (2, [])
+    assert open_findings(config) == {("settings_not_changed", f"east.{bad}")} | {
+        ("retention_below_source", f"east.{bad}")
+    }
+
+    grant(west, ResourceType.TOPIC, f"east.{bad}", AclOperation.ALTER_CONFIGS)
+    assert not run(config, spark).stopped
+    assert open_findings(config) == set()
+
+
+def test_settings_that_may_not_be_read_do_not_stop_the_copy(
+    guarded_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    east, west = guarded_pair["east"], guarded_pair["west"]
+    topic = name_of("unread")
+    create_topics(east.bootstrap_servers, [topic], partitions=1)
+    produce(east.bootstrap_servers, topic, "1")
+    grant(west, ResourceType.TOPIC, f"east.{topic}", *ALL_BUT_ALTERING[:-1])
+    config = guarded_config(tmp_path, guarded_pair, east_to_west(topic))
+    app.init_ledger(config)
+    summary = run(config, spark)
+    assert (summary.records, summary.stopped) == (1, [])
+    assert open_findings(config) == {("settings_not_read", f"east.{topic}")}
+
+
+def test_a_setting_that_the_target_does_not_know_stops_this_topic_only(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A replication factor that the target cannot give is refused by the broker, topic by topic."""
+    prefix = name_of("c")
+    servers = broker_pair["east"].bootstrap_servers
+    create_topics(servers, [f"{prefix}.a", f"{prefix}-b"], partitions=1)
+    for topic in (f"{prefix}.a", f"{prefix}-b"):
+        produce(servers, topic, "1")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{prefix}.*")})
+    app.init_ledger(config)
+    with admin_of(config, "west") as west:
+        west.create_topic(f"east.{prefix}_a", partitions=1, replication_factor=1, configuration={})
+    summary = run(config, spark)
+    assert summary.records == 1
+    assert len(summary.stopped) == 1
+    assert "collide" in summary.stopped[0]
+    assert open_findings(config) == {("target_topic_not_created", f"east.{prefix}.a")}
