@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.facts import Checkpoint, HighWatermark, SyncKind
 from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import Clock, FlowPosition, FlowRequests, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
@@ -73,13 +74,11 @@ class MemoryLedgerState:
         self._ledger = ledger
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        furthest: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in self._rows("offset_syncs"):
-            key = (row["source_topic_id"], row["source_partition"])
-            known = furthest.get(key)
-            if row["flow"] == flow and (known is None or row["source_end"] > known["source_end"]):
-                furthest[key] = row
-        return [_position(row) for row in furthest.values()]
+        last: dict[tuple[str, int], dict[str, Any]] = {}
+        rows = [row for row in self._rows("offset_syncs") if row["flow"] == flow]
+        for row in sorted(rows, key=_recording_order):
+            last[(row["source_topic_id"], row["source_partition"])] = row
+        return [_position(row) for row in last.values()]
 
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         """The first id recorded for a flow is its own for ever."""
@@ -161,14 +160,27 @@ class MemoryOperationLog:
         return str(row["operation_id"])
 
 
+def _recording_order(row: dict[str, Any]) -> tuple[int, int, bool, int, int]:
+    return recording_order(
+        writer_epoch=row["writer_epoch"],
+        round_number=row["round"],
+        kind=row["kind"],
+        source_start=row["source_start"],
+        source_end=row["source_end"],
+        target_end=row["target_end"],
+    )
+
+
 def _position(row: dict[str, Any]) -> FlowPosition:
+    goes_on = row["source_start"] if row["kind"] == SyncKind.SUPERSEDED else row["source_end"]
+    sequenced = row["records"] if row["kind"] in SEQUENCED_KINDS else 0
     return FlowPosition(
         source_topic=row["source_topic"],
         source_topic_id=row["source_topic_id"],
         partition=row["source_partition"],
         target_topic=row["target_topic"],
         target_topic_id=row["target_topic_id"],
-        source_end=row["source_end"],
+        source_end=goes_on,
         target_end=row["target_end"],
-        next_sequence=(row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS,
+        next_sequence=(row["first_sequence"] + sequenced) % SEQUENCE_MODULUS,
     )
