@@ -1,17 +1,18 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, gaps, high_watermarks, offset_syncs, segments, writers
+-- reads:   checkpoints, current_maps, effective_syncs, gaps, last_high_watermarks, segments, writers
 -- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_partition int,
 --          target_offset bigint, status string
 -- status:  no_map, other_incarnation, before_first, lost, expired_on_target, exact, gap, at_end, ahead
 --
--- The rule is ledger.domain.offsets.OffsetMap.translate, set-wise: the first copied record at or after the
--- commit, else the end of the map; never below the target's log start. So following it may repeat records
--- and never skips one. A map is read for the target incarnation that the flow copied to last. An offset
--- inside the map that no offset sync covers (a broken ledger: audit_l1_tiling) is no_map, without an answer.
+-- The rule is ledger.domain.offsets.OffsetMap.translate, set-wise: the commit's own record, else the first
+-- record after the last copied one below it, else the end of the map; never below the target's log start. So
+-- following it may repeat records and never skips one. A map is what holds after supersession in the target
+-- incarnation that the flow went to last. An offset inside the map that no offset sync covers (a broken
+-- ledger: audit_l1_tiling) is no_map, without an answer.
 with flow_source as (
     select c.flow, c.source_cluster
     from (
@@ -69,62 +70,10 @@ commits as (
     where age = 1 and committed_offset is not null
 ),
 
-bounds as (
-    select
-        o.flow,
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.target_cluster,
-        o.target_topic,
-        o.target_topic_id,
-        o.target_partition,
-        min(o.source_start) as source_start,
-        max(o.source_end) as source_end,
-        max(o.target_end) as target_end,
-        max(o.writer_epoch * 4294967296 + o.round) as last_append
-    from offset_syncs as o
-    where o.kind in ('adopted', 'copied', 'lost')
-    group by
-        o.flow,
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.target_cluster,
-        o.target_topic,
-        o.target_topic_id,
-        o.target_partition
-),
-
+-- map_number stands for the keys of a map, as commit_number does for the grain. width cuts the source into
+-- about a thousand stripes: a commit is compared with the stretches of its stripe, and with whole stripes.
 maps as (
     select
-        b.flow,
-        b.source_topic,
-        b.source_topic_id,
-        b.source_partition,
-        b.target_cluster,
-        b.target_topic,
-        b.target_topic_id,
-        b.target_partition,
-        b.source_start,
-        b.source_end,
-        b.target_end,
-        row_number() over (
-            partition by b.flow, b.source_topic, b.source_topic_id, b.source_partition
-            order by
-                b.last_append desc nulls last,
-                b.target_topic_id nulls last,
-                b.target_topic nulls last,
-                b.target_partition nulls last,
-                b.target_cluster nulls last
-        ) as age
-    from bounds as b
-),
-
-mapped as (
-    select
-        c.commit_number,
-        c.committed_offset,
         m.flow,
         m.source_topic,
         m.source_topic_id,
@@ -135,14 +84,33 @@ mapped as (
         m.target_partition,
         m.source_start,
         m.source_end,
-        m.target_end
+        m.target_end,
+        cast(floor((m.source_end - m.source_start) / 1000) as bigint) + 1 as width,
+        row_number() over (
+            order by m.source_topic nulls last, m.source_topic_id nulls last, m.source_partition nulls last
+        ) as map_number
+    from current_maps as m
+    inner join params as p on p.flow = m.flow
+),
+
+mapped as (
+    select
+        c.commit_number,
+        c.committed_offset,
+        m.map_number,
+        m.target_cluster,
+        m.target_topic,
+        m.target_topic_id,
+        m.target_partition,
+        m.source_start,
+        m.source_end,
+        m.target_end,
+        c.committed_offset - mod(c.committed_offset, m.width) as stripe
     from commits as c
     inner join maps as m
-        on m.flow = c.flow
-        and m.source_topic = c.topic
+        on m.source_topic = c.topic
         and m.source_topic_id = c.topic_id
         and m.source_partition = c.partition
-    where m.age = 1
 ),
 
 -- Whether any incarnation of the partition was ever mapped.
@@ -150,62 +118,139 @@ known as (
     select c.commit_number, count(m.source_topic_id) as map_count
     from commits as c
     inner join maps as m
-        on m.flow = c.flow
-        and m.source_topic = c.topic
+        on m.source_topic = c.topic
         and m.source_partition = c.partition
     group by c.commit_number
 ),
 
--- The first copied record at or after the commit. source_start is unique in a map that tiles (L1).
-next_copied as (
+-- What a commit can land on or lie in. A stretch counts for the commits below its end.
+stretches as (
+    select
+        w.map_number,
+        w.width,
+        s.source_end,
+        s.source_start as copied_start,
+        s.target_start,
+        cast(null as bigint) as lost_start,
+        cast(null as bigint) as gap_start
+    from maps as w
+    inner join segments as s
+        on s.flow = w.flow
+        and s.source_topic = w.source_topic
+        and s.source_topic_id = w.source_topic_id
+        and s.source_partition = w.source_partition
+        and s.target_cluster = w.target_cluster
+        and s.target_topic = w.target_topic
+        and s.target_topic_id = w.target_topic_id
+        and s.target_partition = w.target_partition
+    union all
+    select
+        w.map_number,
+        w.width,
+        g.source_end,
+        cast(null as bigint) as copied_start,
+        cast(null as bigint) as target_start,
+        case when g.kind = 'lost' then g.source_start end as lost_start,
+        case when g.kind = 'gap' then g.source_start end as gap_start
+    from maps as w
+    inner join gaps as g
+        on g.flow = w.flow
+        and g.source_topic = w.source_topic
+        and g.source_topic_id = w.source_topic_id
+        and g.source_partition = w.source_partition
+        and g.target_cluster = w.target_cluster
+        and g.target_topic = w.target_topic
+        and g.target_topic_id = w.target_topic_id
+        and g.target_partition = w.target_partition
+),
+
+striped as (
+    select
+        t.map_number,
+        t.source_end - mod(t.source_end, t.width) as stripe,
+        t.source_end,
+        t.copied_start,
+        t.target_start,
+        t.lost_start,
+        t.gap_start
+    from stretches as t
+),
+
+stripes as (
+    select
+        t.map_number,
+        t.stripe,
+        min(t.copied_start) as copied_start,
+        min(t.target_start) as target_start,
+        min(t.lost_start) as lost_start,
+        min(t.gap_start) as gap_start
+    from striped as t
+    group by t.map_number, t.stripe
+),
+
+-- Nobody can tell that a group has read unpaired records, until it has read from the next segment.
+unpaired as (
+    select w.map_number, u.target_start, min(s.source_start) as next_start
+    from maps as w
+    inner join effective_syncs as u
+        on u.flow = w.flow
+        and u.source_topic = w.source_topic
+        and u.source_topic_id = w.source_topic_id
+        and u.source_partition = w.source_partition
+        and u.target_cluster = w.target_cluster
+        and u.target_topic = w.target_topic
+        and u.target_topic_id = w.target_topic_id
+        and u.target_partition = w.target_partition
+    left join segments as s
+        on s.flow = w.flow
+        and s.source_topic = w.source_topic
+        and s.source_topic_id = w.source_topic_id
+        and s.source_partition = w.source_partition
+        and s.target_cluster = w.target_cluster
+        and s.target_topic = w.target_topic
+        and s.target_topic_id = w.target_topic_id
+        and s.target_partition = w.target_partition
+        and s.source_start >= u.source_start
+    where u.kind = 'unpaired'
+    group by w.map_number, u.target_start
+),
+
+-- All that lies ahead of a commit. Ranges rise together on both sides (M1, M2): the lowest is the next.
+ahead as (
+    select m.commit_number, t.copied_start, t.target_start, t.lost_start, t.gap_start
+    from mapped as m
+    inner join striped as t
+        on t.map_number = m.map_number
+        and t.stripe = m.stripe
+        and t.source_end > m.committed_offset
+    union all
+    select m.commit_number, t.copied_start, t.target_start, t.lost_start, t.gap_start
+    from mapped as m
+    inner join stripes as t
+        on t.map_number = m.map_number
+        and t.stripe > m.stripe
+    union all
     select
         m.commit_number,
-        min(s.source_start) as source_start,
-        min_by(s.target_start, s.source_start) as target_start
+        cast(null as bigint) as copied_start,
+        u.target_start,
+        cast(null as bigint) as lost_start,
+        cast(null as bigint) as gap_start
     from mapped as m
-    inner join segments as s
-        on s.flow = m.flow
-        and s.source_topic = m.source_topic
-        and s.source_topic_id = m.source_topic_id
-        and s.source_partition = m.source_partition
-        and s.target_topic = m.target_topic
-        and s.target_topic_id = m.target_topic_id
-        and s.target_partition = m.target_partition
-        and s.source_end > m.committed_offset
-    group by m.commit_number
+    inner join unpaired as u
+        on u.map_number = m.map_number
+        and coalesce(u.next_start > m.committed_offset, true)
 ),
 
--- The gap or lost stretch that holds the commit.
-unmapped as (
-    select m.commit_number, max(g.kind) as kind
-    from mapped as m
-    inner join gaps as g
-        on g.flow = m.flow
-        and g.source_topic = m.source_topic
-        and g.source_topic_id = m.source_topic_id
-        and g.source_partition = m.source_partition
-        and g.target_topic = m.target_topic
-        and g.target_topic_id = m.target_topic_id
-        and g.target_partition = m.target_partition
-        and g.source_start <= m.committed_offset
-        and g.source_end > m.committed_offset
-    group by m.commit_number
-),
-
--- Recorders and flows both write high watermarks, so the time of the read orders them.
-target_starts as (
+next_ahead as (
     select
-        h.cluster,
-        h.topic,
-        h.topic_id,
-        h.partition,
-        h.log_start,
-        row_number() over (
-            partition by h.cluster, h.topic, h.topic_id, h.partition
-            order by
-                h.read_at_ms desc nulls last, h.recorded_at_ms desc nulls last, h.log_start desc nulls last
-        ) as age
-    from high_watermarks as h
+        a.commit_number,
+        min(a.copied_start) as copied_start,
+        min(a.target_start) as target_start,
+        min(a.lost_start) as lost_start,
+        min(a.gap_start) as gap_start
+    from ahead as a
+    group by a.commit_number
 ),
 
 placed as (
@@ -213,28 +258,28 @@ placed as (
         m.commit_number,
         m.target_topic,
         m.target_partition,
-        t.log_start,
-        coalesce(
-            n.target_start + greatest(m.committed_offset - n.source_start, 0),
-            m.target_end
-        ) as answer,
+        h.log_start,
         case
-            when n.source_start <= m.committed_offset then 'exact'
-            when u.kind is not null then u.kind
+            when s.copied_start <= m.committed_offset
+                then s.target_start + m.committed_offset - s.copied_start
+            else coalesce(s.target_start, m.target_end)
+        end as answer,
+        case
+            when s.copied_start <= m.committed_offset then 'exact'
+            when s.lost_start <= m.committed_offset then 'lost'
+            when s.gap_start <= m.committed_offset then 'gap'
             when m.committed_offset < m.source_start then 'before_first'
             when m.committed_offset < m.source_end then 'uncovered'
             when m.committed_offset > m.source_end then 'ahead'
             else 'at_end'
         end as place
     from mapped as m
-    left join next_copied as n on n.commit_number = m.commit_number
-    left join unmapped as u on u.commit_number = m.commit_number
-    left join target_starts as t
-        on t.cluster = m.target_cluster
-        and t.topic = m.target_topic
-        and t.topic_id = m.target_topic_id
-        and t.partition = m.target_partition
-        and t.age = 1
+    left join next_ahead as s on s.commit_number = m.commit_number
+    left join last_high_watermarks as h
+        on h.cluster = m.target_cluster
+        and h.topic = m.target_topic
+        and h.topic_id = m.target_topic_id
+        and h.partition = m.target_partition
 )
 
 select

@@ -1,24 +1,27 @@
 """Offset algebra: where a committed source offset lands on the target, and the way back.
 
-All ranges are half-open. There is one rule: a commit lands on the first copied record at or after it,
-and on the end of the map when there is none. So a translation never passes an unread record: following it
-may repeat records and never skips one. The statuses say why the answer is what it is.
+All ranges are half-open. There is one rule: a commit lands on its own record, else on the first record after
+the last copied one below it, and on the end of the map when there is none. Unpaired records count there,
+for nobody can tell that the group has read them. So a translation never passes an unread record of the map:
+following it may repeat records and never skips one. The statuses say why the answer is what it is.
+
+A map is what holds after supersession, in the target incarnation that the flow went to last. What was
+superseded and is not copied again yet lies beyond its end.
 
 Invariants of an `OffsetMap`
     M1  segments and unmapped stretches tile the source: ascending, no hole, no overlap
-    M2  target ranges rise in the same order
+    M2  target ranges, unpaired ones among them, rise in the same order
     M3  everything belongs to one flow, one source and one target partition, and one topic id of each
-
-Rows of kind `superseded` take no part: this version writes none. A later one clips the map by them.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.supersession import effective
 from ledger.errors import InvalidValueError
 
 
@@ -61,6 +64,25 @@ class Unmapped:
         _check_range(f"a {self.kind} stretch", self.source_start, self.source_end)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Unpaired:
+    """Target offsets `[target_start, target_end)` hold the flow's own records of unknown source offsets.
+
+    The flow stood at `source_start` when they were found.
+    """
+
+    source_start: int
+    target_start: int
+    target_end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.target_start < self.target_end:
+            raise InvalidValueError(
+                f"an unpaired stretch needs 0 <= target_start < target_end, "
+                f"got [{self.target_start}, {self.target_end})"
+            )
+
+
 class TranslationStatus(StrEnum):
     """Why a translation is what it is. The first that applies, in this order, is reported."""
 
@@ -94,7 +116,8 @@ class Translation:
 class ReverseTranslation:
     """Where a group that read the target resumes at the source.
 
-    `status` is one of `before_first`, `exact`, `gap` (between segments), `at_end` and `ahead`.
+    `status` is one of `before_first`, `exact`, `gap` (between segments: others' records, unpaired ones, or a
+    claim that was superseded), `at_end` and `ahead`.
     """
 
     source_offset: int
@@ -104,13 +127,20 @@ class ReverseTranslation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMap:
-    """All that one flow recorded of one source partition and topic id into one target partition."""
+    """All that holds of what one flow recorded of a source partition and topic id into a target partition.
+
+    A partition that the flow has only started with has neither segments nor unmapped stretches: its map is
+    the place where source and target stood.
+    """
 
     flow: str
     source: TopicPartition
     target: TopicPartition
     segments: tuple[Segment, ...]
     unmapped: tuple[Unmapped, ...]
+    unpaired: tuple[Unpaired, ...]
+    source_start: int
+    source_end: int
     target_end: int
 
     def __post_init__(self) -> None:
@@ -118,29 +148,32 @@ class OffsetMap:
         _check_m2(self)
 
     @classmethod
-    def from_syncs(cls, flow: str, syncs: Iterable[OffsetSync]) -> "OffsetMap":
-        """The map of one flow's offset syncs, in any order; refused when they break M1, M2 or M3."""
-        kept = sorted((s for s in syncs if s.source_start < s.source_end), key=lambda s: s.source_start)
-        if not kept:
+    def from_syncs(cls, flow: str, syncs: Sequence[OffsetSync]) -> "OffsetMap":
+        """The map of one flow's offset syncs, oldest first (`recording_order`).
+
+        It is of the target that the last one names; what went to an earlier incarnation is left out.
+        Refused when they break M1, M2 or M3.
+        """
+        if not syncs:
             raise InvalidValueError(f"an offset map of flow {flow} needs at least one offset sync")
-        _check_m3(kept)
+        _check_m3(syncs)
+        for sync in syncs:
+            _check_sync(sync)
+        target = syncs[-1].target
+        kept = sorted((sync for sync in effective(syncs) if sync.target == target), key=_place)
+        _check_syncs_tile(kept)
         _check_syncs_rise(kept)
         return cls(
             flow=flow,
             source=kept[0].source,
-            target=kept[0].target,
+            target=target,
             segments=tuple(segment for sync in kept for segment in expand(sync)),
             unmapped=tuple(stretch for sync in kept for stretch in unmapped(sync)),
+            unpaired=tuple(_unpaired(sync) for sync in kept if sync.kind is SyncKind.UNPAIRED),
+            source_start=kept[0].source_start,
+            source_end=kept[-1].source_end,
             target_end=kept[-1].target_end,
         )
-
-    @property
-    def source_start(self) -> int:
-        return min(stretch[0].source_start for stretch in (self.segments, self.unmapped) if stretch)
-
-    @property
-    def source_end(self) -> int:
-        return max(stretch[-1].source_end for stretch in (self.segments, self.unmapped) if stretch)
 
     def translate(self, committed_offset: int, target_log_start: int | None = None) -> Translation:
         """Where a commit of this map's topic id lands on the target."""
@@ -167,10 +200,19 @@ class OffsetMap:
 
     def _next_target(self, committed_offset: int) -> int:
         following = bisect_right(self.segments, committed_offset, key=lambda segment: segment.source_end)
+        read_to = self.segments[following - 1].target_end if following else 0
         if following == len(self.segments):
-            return self.target_end
+            return self._first_unpaired(read_to, self.target_end)
         segment = self.segments[following]
-        return segment.target_start + max(committed_offset - segment.source_start, 0)
+        if segment.source_start > committed_offset:
+            return self._first_unpaired(read_to, segment.target_start)
+        return segment.target_start + committed_offset - segment.source_start
+
+    def _first_unpaired(self, start: int, end: int) -> int:
+        """The first unpaired record among target offsets `[start, end)`, else `end`."""
+        following = bisect_left(self.unpaired, start, key=lambda unpaired: unpaired.target_start)
+        first = self.unpaired[following].target_start if following < len(self.unpaired) else end
+        return min(first, end)
 
     def _status(self, committed_offset: int, *, expired: bool) -> TranslationStatus:
         if committed_offset < self.source_start:
@@ -200,7 +242,9 @@ class OffsetMap:
         if target_offset > self.target_end:
             ahead = target_offset - self.target_end
             return ReverseTranslation(self.source_end, TranslationStatus.AHEAD, ahead)
-        status = TranslationStatus.AT_END if target_offset == self.target_end else TranslationStatus.GAP
+        if target_offset == self.target_end:
+            return ReverseTranslation(self.source_end, TranslationStatus.AT_END)
+        status = TranslationStatus.GAP if self.segments else TranslationStatus.BEFORE_FIRST
         return ReverseTranslation(self.source_end, status)
 
 
@@ -225,7 +269,7 @@ def translate_commit(
 def expand(sync: OffsetSync) -> tuple[Segment, ...]:
     """The segments of one offset sync: its target range is contiguous, gaps take no place on the target."""
     _check_sync(sync)
-    if sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
+    if sync.kind not in _MAPPED:
         return ()
     starts = (sync.source_start, *(gap.source_end for gap in sync.gaps))
     ends = (*(gap.source_start for gap in sync.gaps), sync.source_end)
@@ -252,21 +296,32 @@ def unmapped(sync: OffsetSync) -> tuple[Unmapped, ...]:
     return tuple(stretches)
 
 
+_MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
+
+
+def _unpaired(sync: OffsetSync) -> Unpaired:
+    return Unpaired(sync.source_start, sync.target_start, sync.target_end)
+
+
+def _place(sync: OffsetSync) -> tuple[int, int, int, int]:
+    """Along the source; what says only where the flow stood comes before what starts there."""
+    return sync.source_start, sync.source_end, sync.target_start, sync.target_end
+
+
 def _check_sync(sync: OffsetSync) -> None:
-    _check_range("an offset sync", sync.source_start, sync.source_end)
-    if sync.kind in (SyncKind.COPIED, SyncKind.ADOPTED):
-        _check_copied(sync)
-    if sync.kind is SyncKind.LOST and (
-        sync.cause is None or sync.gaps or sync.target_end != sync.target_start
-    ):
-        raise InvalidValueError(
-            f"a lost stretch needs a cause, no gaps and no target offsets, got [{sync.source_start}, "
-            f"{sync.source_end}) with cause {sync.cause}, {len(sync.gaps)} gaps, "
-            f"target [{sync.target_start}, {sync.target_end})"
-        )
+    match sync.kind:
+        case SyncKind.COPIED | SyncKind.ADOPTED:
+            _check_copied(sync)
+        case SyncKind.LOST:
+            _check_lost(sync)
+        case SyncKind.STARTED | SyncKind.SUPERSEDED:
+            _check_place(sync)
+        case SyncKind.UNPAIRED:
+            _check_no_source(sync)
 
 
 def _check_copied(sync: OffsetSync) -> None:
+    _check_range("an offset sync", sync.source_start, sync.source_end)
     previous_end = sync.source_start
     for gap in sync.gaps:
         _check_range("a gap", gap.source_start, gap.source_end)
@@ -284,6 +339,36 @@ def _check_copied(sync: OffsetSync) -> None:
         )
 
 
+def _check_lost(sync: OffsetSync) -> None:
+    _check_range("a lost stretch", sync.source_start, sync.source_end)
+    if sync.cause is None or sync.gaps or sync.target_end != sync.target_start:
+        raise InvalidValueError(
+            f"a lost stretch needs a cause, no gaps and no target offsets, got [{sync.source_start}, "
+            f"{sync.source_end}) with cause {sync.cause}, {len(sync.gaps)} gaps, "
+            f"target [{sync.target_start}, {sync.target_end})"
+        )
+
+
+def _check_place(sync: OffsetSync) -> None:
+    """A row that says where the flow goes on: no target offsets, and only what is superseded on the source."""
+    if sync.kind is SyncKind.STARTED:
+        _check_no_source(sync)
+    if sync.target_start != sync.target_end or not 0 <= sync.source_start <= sync.source_end or sync.gaps:
+        raise InvalidValueError(
+            f"a {sync.kind} row needs 0 <= source_start <= source_end, no gaps and no target offsets, got "
+            f"[{sync.source_start}, {sync.source_end}), {len(sync.gaps)} gaps, "
+            f"target [{sync.target_start}, {sync.target_end})"
+        )
+
+
+def _check_no_source(sync: OffsetSync) -> None:
+    if not 0 <= sync.source_start == sync.source_end or sync.gaps:
+        raise InvalidValueError(
+            f"a row of kind {sync.kind} has no source offsets, got [{sync.source_start}, {sync.source_end}) "
+            f"with {len(sync.gaps)} gaps"
+        )
+
+
 def _check_range(what: str, source_start: int, source_end: int) -> None:
     if not 0 <= source_start < source_end:
         raise InvalidValueError(
@@ -292,17 +377,15 @@ def _check_range(what: str, source_start: int, source_end: int) -> None:
 
 
 def _check_m1(offset_map: OffsetMap) -> None:
-    stretches: list[Segment | Unmapped] = [*offset_map.segments, *offset_map.unmapped]
-    if not stretches:
-        raise InvalidValueError("M1: an offset map needs at least one segment, gap or lost stretch")
     _check_ascending(offset_map.segments)
     _check_ascending(offset_map.unmapped)
+    stretches: list[Segment | Unmapped] = [*offset_map.segments, *offset_map.unmapped]
     stretches.sort(key=lambda stretch: stretch.source_start)
-    for before, after in pairwise(stretches):
-        if before.source_end != after.source_start:
-            raise InvalidValueError(
-                f"M1: offset syncs must tile the source, got {after.source_start} after {before.source_end}"
-            )
+    ends = [offset_map.source_start, *(stretch.source_end for stretch in stretches)]
+    starts = [*(stretch.source_start for stretch in stretches), offset_map.source_end]
+    for end, start in zip(ends, starts, strict=True):
+        if end != start:
+            raise InvalidValueError(f"M1: a map must tile the source, got {start} after {end}")
 
 
 def _check_ascending(stretches: Sequence[Segment | Unmapped]) -> None:
@@ -314,11 +397,24 @@ def _check_ascending(stretches: Sequence[Segment | Unmapped]) -> None:
 
 
 def _check_m2(offset_map: OffsetMap) -> None:
-    ends = [segment.target_end for segment in offset_map.segments]
-    starts = [*(segment.target_start for segment in offset_map.segments[1:]), offset_map.target_end]
+    _check_rise(offset_map.unpaired, offset_map.target_end)
+    _check_rise(offset_map.segments, offset_map.target_end)
+
+
+def _check_rise(stretches: Sequence[Segment | Unpaired], target_end: int) -> None:
+    ends = [stretch.target_end for stretch in stretches]
+    starts = [*(stretch.target_start for stretch in stretches[1:]), target_end]
     for end, start in zip(ends, starts, strict=False):
         if start < end:
             raise InvalidValueError(f"M2: target ranges must rise, got {start} after {end}")
+
+
+def _check_syncs_tile(syncs: Sequence[OffsetSync]) -> None:
+    for before, after in pairwise(syncs):
+        if before.source_end != after.source_start:
+            raise InvalidValueError(
+                f"M1: offset syncs must tile the source, got {after.source_start} after {before.source_end}"
+            )
 
 
 def _check_syncs_rise(syncs: Sequence[OffsetSync]) -> None:
@@ -331,8 +427,7 @@ def _check_syncs_rise(syncs: Sequence[OffsetSync]) -> None:
 
 def _check_m3(syncs: Sequence[OffsetSync]) -> None:
     for sync in syncs:
-        if (sync.source, sync.target) != (syncs[0].source, syncs[0].target):
+        if sync.source != syncs[0].source:
             raise InvalidValueError(
-                f"M3: one source and target partition and topic id, got {sync.source} -> {sync.target} "
-                f"beside {syncs[0].source} -> {syncs[0].target}"
+                f"M3: one source partition and topic id, got {sync.source} beside {syncs[0].source}"
             )

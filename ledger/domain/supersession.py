@@ -1,6 +1,7 @@
-"""What holds of a partition's offset syncs after supersession (PROTOCOL.md), and where to go on after a truncation.
+"""What holds of a flow's offset syncs: order of recording, supersession, and where to go on after a truncation.
 
-Rows are of one flow and one source partition and topic id. All ranges are half-open.
+A `superseded` row voids what was recorded before it, or beside it in its round, about source offsets from its
+`source_start` on. What lies across is cut there. The row itself stays: the flow goes on where it says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,8 +9,58 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.facts import Gap, OffsetSync, SyncKind
 
+SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
+"""Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""
+
+
+def recording_order(
+    *, writer_epoch: int, round_number: int, kind: str, source_start: int, source_end: int, target_end: int
+) -> tuple[int, int, bool, int, int]:
+    """The key that sorts the rows of one partition, oldest first; the last one tells where the flow stands.
+
+    Within a round the rows follow the source, and a superseded row comes last: of two the lower one.
+    """
+    if kind == SyncKind.SUPERSEDED:
+        return writer_epoch, round_number, True, -source_start, target_end
+    return writer_epoch, round_number, False, source_end, target_end
+
+
+def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
+    """The offset syncs of one partition after supersession, oldest first as they are given.
+
+    A superseded row comes back with an empty source range: where the flow goes on.
+    """
+    kept: list[OffsetSync] = []
+    cut: int | None = None
+    for sync in reversed(syncs):
+        if cut is None or sync.source_start < cut:
+            kept.append(_below(_as_it_holds(sync), cut))
+        if sync.kind is SyncKind.SUPERSEDED:
+            cut = sync.source_start if cut is None else min(cut, sync.source_start)
+    return kept[::-1]
+
+
+def _as_it_holds(sync: OffsetSync) -> OffsetSync:
+    return replace(sync, source_end=sync.source_start) if sync.kind is SyncKind.SUPERSEDED else sync
+
+
+def _below(sync: OffsetSync, cut: int | None) -> OffsetSync:
+    """The part of a row below `cut`; its bytes, batches and times stay those of the whole."""
+    if cut is None or sync.source_end <= cut:
+        return sync
+    gaps = tuple(
+        Gap(gap.source_start, min(gap.source_end, cut), gap.cause)
+        for gap in sync.gaps
+        if gap.source_start < cut
+    )
+    shorter = replace(sync, source_end=cut, gaps=gaps, checksum=None)
+    if sync.kind is SyncKind.LOST:
+        return shorter
+    records = cut - sync.source_start - sum(gap.source_end - gap.source_start for gap in gaps)
+    return replace(shorter, records=records, target_end=sync.target_start + records)
+
+
 SEQUENCE_MODULUS = 2**31
-_NUMBERED = (SyncKind.COPIED, SyncKind.UNPAIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +73,21 @@ class RecordedSync:
 
     @property
     def place(self) -> tuple[int, int, bool, int, int]:
-        """Later rows compare higher; within a round a superseded row is the last word."""
-        is_last_word = self.sync.kind is SyncKind.SUPERSEDED
-        return self.writer_epoch, self.round, is_last_word, self.sync.source_end, self.sync.target_end
+        """Sorts the rows of one partition, oldest first."""
+        return recording_order(
+            writer_epoch=self.writer_epoch,
+            round_number=self.round,
+            kind=self.sync.kind,
+            source_start=self.sync.source_start,
+            source_end=self.sync.source_end,
+            target_end=self.sync.target_end,
+        )
+
+
+def holding(recorded: Iterable[RecordedSync]) -> list[OffsetSync]:
+    """What still holds of a partition's rows, oldest first, the supersessions themselves left out."""
+    oldest_first = [row.sync for row in sorted(recorded, key=lambda row: row.place)]
+    return [sync for sync in effective(oldest_first) if sync.kind is not SyncKind.SUPERSEDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,47 +100,6 @@ class Restart:
     leader_epoch: int | None
 
 
-def effective(recorded: Iterable[RecordedSync]) -> list[OffsetSync]:
-    """The rows that still hold, those that lie across a supersession cut there, in the order of recording."""
-    holding: list[OffsetSync] = []
-    for row in sorted(recorded, key=lambda row: row.place):
-        if row.sync.kind is SyncKind.SUPERSEDED:
-            holding = [cut(sync, row.sync.source_start) for sync in holding if _holds(sync, row.sync)]
-        else:
-            holding.append(row.sync)
-    return holding
-
-
-def _holds(sync: OffsetSync, superseded: OffsetSync) -> bool:
-    if sync.source_start == sync.source_end:
-        return sync.source_end <= superseded.source_start and sync.target_end <= superseded.target_end
-    return sync.source_start < superseded.source_start
-
-
-def cut(sync: OffsetSync, source_end: int) -> OffsetSync:
-    """The part of an offset sync below `source_end`."""
-    if sync.source_end <= source_end:
-        return sync
-    gaps = tuple(
-        Gap(gap.source_start, min(gap.source_end, source_end), gap.cause)
-        for gap in sync.gaps
-        if gap.source_start < source_end
-    )
-    records = records_before(sync, source_end)
-    return replace(
-        sync, source_end=source_end, gaps=gaps, records=records, target_end=sync.target_start + records
-    )
-
-
-def records_before(sync: OffsetSync, source_offset: int) -> int:
-    """Records that the sync maps from source offsets below `source_offset`."""
-    if sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
-        return 0
-    end = min(max(source_offset, sync.source_start), sync.source_end)
-    missing = sum(max(0, min(gap.source_end, end) - gap.source_start) for gap in sync.gaps)
-    return end - sync.source_start - missing
-
-
 def restart_after_target_truncation(recorded: Sequence[RecordedSync], target_end: int) -> Restart | None:
     """The first source offset whose record the target lost when its log ends at `target_end`.
 
@@ -85,7 +107,7 @@ def restart_after_target_truncation(recorded: Sequence[RecordedSync], target_end
     when nothing that was recorded reaches past that end.
     """
     before: OffsetSync | None = None
-    for sync in effective(recorded):
+    for sync in holding(recorded):
         if sync.records and sync.target_end > target_end:
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
@@ -114,7 +136,9 @@ def _source_of(sync: OffsetSync, records: int) -> int:
 
 def _sequence_at(recorded: Sequence[RecordedSync], target_offset: int) -> int:
     """The sequence of the flow's record at a target offset, or of the next one; of two claims the later counts."""
-    rows = [row.sync for row in sorted(recorded, key=lambda row: row.place) if row.sync.kind in _NUMBERED]
+    rows = [
+        row.sync for row in sorted(recorded, key=lambda row: row.place) if row.sync.kind in SEQUENCED_KINDS
+    ]
     for sync in reversed(rows):
         if sync.target_start <= target_offset < sync.target_end:
             return (sync.first_sequence + target_offset - sync.target_start) % SEQUENCE_MODULUS
@@ -136,7 +160,7 @@ def common_end(recorded: Iterable[RecordedSync], *, epoch: int | None, end: int)
     The smaller of both ends of the last common epoch (KIP-101: how a follower truncates); `epoch` None: only
     `end` is known.
     """
-    syncs = effective(recorded)
+    syncs = holding(recorded)
     later_epochs = [
         sync.source_start
         for sync in syncs

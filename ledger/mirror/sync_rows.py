@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync, effective
+from ledger.domain.supersession import RecordedSync, holding
 from ledger.ports import Row
 
 
@@ -96,5 +96,5 @@ def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
     return [
         FormerCopy(group[0]["source_topic"], group[0]["target_cluster"], syncs)
         for group in groups.values()
-        if (syncs := tuple(effective(recorded_sync(row) for row in group)))
+        if (syncs := tuple(holding(recorded_sync(row) for row in group)))
     ]

@@ -1,6 +1,7 @@
 """Generated histories of one partition: what a flow could have recorded, and the record pairs behind it."""
 
-from dataclasses import dataclass, field
+import random
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -16,9 +17,31 @@ def copied(source_start: int, source_end: int, target_start: int, *gaps: Gap) ->
     return _sync(source_start, source_end, target_start, records, gaps, SyncKind.COPIED, None)
 
 
+def adopted(source_start: int, source_end: int, target_start: int, *gaps: Gap) -> OffsetSync:
+    """A stretch that was found at the target, written by something else."""
+    return replace(copied(source_start, source_end, target_start, *gaps), kind=SyncKind.ADOPTED)
+
+
 def lost(source_start: int, source_end: int, target_start: int) -> OffsetSync:
     """A stretch that was gone before it could be copied."""
     return _sync(source_start, source_end, target_start, 0, (), SyncKind.LOST, SyncCause.RETENTION)
+
+
+def started(source_start: int, target_start: int) -> OffsetSync:
+    """Where the flow began with the partition."""
+    return _sync(source_start, source_start, target_start, 0, (), SyncKind.STARTED, SyncCause.EARLIEST)
+
+
+def superseded(source_start: int, source_end: int, target_start: int) -> OffsetSync:
+    """What holds no longer; the flow goes on at `source_start` and `target_start`."""
+    return _sync(source_start, source_end, target_start, 0, (), SyncKind.SUPERSEDED, SyncCause.RESYNC)
+
+
+def unpaired(source_start: int, target_start: int, records: int) -> OffsetSync:
+    """Records of the flow that cannot be paired; it stood at `source_start`."""
+    return _sync(
+        source_start, source_start, target_start, records, (), SyncKind.UNPAIRED, SyncCause.LOST_SOURCE
+    )
 
 
 def _sync(
@@ -53,22 +76,47 @@ def _sync(
     )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """An offset sync and the stamp that orders it."""
+
+    writer_epoch: int
+    round: int
+    sync: OffsetSync
+
+
 @dataclass
 class History:
-    """The offset syncs of a partition, and beside them every record pair, gap offset and lost offset."""
+    """The rows of a partition in the order of recording, and what holds of them record by record.
+
+    `pairs`, `gaps`, `lost` and `unpaired` (source position, target start, target end) are of the target
+    incarnation that the flow went to last. `furthest` is the highest source offset ever reached.
+    """
 
     source_start: int
     target_start: int
-    syncs: list[OffsetSync] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
     pairs: dict[int, int] = field(default_factory=dict)
     gaps: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
+    unpaired: list[tuple[int, int, int]] = field(default_factory=list)
+    target: TopicPartition = TARGET
+    writer_epoch: int = 1
+    round: int = 1
 
     def __post_init__(self) -> None:
-        self.source_end = self.source_start
+        self.source_end = self.furthest = self.source_start
         self.target_end = self.target_start
+        self.sequence = 0
 
-    def copy_round(self, marks: list[bool], foreign: int) -> None:
+    @property
+    def syncs(self) -> list[OffsetSync]:
+        return [row.sync for row in self.recorded]
+
+    def start(self) -> None:
+        self._record(started(self.source_end, self.target_end))
+
+    def copy_round(self, marks: list[bool], foreign: int, *, is_adopted: bool = False) -> None:
         """A round over the next source offsets: True is a record. Others wrote `foreign` records before it."""
         start, target_start = self.source_end, self.target_end + foreign
         for offset, is_record in enumerate(marks, start):
@@ -76,15 +124,51 @@ class History:
                 self.pairs[offset] = target_start + sum(marks[: offset - start])
             else:
                 self.gaps.add(offset)
-        self._record(copied(start, start + len(marks), target_start, *_gaps(start, marks)))
+        said = adopted if is_adopted else copied
+        self._record(said(start, start + len(marks), target_start, *_gaps(start, marks)))
 
     def lose(self, count: int) -> None:
         self.lost.update(range(self.source_end, self.source_end + count))
         self._record(lost(self.source_end, self.source_end + count, self.target_end))
 
+    def find_unpaired(self, count: int, foreign: int) -> None:
+        start = self.target_end + foreign
+        self.unpaired.append((self.source_end, start, start + count))
+        self._record(unpaired(self.source_end, start, count))
+
+    def supersede(self, source_start: int, target_start: int) -> None:
+        """All from `source_start` on is void: the source was truncated, or is to be copied again."""
+        self._record(superseded(source_start, self.source_end, target_start))
+        self.pairs = {source: target for source, target in self.pairs.items() if source < source_start}
+        self.gaps = {offset for offset in self.gaps if offset < source_start}
+        self.lost = {offset for offset in self.lost if offset < source_start}
+        self.unpaired = [stretch for stretch in self.unpaired if stretch[0] < source_start]
+        self.source_start = min(self.source_start, source_start)
+        self.source_end, self.target_end = source_start, target_start
+        self.next_round()
+
+    def truncate_target(self, target_end: int) -> None:
+        """The target ends here now: what follows the last record that is left is to be copied again."""
+        left = [source for source, target in self.pairs.items() if target < target_end]
+        self.supersede(max(left, default=self.source_start - 1) + 1, target_end)
+
+    def recreate_target(self, source_start: int) -> None:
+        """The target has another topic id, is empty, and gets the source from `source_start` on."""
+        self.target = replace(self.target, topic_id=self.target.topic_id + "-next")
+        self.source_start, self.target_start = source_start, 0
+        self.pairs, self.gaps, self.lost, self.unpaired = {}, set(), set(), []
+        self.supersede(source_start, 0)
+
+    def next_round(self, *, is_restart: bool = False) -> None:
+        self.writer_epoch += is_restart
+        self.round = 1 if is_restart else self.round + 1
+
     def _record(self, sync: OffsetSync) -> None:
-        self.syncs.append(sync)
+        placed = replace(sync, target=self.target, first_sequence=self.sequence)
+        self.recorded.append(Recorded(self.writer_epoch, self.round, placed))
         self.source_end, self.target_end = sync.source_end, sync.target_end
+        self.furthest = max(self.furthest, self.source_end)
+        self.sequence += sync.records if sync.kind in (SyncKind.COPIED, SyncKind.UNPAIRED) else 0
 
 
 def _gaps(start: int, marks: list[bool]) -> list[Gap]:
@@ -102,8 +186,50 @@ def _gaps(start: int, marks: list[bool]) -> list[Gap]:
     return gaps
 
 
+def random_history(chance: random.Random) -> History:
+    """One to ten events, from any start, over several rounds and writer epochs."""
+    history = History(chance.randrange(20), chance.randrange(40))
+    widest_foreign = chance.choice([0, 3])
+    if chance.random() < 0.5:
+        history.start()
+    for _ in range(chance.randint(1, 10)):
+        _happen(history, chance, chance.randint(0, widest_foreign))
+        if chance.random() < 0.7:
+            history.next_round(is_restart=chance.random() < 0.3)
+    return history
+
+
+def _happen(history: History, chance: random.Random, foreign: int) -> None:
+    """One event; most of them copy."""
+    match chance.choices(range(7), weights=[8, 3, 2, 2, 2, 1, 1])[0]:
+        case 0:
+            history.copy_round(_marks(chance), foreign)
+        case 1:
+            history.lose(chance.randint(1, 4))
+        case 2:
+            history.find_unpaired(chance.randint(1, 4), foreign)
+        case 3:
+            history.copy_round(_marks(chance), foreign, is_adopted=True)
+        case 4:
+            lowest = max(history.source_start - 3, 0)
+            history.supersede(chance.randint(lowest, history.source_end), history.target_end + foreign)
+        case 5:
+            history.truncate_target(chance.randint(history.target_start, history.target_end))
+        case 6:
+            history.recreate_target(chance.randint(0, history.source_end))
+
+
+def _marks(chance: random.Random) -> list[bool]:
+    return [chance.random() < 0.7 for _ in range(chance.randint(1, 9))]
+
+
+def histories() -> st.SearchStrategy[History]:
+    """Everything that a ledger can say of one partition."""
+    return st.randoms(use_true_random=False).map(random_history)
+
+
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def plain_histories(draw: st.DrawFn) -> History:
     """One to six rounds and losses, from any start, on an exclusive or a shared target."""
     history = History(draw(st.integers(0, 20)), draw(st.integers(0, 40)))
     shared = draw(st.booleans())

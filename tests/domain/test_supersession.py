@@ -12,9 +12,7 @@ from ledger.domain.supersession import (
     RecordedSync,
     Restart,
     common_end,
-    cut,
-    effective,
-    records_before,
+    holding,
     restart_after_target_truncation,
 )
 
@@ -81,7 +79,7 @@ SECOND = row((10, 20), (108, 118), 8)
 def test_a_row_that_lies_across_is_cut_with_its_gaps(
     end: int, expected: tuple[int, int, int, int], gaps: tuple[Gap, ...]
 ) -> None:
-    kept = cut(FIRST, end)
+    [kept] = holding(in_rounds(FIRST, row((end, 10), (108, 108), 8, kind=SyncKind.SUPERSEDED)))
     assert (ranges([kept]), kept.gaps, kept.records) == ([expected], gaps, expected[3] - expected[2])
 
 
@@ -94,13 +92,13 @@ def test_later_rows_are_not_voided_and_rows_of_the_same_round_are() -> None:
         RecordedSync(1, 2, SECOND),
         RecordedSync(1, 3, again),
     ]
-    assert ranges(effective(recorded)) == [(0, 5, 100, 104), (5, 12, 118, 125)]
+    assert ranges(holding(recorded)) == [(0, 5, 100, 104), (5, 12, 118, 125)]
 
 
 def test_a_later_epoch_comes_after_every_round_of_an_earlier_one() -> None:
     superseded = row((0, 20), (118, 118), 18, kind=SyncKind.SUPERSEDED)
     recorded = [RecordedSync(2, 1, superseded), RecordedSync(1, 9, FIRST), RecordedSync(1, 10, SECOND)]
-    assert effective(recorded) == []
+    assert holding(recorded) == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,9 @@ def test_a_cut_keeps_exactly_the_records_below_it(sync: OffsetSync, place: int) 
         if not any(gap.source_start <= offset < gap.source_end for gap in sync.gaps)
     ]
     below = [offset for offset in copied if offset < place]
-    assert records_before(sync, place) == len(below)
+    superseded = row((place, 200), (200, 200), 0, kind=SyncKind.SUPERSEDED)
+    kept = holding(in_rounds(sync, superseded))
+    assert sum(part.records for part in kept) == len(below)
     lost = restart_after_target_truncation(in_rounds(sync), sync.target_start + len(below))
     assert (lost is None) == (len(below) == len(copied))
     if lost is not None:

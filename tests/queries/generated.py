@@ -3,9 +3,8 @@
 from dataclasses import asdict
 
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
-from ledger.domain.facts import OffsetSync
 from ledger.schema import TABLE_BY_NAME
-from tests.domain.ledgers import SOURCE, TARGET, History
+from tests.domain.ledgers import SOURCE, History, Recorded
 from tests.queries.cases import default_row
 
 FLOW = "east-to-west"
@@ -13,20 +12,19 @@ EAST, WEST = "east", "west"
 
 
 def ledger_of(history: History, target_log_start: int | None) -> MemorySnapshot:
-    """The snapshot of a ledger that recorded the history, one round per offset sync."""
+    """The snapshot of a ledger that recorded the history, the latest rows first: no reader may lean on that."""
     ledger = MemoryLedger()
     ledger.append("writers", [_row("writers", event="claimed", flow=FLOW, source_cluster=EAST)])
-    for round_, sync in enumerate(history.syncs, 1):
-        ledger.append("offset_syncs", [_sync_row(sync, round_)])
+    ledger.append("offset_syncs", [_sync_row(recorded) for recorded in reversed(history.recorded)])
     for committed_offset in offsets(history):
         ledger.append("checkpoints", [_checkpoint_row(committed_offset)])
     if target_log_start is not None:
-        ledger.append("high_watermarks", [_watermark_row(target_log_start)])
+        ledger.append("high_watermarks", [_watermark_row(history, target_log_start)])
     return ledger.at(ledger.latest())
 
 
 def offsets(history: History) -> range:
-    return range(max(history.source_start - 2, 0), history.source_end + 3)
+    return range(max(history.source_start - 2, 0), history.furthest + 3)
 
 
 def group_of(committed_offset: int) -> str:
@@ -37,7 +35,8 @@ def _row(table: str, **values: object) -> Row:
     return {**default_row(TABLE_BY_NAME[table].columns), **values}
 
 
-def _sync_row(sync: OffsetSync, round_: int) -> Row:
+def _sync_row(recorded: Recorded) -> Row:
+    sync = recorded.sync
     values = {name: value for name, value in asdict(sync).items() if name not in ("source", "target")}
     for side, at in (("source", sync.source), ("target", sync.target)):
         values |= {
@@ -46,7 +45,8 @@ def _sync_row(sync: OffsetSync, round_: int) -> Row:
             f"{side}_partition": at.partition,
         }
     values |= {"flow": FLOW, "source_cluster": EAST, "target_cluster": WEST}
-    values |= {"writer": f"flow:{FLOW}", "writer_epoch": 1, "round": round_, "recorded_at_ms": round_ * 1000}
+    values |= {"writer": f"flow:{FLOW}", "writer_epoch": recorded.writer_epoch, "round": recorded.round}
+    values |= {"recorded_at_ms": recorded.writer_epoch * 1_000_000 + recorded.round}
     return _row("offset_syncs", **values)
 
 
@@ -62,12 +62,12 @@ def _checkpoint_row(committed_offset: int) -> Row:
     )
 
 
-def _watermark_row(log_start: int) -> Row:
+def _watermark_row(history: History, log_start: int) -> Row:
     return _row(
         "high_watermarks",
         cluster=WEST,
-        topic=TARGET.topic,
-        topic_id=TARGET.topic_id,
-        partition=TARGET.partition,
+        topic=history.target.topic,
+        topic_id=history.target.topic_id,
+        partition=history.target.partition,
         log_start=log_start,
     )

@@ -1,12 +1,19 @@
 """The SQL and the algebra state the same rules: translation and the expansion of offset syncs."""
 
+from typing import Any
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import catalog
+from ledger.adapters.delta.state import flow_position
 from ledger.adapters.duck.engine import connect, run_query
+from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import OffsetSync
 from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
+from ledger.domain.supersession import effective
 from tests.domain.ledgers import History, histories
 from tests.queries.generated import FLOW, group_of, ledger_of, offsets
 
@@ -37,12 +44,66 @@ def test_sql_translates_every_offset_as_the_algebra(history: History, log_start:
 def test_views_expand_as_the_algebra(history: History) -> None:
     offset_map = OffsetMap.from_syncs(FLOW, history.syncs)
     with connect(ledger_of(history, None), {}) as connection:
-        segments = connection.sql("select source_start, source_end, target_start from segments").fetchall()
+        segments = connection.sql(OF_CURRENT.format("source_start, source_end, target_start", "segments"))
         gaps = connection.sql(
-            "select source_start, source_end, target_start, kind, cause from gaps"
-        ).fetchall()
-    assert sorted(Segment(*row) for row in segments) == list(offset_map.segments)
-    assert sorted(gaps) == [_as_row(stretch) for stretch in offset_map.unmapped]
+            OF_CURRENT.format("source_start, source_end, target_start, kind, cause", "gaps")
+        )
+        ends = connection.sql("select source_start, source_end, target_end from current_maps").fetchall()
+        assert sorted(Segment(*row) for row in segments.fetchall()) == list(offset_map.segments)
+        assert sorted(gaps.fetchall()) == [_as_row(stretch) for stretch in offset_map.unmapped]
+    assert ends == [(offset_map.source_start, offset_map.source_end, offset_map.target_end)]
+
+
+OF_CURRENT = "select {} from {} where target_topic_id = (select target_topic_id from current_maps)"
+
+
+@PRINTED
+@given(histories())
+def test_effective_syncs_are_those_of_the_algebra(history: History) -> None:
+    with connect(ledger_of(history, None), {}) as connection:
+        found = connection.table("effective_syncs").to_arrow_table().to_pylist()
+    expected = [_held(sync) for sync in effective(history.syncs)]
+    assert sorted(_said(row) for row in found) == sorted(expected)
+
+
+@PRINTED
+@given(histories())
+def test_a_flow_stands_where_its_history_ends(history: History) -> None:
+    rows = run_query(catalog.query("flow_positions"), {"flow": FLOW}, ledger_of(history, None)).to_pylist()
+    assert [(row["source_end"], row["target_end"], row["next_sequence"]) for row in rows] == [
+        (history.source_end, history.target_end, history.sequence)
+    ]
+    assert rows[0]["target_topic_id"] == history.target.topic_id
+
+
+@PRINTED
+@given(histories())
+def test_a_memory_ledger_has_the_same_positions(history: History) -> None:
+    ledger = MemoryLedger()
+    ledger.append("offset_syncs", ledger_of(history, None).relation("offset_syncs").to_pylist())
+    (position,) = MemoryLedgerState(ledger).positions(FLOW)
+    answered = run_query(catalog.query("flow_positions"), {"flow": FLOW}, ledger.at(ledger.latest()))
+    (row,) = answered.to_pylist()
+    assert position == flow_position(row)
+
+
+_PLAIN = ("source_start", "source_end", "target_start", "target_end", "kind", "records")
+
+
+def _said(row: dict[str, Any]) -> tuple[object, ...]:
+    gaps = [(gap["source_start"], gap["source_end"], gap["cause"]) for gap in row["gaps"]]
+    return (*(row[name] for name in _PLAIN), row["target_topic_id"], row["cause"] or "", gaps)
+
+
+def _held(sync: OffsetSync) -> tuple[object, ...]:
+    gaps = [(gap.source_start, gap.source_end, gap.cause.value) for gap in sync.gaps]
+    cause = "" if sync.cause is None else sync.cause.value
+    plain = (str(value) if name == "kind" else value for name, value in _values(sync))
+    return (*plain, sync.target.topic_id, cause, gaps)
+
+
+def _values(sync: OffsetSync) -> list[tuple[str, object]]:
+    return [(name, getattr(sync, name)) for name in _PLAIN]
 
 
 def _as_row(stretch: Unmapped) -> tuple[int, int, int, str, str]:

@@ -18,12 +18,6 @@ from tests.queries.cases import Case, cases_of, has_cases
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
 EQUIVALENT: Mapping[str, frozenset[str]] = {
-    "flow_positions": frozenset(
-        {
-            # A topic id has one name for life.
-            "max_by(w.source_topic, w.source_end) as source_topic,: max_by( -> min_by(",
-        }
-    ),
     "offset_translation": frozenset(
         {
             # The first offset of a map is always covered, so an earlier branch has answered for it.

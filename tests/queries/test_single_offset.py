@@ -47,7 +47,7 @@ def snapshot() -> MemorySnapshot:
     ledger.append("offset_syncs", [sync("f", "t", "T", 0, 2, 2), sync("f", "t", "OLD", 0, 1, 9)])
     ledger.append("offset_syncs", [sync("f", "t", "OLD", 0, 2, 1), sync("g", "t", "G", 0, 9, 9)])
     ledger.append("offset_syncs", [sync("f", "t", "P", 1, 9, 9), sync("f", "u", "U", 0, 9, 9)])
-    ledger.append("offset_syncs", [{**sync("f", "t", "S", 0, 9, 9), "kind": "superseded"}])
+    ledger.append("offset_syncs", [sync("f", "t", "S", 0, 2, 0)])
     ledger.append(
         "checkpoints", [row("checkpoints", cluster="east", group_id="g", topic="t", committed_offset=1)]
     )

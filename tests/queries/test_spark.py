@@ -14,13 +14,14 @@ from ledger.adapters.duck.engine import Snapshot, connect
 from ledger.adapters.spark.views import register_derived_views, run_query
 from ledger.domain.offsets import OffsetMap
 from ledger.schema import TABLES
-from tests.domain.ledgers import History
+from tests.domain.ledgers import random_history
 from tests.queries.cases import Case, cases_of, has_cases
 from tests.queries.generated import FLOW, group_of, ledger_of, offsets
 
 CASES = [case for name in catalog.queries() if has_cases(name) for case in cases_of(name)]
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
-HISTORIES = 3
+HISTORIES = 5
+VIEWS = ("last_syncs", "effective_syncs", "current_maps", "segments", "gaps", "last_high_watermarks")
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +61,6 @@ def read(spark: SparkSession, snapshot: Snapshot) -> None:
     register_derived_views(spark)
 
 
-def random_history(chance: random.Random) -> History:
-    history = History(chance.randrange(20), chance.randrange(40))
-    for _ in range(6):
-        if chance.random() < 0.25:
-            history.lose(chance.randint(1, 4))
-        else:
-            marks = [chance.random() < 0.7 for _ in range(chance.randint(1, 9))]
-            history.copy_round(marks, chance.randrange(3))
-    return history
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.query}: {case.title}")
 def test_case(spark: SparkSession, case: Case) -> None:
     query = catalog.query(case.query)
@@ -94,18 +84,19 @@ def test_generated_history(spark: SparkSession, number: int) -> None:
     assert {row.group_id: (row.target_offset, row.status) for row in rows} == {
         group_of(offset): (found.target_offset, found.status.value) for offset, found in translated.items()
     }
-    for view in ("segments", "gaps"):
+    for view in VIEWS:
         assert _spark_rows(spark, view) == _duck_rows(snapshot, view)
 
 
-def test_partition_events_agree(spark: SparkSession) -> None:
+def test_views_of_operations_agree(spark: SparkSession) -> None:
     case = next(case for case in cases_of("flow_status") if "operations" in case.blocks)
     read(spark, case)
-    assert _spark_rows(spark, "partition_events") == _duck_rows(case, "partition_events")
+    for view in ("operation_contents", "partition_events"):
+        assert _spark_rows(spark, view) == _duck_rows(case, view)
 
 
 def _spark_rows(spark: SparkSession, view: str) -> list[str]:
-    return sorted(str(sorted(row.asDict().items())) for row in spark.table(view).collect())
+    return sorted(str(sorted(row.asDict(recursive=True).items())) for row in spark.table(view).collect())
 
 
 def _duck_rows(snapshot: Snapshot, view: str) -> list[str]:

@@ -12,7 +12,15 @@ from ledger.adapters.delta.tables import append_operation, table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
-from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.facts import (
+    Checkpoint,
+    HighWatermark,
+    SyncCause,
+    SyncKind,
+    TopicState,
+    WriterEvent,
+    source_may_be_gone,
+)
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
@@ -47,19 +55,7 @@ class DeltaLedgerState:
 
     def positions(self, flow: str) -> list[FlowPosition]:
         rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
-        return [
-            FlowPosition(
-                source_topic=row["source_topic"],
-                source_topic_id=row["source_topic_id"],
-                partition=row["source_partition"],
-                target_topic=row["target_topic"],
-                target_topic_id=row["target_topic_id"],
-                source_end=row["source_end"],
-                target_end=row["target_end"],
-                next_sequence=row["next_sequence"],
-            )
-            for row in rows
-        ]
+        return [flow_position(row) for row in rows]
 
     def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
         wanted = [
@@ -180,6 +176,24 @@ def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -
         last_recorded_at_ms=last_recorded_at_ms,
         claimed_at_ms=claim["recorded_at_ms"],
         config_hash=claim["config_hash"],
+    )
+
+
+def flow_position(row: Mapping[str, Any]) -> FlowPosition:
+    """The position that a row of the query `flow_positions` tells."""
+    return FlowPosition(
+        source_topic=row["source_topic"],
+        source_topic_id=row["source_topic_id"],
+        partition=row["source_partition"],
+        target_topic=row["target_topic"],
+        target_topic_id=row["target_topic_id"],
+        source_end=row["source_end"],
+        target_end=row["target_end"],
+        next_sequence=row["next_sequence"],
+        leader_epoch=row["source_leader_epoch"],
+        follows_loss=source_may_be_gone(
+            SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+        ),
     )
 
 

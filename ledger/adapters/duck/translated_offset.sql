@@ -9,14 +9,13 @@ with flow_source as (
 ),
 
 latest_sync as (
-    select o.source_topic_id
-    from offset_syncs as o
+    select s.source_topic_id
+    from last_syncs as s
     inner join params as p
-        on p.flow = o.flow
-        and p.topic = o.source_topic
-        and p.partition = o.source_partition
-    where o.kind in ('adopted', 'copied', 'lost')
-    order by o.writer_epoch desc, o.round desc, o.source_start desc
+        on p.flow = s.flow
+        and p.topic = s.source_topic
+        and p.partition = s.source_partition
+    order by s.writer_epoch desc nulls last, s.round desc nulls last, s.source_end desc nulls last
     limit 1
 )
 

@@ -1,11 +1,244 @@
 -- The views that every query may read beside the tables, for DuckDB. The Spark adapter holds the same.
--- A copied offset sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end.
 
+-- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
+-- of several, else the row that ends last.
+create temporary view last_syncs as
+with last_rounds as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        max(writer_epoch * 4294967296 + round) as recorded_order
+    from offset_syncs
+    group by flow, source_topic, source_topic_id, source_partition
+),
+
+placed as (
+    select
+        o.*,
+        row_number() over (
+            partition by o.flow, o.source_topic, o.source_topic_id, o.source_partition
+            order by
+                case when o.kind = 'superseded' then 0 else 1 end asc nulls last,
+                case when o.kind = 'superseded' then o.source_start else - o.source_end end asc nulls last,
+                o.target_end desc nulls last,
+                o.target_topic_id asc nulls last,
+                o.target_topic asc nulls last,
+                o.target_partition asc nulls last,
+                o.target_cluster asc nulls last
+        ) as place
+    from offset_syncs as o
+    inner join last_rounds as l
+        on l.flow = o.flow
+        and l.source_topic = o.source_topic
+        and l.source_topic_id = o.source_topic_id
+        and l.source_partition = o.source_partition
+        and l.recorded_order = o.writer_epoch * 4294967296 + o.round
+)
+
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    case when kind = 'superseded' then source_start else source_end end as source_end,
+    target_end,
+    first_sequence,
+    source_leader_epoch,
+    kind,
+    cause,
+    records,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from placed
+where place = 1;
+
+-- Offset syncs after supersession. `cut` is the lowest source offset from which a superseded row of the same
+-- or a later round took back what a row says; it is found by intervals of rounds, for the rows recorded after
+-- one superseded row and not after the next share it. A superseded row itself is taken back by later rounds,
+-- and by a lower one of its round; it says where the flow goes on, so its source range is empty.
+create temporary view effective_syncs as
+with supersessions as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        writer_epoch * 4294967296 + round as recorded_order,
+        min(source_start) as source_start
+    from offset_syncs
+    where kind = 'superseded'
+    group by flow, source_topic, source_topic_id, source_partition, writer_epoch * 4294967296 + round
+),
+
+cuts as (
+    select
+        *,
+        lag(recorded_order) over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by recorded_order nulls last
+        ) as previous_order,
+        min(source_start) over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by recorded_order desc nulls last
+            rows between unbounded preceding and current row
+        ) as cut,
+        min(source_start) over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by recorded_order desc nulls last
+            rows between unbounded preceding and 1 preceding
+        ) as later_cut
+    from supersessions
+),
+
+held as (
+    select
+        o.*,
+        case
+            when o.kind = 'superseded' then o.source_start
+            else least(o.source_end, coalesce(c.cut, o.source_end))
+        end as held_end,
+        case
+            when o.kind = 'superseded'
+                then o.source_start = c.source_start and o.source_start < coalesce(c.later_cut, o.source_start + 1)
+            else o.source_start < coalesce(c.cut, o.source_start + 1)
+        end as holds,
+        c.cut
+    from offset_syncs as o
+    left join cuts as c
+        on c.flow = o.flow
+        and c.source_topic = o.source_topic
+        and c.source_topic_id = o.source_topic_id
+        and c.source_partition = o.source_partition
+        and c.recorded_order >= o.writer_epoch * 4294967296 + o.round
+        and coalesce(c.previous_order, -1) < o.writer_epoch * 4294967296 + o.round
+),
+
+shortened as (
+    select
+        flow,
+        source_cluster,
+        target_cluster,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        target_topic,
+        target_topic_id,
+        target_partition,
+        source_start,
+        held_end as source_end,
+        target_start,
+        target_end,
+        case
+            when held_end = source_end or kind = 'superseded' then gaps
+            else list_transform(
+                list_filter(gaps, lambda gap: gap.source_start < cut),
+                lambda gap: {
+                    'source_start': gap.source_start,
+                    'source_end': least(gap.source_end, cut),
+                    'cause': gap.cause
+                }
+            )
+        end as gaps,
+        held_end < source_end and kind in ('copied', 'adopted') as is_cut,
+        kind,
+        cause,
+        records,
+        writer,
+        writer_epoch,
+        round,
+        recorded_at_ms
+    from held
+    where holds
+),
+
+counted as (
+    select
+        *,
+        case
+            when is_cut then source_end - source_start - coalesce(
+                list_sum(list_transform(gaps, lambda gap: gap.source_end - gap.source_start)), 0
+            )
+            else records
+        end as held_records
+    from shortened
+)
+
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    source_start,
+    source_end,
+    target_start,
+    case when is_cut then cast(target_start + held_records as bigint) else target_end end as target_end,
+    gaps,
+    kind,
+    cause,
+    cast(held_records as bigint) as records,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from counted;
+
+-- What a flow's map of a source partition reaches from and to, in the target that it went to last.
+create temporary view current_maps as
+select
+    e.flow,
+    e.source_cluster,
+    e.target_cluster,
+    e.source_topic,
+    e.source_topic_id,
+    e.source_partition,
+    e.target_topic,
+    e.target_topic_id,
+    e.target_partition,
+    min(e.source_start) as source_start,
+    max(e.source_end) as source_end,
+    max(e.target_end) as target_end
+from effective_syncs as e
+inner join last_syncs as l
+    on l.flow = e.flow
+    and l.source_cluster = e.source_cluster
+    and l.target_cluster = e.target_cluster
+    and l.source_topic = e.source_topic
+    and l.source_topic_id = e.source_topic_id
+    and l.source_partition = e.source_partition
+    and l.target_topic = e.target_topic
+    and l.target_topic_id = e.target_topic_id
+    and l.target_partition = e.target_partition
+group by
+    e.flow,
+    e.source_cluster,
+    e.target_cluster,
+    e.source_topic,
+    e.source_topic_id,
+    e.source_partition,
+    e.target_topic,
+    e.target_topic_id,
+    e.target_partition;
+
+-- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end.
 create temporary view sync_pieces as
 with numbered as (
     select *, row_number() over () as sync_number
-    from offset_syncs
-    where kind in ('adopted', 'copied')
+    from effective_syncs
+    where kind in ('copied', 'adopted')
 ),
 
 ended as (
@@ -104,19 +337,72 @@ select
     writer_epoch,
     round,
     recorded_at_ms
-from offset_syncs
+from effective_syncs
 where kind = 'lost';
+
+-- Recorders and flows both write high watermarks, so the time of the read orders them.
+create temporary view last_high_watermarks as
+with aged as (
+    select
+        *,
+        row_number() over (
+            partition by cluster, topic, topic_id, partition
+            order by
+                read_at_ms desc nulls last,
+                recorded_at_ms desc nulls last,
+                log_start desc nulls last,
+                last_stable desc nulls last,
+                high_watermark desc nulls last
+        ) as age
+    from high_watermarks
+)
+
+select
+    cluster,
+    topic,
+    topic_id,
+    partition,
+    log_start,
+    last_stable,
+    high_watermark,
+    read_at_ms,
+    recorded_at_ms
+from aged
+where age = 1;
+
+-- Rows of `operations` with the keys that their contents have in common as columns, null where a kind has none.
+create temporary view operation_contents as
+select
+    operation_id,
+    kind,
+    flow,
+    operator,
+    reason,
+    ticket,
+    json_extract_string(content, '$.topic') as topic,
+    json_extract_string(content, '$.topic_id') as topic_id,
+    try_cast(json_extract_string(content, '$.partition') as integer) as partition,
+    try_cast(json_extract_string(content, '$.offset') as bigint) as source_offset,
+    json_extract_string(content, '$.cause') as cause,
+    json_extract_string(content, '$.message') as message,
+    json_extract_string(content, '$.next') as next,
+    json_extract_string(content, '$.finding') as finding,
+    json_extract_string(content, '$.request') as request,
+    json_extract_string(content, '$.result') as result,
+    recorded_at_ms
+from operations
+where json_valid(content);
 
 create temporary view partition_events as
 select
     flow,
-    json_extract_string(content, '$.topic') as source_topic,
-    json_extract_string(content, '$.topic_id') as source_topic_id,
-    try_cast(json_extract_string(content, '$.partition') as integer) as source_partition,
+    topic as source_topic,
+    topic_id as source_topic_id,
+    partition as source_partition,
     kind,
-    json_extract_string(content, '$.cause') as cause,
-    json_extract_string(content, '$.message') as message,
-    json_extract_string(content, '$.next') as next,
+    cause,
+    message,
+    next,
     recorded_at_ms
-from operations
-where kind in ('partition_stopped', 'partition_resumed') and json_valid(content);
+from operation_contents
+where kind in ('partition_stopped', 'partition_resumed');

@@ -12,7 +12,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync
+from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, recording_order
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import former_copies, recorded_sync
 from ledger.ports import (
@@ -89,7 +89,7 @@ class MemoryLedgerState:
     def positions(self, flow: str) -> list[FlowPosition]:
         last: dict[tuple[str, int], dict[str, Any]] = {}
         rows = [row for row in self._rows("offset_syncs") if row["flow"] == flow]
-        for row in sorted(rows, key=_recorded_order):
+        for row in sorted(rows, key=_recording_order):
             last[(row["source_topic_id"], row["source_partition"])] = row
         return [_position(row) for row in last.values()]
 
@@ -210,14 +210,20 @@ class MemoryOperationLog:
         return str(row["operation_id"])
 
 
-def _recorded_order(row: dict[str, Any]) -> tuple[Any, ...]:
-    is_last_word = row["kind"] == SyncKind.SUPERSEDED
-    return row["writer_epoch"], row["round"], is_last_word, row["source_end"], row["target_end"]
+def _recording_order(row: dict[str, Any]) -> tuple[int, int, bool, int, int]:
+    return recording_order(
+        writer_epoch=row["writer_epoch"],
+        round_number=row["round"],
+        kind=row["kind"],
+        source_start=row["source_start"],
+        source_end=row["source_end"],
+        target_end=row["target_end"],
+    )
 
 
 def _position(row: dict[str, Any]) -> FlowPosition:
     kind = SyncKind(row["kind"])
-    counted = row["records"] if kind in (SyncKind.COPIED, SyncKind.UNPAIRED) else 0
+    counted = row["records"] if kind in SEQUENCED_KINDS else 0
     return FlowPosition(
         source_topic=row["source_topic"],
         source_topic_id=row["source_topic_id"],
