@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,7 +17,9 @@ from ledger.sandbox.reading import PlacedRecord, Record, read_topics
 from ledger.sandbox.workload import Delivery, create_topics
 
 NOT_TEXT = b"\xfforder-1"
-STARTED_MS = 1_760_000_000_000
+STARTED = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)  # recent: retention goes by it
+ENDED = STARTED + timedelta(hours=1)
+STARTED_MS = round(STARTED.timestamp() * 1000)
 KINDS: tuple[tuple[bytes | None, tuple[tuple[str, bytes | None], ...], int], ...] = (
     (b"order-1", (), 0),
     (b"order-1", (("origin", b"probe"),), 0),  # left out by its header
@@ -71,8 +74,8 @@ def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(
         [flows.f.filter]
         exclude_keys = ["test-.*", ".*order-1x"]
         exclude_headers = {{ origin = "probe|load" }}
-        from_time = 2025-10-09T08:53:20Z
-        until_time = 2025-10-09T11:53:20+02:00
+        from_time = {STARTED.isoformat()}
+        until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
         """
     )
     config = load_config(file)
