@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
@@ -84,6 +85,7 @@ def assert_at_rest(mesh: Mesh, everything: Counter[bytes]) -> None:
     assert mesh.broken_invariants() == {}
 
 
+@pytest.mark.fault(73)
 def test_both_sides_are_written_while_mirrors_start_die_and_stop(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:
