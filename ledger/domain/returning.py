@@ -15,6 +15,9 @@ OffsetRange = tuple[int, int]
 """Start and end of a half-open range of offsets."""
 
 
+_PAIRED = (SyncKind.COPIED, SyncKind.ADOPTED)
+
+
 @dataclass(frozen=True, slots=True)
 class FormerCopy:
     """What a flow has copied, after supersession, of a partition that is not there any more."""
@@ -22,6 +25,12 @@ class FormerCopy:
     source_topic: str
     target_cluster: str
     syncs: tuple[OffsetSync, ...]
+
+    def segments(self) -> Iterator[tuple[OffsetSync, Segment]]:
+        """Where its records went; what lies at the target without a source offset is not among them."""
+        for sync in self.syncs:
+            if sync.kind in _PAIRED:
+                yield from ((sync, segment) for segment in expand(sync))
 
 
 def returning_ranges(
@@ -38,10 +47,8 @@ def returning_ranges(
             segment.target_start + end - segment.source_start,
         )
         for copy in copies
-        for sync in copy.syncs
-        if sync.kind is SyncKind.COPIED  # what was adopted has no mirror's producer id: it returns by itself
-        and (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
-        for segment in expand(sync)
+        for sync, segment in copy.segments()
+        if (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
         for start, end in _without(segment, _held_by(copies, sync.source, elsewhere))
     )
     return tuple(_joined(found))
@@ -55,9 +62,8 @@ def _held_by(
         (segment.source_start, segment.source_end)
         for copy in copies
         if copy.target_cluster in clusters
-        for sync in copy.syncs
+        for sync, segment in copy.segments()
         if (sync.source.topic_id, sync.source.partition) == (origin.topic_id, origin.partition)
-        for segment in expand(sync)
     )
 
 

@@ -77,8 +77,11 @@ def test_other_partitions_and_incarnations_of_the_holder_do_not_count() -> None:
     assert returning(copied(sync((0, 5), 0, target=beside), sync((5, 9), 0, target=ALSO_HELD))) == ()
 
 
-def test_only_copies_return() -> None:
-    assert returning(copied(sync((0, 5), 0, kind=SyncKind.ADOPTED))) == ()
+def test_what_cannot_be_paired_does_not_return() -> None:
+    assert (
+        returning(copied(sync((0, 5), 0, kind=SyncKind.UNPAIRED), sync((5, 5), 5, kind=SyncKind.STARTED)))
+        == ()
+    )
 
 
 def test_what_comes_back_from_elsewhere_first_does_not_come_back_again() -> None:

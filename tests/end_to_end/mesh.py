@@ -112,11 +112,16 @@ def make_mesh(
     folder: Path,
     topic: str,
     directions: Sequence[tuple[str, str]],
+    *,
+    extra: str = "",
 ) -> Mesh:
-    """A ledger, and a flow `SOURCE-to-TARGET` for each direction; the topic is for the caller to create."""
+    """A ledger, and a flow `SOURCE-to-TARGET` for each direction; the topic is for the caller to create.
+
+    `extra`: more lines of each flow's configuration.
+    """
     servers = {alias: cluster.bootstrap_servers for alias, cluster in clusters.items()}
     sections = [f"""[clusters.{alias}]\nbootstrap_servers = "{at}"\n""" for alias, at in servers.items()]
-    sections += [_flow(topic, source, target) for source, target in directions]
+    sections += [_flow(topic, source, target, extra) for source, target in directions]
     file = folder / "mesh.toml"
     file.write_text(f"""[ledger]\npath = "{folder / "ledger"}"\n""" + "".join(sections))
     config = load_config(file)
@@ -124,7 +129,7 @@ def make_mesh(
     return Mesh(file, config, topic, servers, spark)
 
 
-def _flow(topic: str, source: str, target: str) -> str:
+def _flow(topic: str, source: str, target: str, extra: str) -> str:
     return f"""
 [flows.{source}-to-{target}]
 source = "{source}"
@@ -133,6 +138,7 @@ topics = ["{topic}"]
 topic_naming = "identity"
 target_mode = "shared"
 round_seconds = 0.6
+{extra}
 """
 
 
