@@ -59,7 +59,7 @@ def test_an_audit_has_a_case_that_passes_and_one_that_does_not(query: Query) -> 
 @pytest.mark.parametrize("query", WITH_CASES, ids=lambda query: query.name)
 def test_the_header_says_what_is_read(query: Query) -> None:
     relations = {"checkpoints", "gaps", "high_watermarks", "offset_syncs", "operations", "partition_events"}
-    relations |= {"segments", "topics", "writers"}
+    relations |= {"segments", "topic_settings", "topics", "writers"}
     body = query.sql.replace("\n", " ").split()
     read = {word for before, word in pairwise(body) if before in ("from", "join")}
     assert read & relations == set(query.reads)
