@@ -24,9 +24,10 @@ from pydantic import (
 
 from ledger.domain.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
-from ledger.domain.topics import NamePatterns, NamingKind, RenameRule, TopicNaming, TopicSelection
-from ledger.errors import ConfigurationError, InvalidValueError, UsageError
+from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
+from ledger.errors import ConfigurationError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
+from ledger.rename_config import RenameConfig
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 NAME_PATTERN = r"[A-Za-z0-9._-]+"
@@ -150,25 +151,6 @@ class ClusterConfig(Frozen):
     name: PlainName
     bootstrap_servers: Annotated[str, Field(min_length=1)]
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
-
-
-class RenameConfig(Frozen):
-    """A rule of `topic_naming = "rename"`: source names that match as a whole are called `to`."""
-
-    match: Pattern
-    to: Annotated[str, Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _renames(self) -> Self:
-        try:
-            _ = self.rule
-        except InvalidValueError as error:
-            raise ValueError(str(error)) from error
-        return self
-
-    @property
-    def rule(self) -> RenameRule:
-        return RenameRule(self.match, self.to)
 
 
 class FlowConfig(Frozen):

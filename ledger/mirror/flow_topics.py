@@ -100,6 +100,13 @@ class FlowTopics:
         self._remember(self._paired)
         return self._paired
 
+    def existing(self) -> list[PartitionPair]:
+        """Pair what exists on both sides; nothing is created. Refuses names as the first look does."""
+        selected = self._selected(self._source.topics())
+        conflicts = self._conflicts(selected)
+        sources = {name: topic for name, topic in selected.items() if name not in conflicts}
+        return list(self._pairs(sources, self._target.topics()))
+
     # -- selecting -------------------------------------------------------------------------------
 
     def _selected(self, listed: Described) -> dict[str, TopicDescription]:
@@ -168,10 +175,6 @@ class FlowTopics:
         if not plan.actions:
             return None
         return [finding for action in plan.actions if (finding := self._attempt(action, targets))]
-
-    def existing(self) -> list[PartitionPair]:
-        """Pair what exists on both sides; nothing is created."""
-        return list(self._pairs(self._selected(self._source.topics()), self._target.topics()))
 
     def _targets_of(self, sources: Described, targets: Described) -> dict[str, TopicDescription]:
         names = [self._following.naming.target_name(name) for name in sources]

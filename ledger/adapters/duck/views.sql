@@ -406,3 +406,28 @@ select
     recorded_at_ms
 from operation_contents
 where kind in ('partition_stopped', 'partition_resumed');
+
+create temporary view topic_settings as
+select
+    t.cluster,
+    t.topic,
+    t.topic_id,
+    t.event,
+    t.entry.key as setting,
+    t.entry.value as value,
+    t.writer_epoch,
+    t.round,
+    t.recorded_at_ms
+from (
+    select
+        cluster,
+        topic,
+        topic_id,
+        event,
+        unnest(map_entries(cast(cast(configuration as json) as map(varchar, varchar)))) as entry,
+        writer_epoch,
+        round,
+        recorded_at_ms
+    from topics
+    where json_valid(configuration)
+) as t;

@@ -412,3 +412,17 @@ select
     recorded_at_ms
 from operation_contents
 where kind in ('partition_stopped', 'partition_resumed');
+
+create or replace temporary view topic_settings as
+select
+    cluster,
+    topic,
+    topic_id,
+    event,
+    setting,
+    value,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from topics
+lateral view explode(from_json(configuration, 'map<string, string>')) as setting, value;
