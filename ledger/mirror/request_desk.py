@@ -110,19 +110,18 @@ class RequestDesk:
                 f"{offset} is not beyond the one and within the other"
             )
         skipped = offset - standing.position
-        fact = standing.lose(offset, SyncCause.SKIPPED)
+        facts = [*self._resumption(standing), standing.lose(offset, SyncCause.SKIPPED)]
         self._go_on(standing)
-        return [
-            fact
-        ], f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}"
+        return facts, f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}"
 
     def _accept_foreign(self, request: OperatorRequest) -> tuple[Facts, str]:
         ends = [(standing, self._target_ends(standing)) for standing in self._concerned(request)]
+        facts = [fact for standing, _ in ends for fact in self._resumption(standing)]
         for standing, target in ends:
             standing.accepted_below = target.high_watermark
             self._go_on(standing)
         told = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
-        return [], f"what the target holds is accepted: {told}"
+        return facts, f"what the target holds is accepted: {told}"
 
     def _resync(self, request: OperatorRequest) -> tuple[Facts, str]:
         standings = self._concerned(request)
