@@ -88,6 +88,7 @@ class PartitionResult:
     trouble: str | None
     leader_epoch: int | None = None
     divergence: Divergence | None = None
+    target_lost_from: int | None = None
     source_ends: tuple[int, int] | None = None
 
 

@@ -55,7 +55,7 @@ class Reactions:
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(standing, result.divergence, stop.message)
             case StopCause.TARGET_OUT_OF_RANGE:
-                return self._target_out_of_range(standing, stop)
+                return self._target_out_of_range(standing, stop, result.target_lost_from)
             case _:
                 return Reaction(stop=stop)
 
@@ -97,17 +97,18 @@ class Reactions:
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
 
-    def _target_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
+    def _target_out_of_range(self, standing: Standing, stop: Stop, lost_from: int | None) -> Reaction:
         ends = _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
         if ends is None:
             return TRY_AGAIN
-        if ends.high_watermark >= standing.target_end:
+        if lost_from is None and ends.high_watermark >= standing.target_end:
             return Reaction(stop=stop) if ends.log_start > standing.target_end else TRY_AGAIN
+        kept_end = ends.high_watermark if lost_from is None else min(lost_from, ends.high_watermark)
         message = (
-            f"the target ends at {ends.high_watermark}, this flow had written up to {standing.target_end}: "
+            f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: "
             "the target lost records"
         )
-        restart = restart_after_target_truncation(self.recorded(standing), ends.high_watermark)
+        restart = restart_after_target_truncation(self.recorded(standing), kept_end)
         if restart is None:
             return Reaction(stop=Stop(StopCause.TARGET_TRUNCATED, f"{message}, none of which is recorded"))
         message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
