@@ -16,8 +16,9 @@ from ledger.domain.supersession import (
     restart_after_target_truncation,
 )
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
-from ledger.ports import ClusterAdmin, PartitionEnds
+from ledger.ports import ClusterAdmin
 
 RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
 """All recorded rows of a standing's partition; read back from the ledger, so slow and only asked for in trouble."""
@@ -60,7 +61,7 @@ class Reactions:
                 return Reaction(stop=stop)
 
     def _source_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
-        ends = _ends(self.source, standing.pair.source.topic, standing.pair.source.partition)
+        ends = living_ends(self.source, standing.pair.source)
         if ends is None:
             return TRY_AGAIN
         if ends.log_start > standing.position:
@@ -98,7 +99,7 @@ class Reactions:
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
 
     def _target_out_of_range(self, standing: Standing, stop: Stop, lost_from: int | None) -> Reaction:
-        ends = _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
+        ends = living_ends(self.target, standing.pair.target)
         if ends is None:
             return TRY_AGAIN
         if lost_from is None and ends.high_watermark >= standing.target_end:
@@ -120,7 +121,3 @@ class Reactions:
         if policy is Policy.CONTINUE:
             return Reaction(facts, notice=f"{stop.message}; going on")
         return Reaction(facts, stop)
-
-
-def _ends(admin: ClusterAdmin, topic: str, partition: int) -> PartitionEnds | None:
-    return admin.ends([(topic, partition)]).get((topic, partition))
