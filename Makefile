@@ -7,7 +7,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap demo lint test bench clean
+.PHONY: help bootstrap demo lint test soak bench clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -26,6 +26,9 @@ lint: bootstrap ## Check style, types and imports
 
 test: lint ## Lint, then run all tests
 	$(BIN)/pytest
+
+soak: bootstrap ## Simulate faults with random seeds (SECONDS=... says how long)
+	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, in one run
 	$(BIN)/python -m tests.benchmarks.mirror_speed

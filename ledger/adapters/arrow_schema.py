@@ -1,5 +1,7 @@
 """Arrow schemas of the ledger's tables, derived from the type words of `ledger.schema`."""
 
+from functools import cache
+
 import pyarrow as pa
 
 from ledger.errors import InvalidValueError
@@ -25,6 +27,7 @@ def arrow_type(type_: str) -> pa.DataType:
     raise InvalidValueError(f"no Arrow type for {type_!r}; known: {', '.join(_SCALARS)}, array<>, struct<>")
 
 
+@cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table, columns in the order of `ledger.schema`."""
     return pa.schema([_field(column) for column in table.columns])

@@ -75,7 +75,8 @@ class PartitionResult:
     """What a task did for one partition; `trouble` is transient and says why progress fell short.
 
     `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
-    when it no longer knew the end of that epoch. `source_ends`: last stable offset and high watermark of
+    when it no longer knew the end of that epoch. `target_lost_from`: the target offset at which a batch
+    landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
     the source as of the last answer, None when there was none.
     """
 
@@ -88,6 +89,7 @@ class PartitionResult:
     trouble: str | None
     leader_epoch: int | None = None
     divergence: Divergence | None = None
+    target_lost_from: int | None = None
     source_ends: tuple[int, int] | None = None
 
 

@@ -70,14 +70,20 @@ class FlowProgress:
         self._standings[key_of(standing.pair)] = standing
 
     def leave(self, topic: str, topic_ids: frozenset[str]) -> list[Standing]:
-        """Earlier incarnations of a topic are no longer taken care of; returns what was."""
+        """Earlier incarnations of a topic are no longer taken care of; returns what was.
+
+        Where they got to stays known: partitions of the new incarnation begin behind their records.
+        """
         left = [
             standing
             for standing in self._standings.values()
             if standing.pair.source.topic == topic and standing.pair.source.topic_id in topic_ids
         ]
         for standing in left:
-            del self._standings[key_of(standing.pair)]
+            key = key_of(standing.pair)
+            del self._standings[key]
+            if standing.has_begun:
+                self._recorded[key] = standing.as_recorded()
         return left
 
     def standing_of(self, result: PartitionResult) -> Standing:

@@ -61,6 +61,7 @@ class PartitionCopy:
         self.stop: Stop | None = None
         self.refused_sequences = 0
         self._divergence: Divergence | None = None
+        self._target_lost_from: int | None = None
         self._source_ends: tuple[int, int] | None = None
         self._failures: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
@@ -282,12 +283,17 @@ class PartitionCopy:
 
     def acknowledged(self, base_offset: int) -> None:
         """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
+        if self._target_lost_from is not None:
+            return  # what else is on its way landed behind that and is found by reconciliation
         self.settle_trouble(Side.TARGET)
         self.refused_sequences = 0
         self._is_known_to_target = True
         sent = next(
             entry for entry in self._unsettled if isinstance(entry.step, Copy) and entry.base_offset is None
         )
+        if base_offset < sent.expected_offset:
+            self._landed_below(base_offset, sent.expected_offset)
+            return
         sent.base_offset = base_offset
         self._settle()
         if self.assignment.exclusive and base_offset != sent.expected_offset and self.stop is None:
@@ -296,6 +302,19 @@ class PartitionCopy:
                 f"a batch was expected at target offset {sent.expected_offset} and landed at {base_offset}: "
                 "somebody else writes to this exclusive target; nothing was written after it",
             )
+
+    def _landed_below(self, base_offset: int, expected_offset: int) -> None:
+        """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
+        if base_offset >= self._builder.target_end:
+            self.generation += 1
+            self._fall_back()
+            return
+        self._target_lost_from = base_offset
+        self.halt(
+            StopCause.TARGET_OUT_OF_RANGE,
+            f"a batch was expected at target offset {expected_offset} or later and landed at {base_offset}: the target "
+            "lost what was there; nothing more was written",
+        )
 
     def _settle(self) -> None:
         while self._unsettled:
@@ -363,5 +382,6 @@ class PartitionCopy:
             trouble=self.trouble,
             leader_epoch=self._builder.leader_epoch,
             divergence=self._divergence,
+            target_lost_from=self._target_lost_from,
             source_ends=self._source_ends,
         )

@@ -16,8 +16,9 @@ from ledger.domain.supersession import (
     restart_after_target_truncation,
 )
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
-from ledger.ports import ClusterAdmin, PartitionEnds
+from ledger.ports import ClusterAdmin
 
 RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
 """All recorded rows of a standing's partition; read back from the ledger, so slow and only asked for in trouble."""
@@ -55,12 +56,12 @@ class Reactions:
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(standing, result.divergence, stop.message)
             case StopCause.TARGET_OUT_OF_RANGE:
-                return self._target_out_of_range(standing, stop)
+                return self._target_out_of_range(standing, stop, result.target_lost_from)
             case _:
                 return Reaction(stop=stop)
 
     def _source_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
-        ends = _ends(self.source, standing.pair.source.topic, standing.pair.source.partition)
+        ends = living_ends(self.source, standing.pair.source)
         if ends is None:
             return TRY_AGAIN
         if ends.log_start > standing.position:
@@ -97,17 +98,18 @@ class Reactions:
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
 
-    def _target_out_of_range(self, standing: Standing, stop: Stop) -> Reaction:
-        ends = _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
+    def _target_out_of_range(self, standing: Standing, stop: Stop, lost_from: int | None) -> Reaction:
+        ends = living_ends(self.target, standing.pair.target)
         if ends is None:
             return TRY_AGAIN
-        if ends.high_watermark >= standing.target_end:
+        if lost_from is None and ends.high_watermark >= standing.target_end:
             return Reaction(stop=stop) if ends.log_start > standing.target_end else TRY_AGAIN
+        kept_end = ends.high_watermark if lost_from is None else min(lost_from, ends.high_watermark)
         message = (
-            f"the target ends at {ends.high_watermark}, this flow had written up to {standing.target_end}: "
+            f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: "
             "the target lost records"
         )
-        restart = restart_after_target_truncation(self.recorded(standing), ends.high_watermark)
+        restart = restart_after_target_truncation(self.recorded(standing), kept_end)
         if restart is None:
             return Reaction(stop=Stop(StopCause.TARGET_TRUNCATED, f"{message}, none of which is recorded"))
         message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
@@ -119,7 +121,3 @@ class Reactions:
         if policy is Policy.CONTINUE:
             return Reaction(facts, notice=f"{stop.message}; going on")
         return Reaction(facts, stop)
-
-
-def _ends(admin: ClusterAdmin, topic: str, partition: int) -> PartitionEnds | None:
-    return admin.ends([(topic, partition)]).get((topic, partition))

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
 from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.intake import copy_again
+from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
 from ledger.ports import ClusterAdmin, OperationLog, PartitionEnds
 
@@ -110,19 +111,21 @@ class RequestDesk:
                 f"{offset} is not beyond the one and within the other"
             )
         skipped = offset - standing.position
-        fact = standing.lose(offset, SyncCause.SKIPPED)
+        facts = [*self._resumption(standing), standing.lose(offset, SyncCause.SKIPPED)]
         self._go_on(standing)
-        return [
-            fact
-        ], f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}"
+        return (
+            facts,
+            f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}",
+        )
 
     def _accept_foreign(self, request: OperatorRequest) -> tuple[Facts, str]:
         ends = [(standing, self._target_ends(standing)) for standing in self._concerned(request)]
+        facts = [fact for standing, _ in ends for fact in self._resumption(standing)]
         for standing, target in ends:
             standing.accepted_below = target.high_watermark
             self._go_on(standing)
         told = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
-        return [], f"what the target holds is accepted: {told}"
+        return facts, f"what the target holds is accepted: {told}"
 
     def _resync(self, request: OperatorRequest) -> tuple[Facts, str]:
         standings = self._concerned(request)
@@ -164,16 +167,19 @@ class RequestDesk:
             self.on_resumed(standing)
 
     def _source_ends(self, standing: Standing) -> PartitionEnds:
-        return _ends(self.source, standing.pair.source.topic, standing.pair.source.partition)
+        return _ends(self.source, standing.pair.source)
 
     def _target_ends(self, standing: Standing) -> PartitionEnds:
-        return _ends(self.target, standing.pair.target.topic, standing.pair.target.partition)
+        return _ends(self.target, standing.pair.target)
 
 
-def _ends(admin: ClusterAdmin, topic: str, partition: int) -> PartitionEnds:
-    found = admin.ends([(topic, partition)]).get((topic, partition))
+def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
+    found = living_ends(admin, partition)
     if found is None:
-        raise _RefusedError(f"{topic} partition {partition} has no leader at {admin.alias} at present")
+        raise _RefusedError(
+            f"{partition.topic} partition {partition.partition} has no leader at {admin.alias} at present, "
+            "or is a new topic by now"
+        )
     return found
 
 

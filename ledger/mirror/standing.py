@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.supersession import Restart
-from ledger.mirror.assignments import Stop
+from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.ports import FlowPosition
 
@@ -37,6 +37,27 @@ class Standing:
             position.leader_epoch,
             position.follows_loss,
         )
+
+    def as_recorded(self) -> FlowPosition:
+        """The position that its facts add up to."""
+        source, target = self.pair.source, self.pair.target
+        return FlowPosition(
+            source_topic=source.topic,
+            source_topic_id=source.topic_id,
+            partition=source.partition,
+            target_topic=target.topic,
+            target_topic_id=target.topic_id,
+            source_end=self.position,
+            target_end=self.target_end,
+            next_sequence=self.next_sequence,
+            leader_epoch=self.leader_epoch,
+            follows_loss=self.follows_loss,
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a fact says so; a new incarnation that waits for an operator has none."""
+        return self.stop is None or self.stop.cause is not StopCause.SOURCE_RECREATED
 
     @property
     def name(self) -> str:

@@ -4,12 +4,17 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.writer_directory import CachedWriterDirectory
-from ledger.ports import FlowPosition
+from ledger.ports import FlowPosition, TopicDescription
 from ledger.wire.requests import Fetched
 
 SOURCE = TopicPartition("orders", "c291cmNlLWlkLS0tLS0tLQ", 0)
 TARGET = TopicPartition("east.orders", "dGFyZ2V0LWlkLS0tLS0tLQ", 0)
 OWN_PRODUCER_ID = 40
+TOPICS = {
+    partition.topic: TopicDescription(partition.topic, partition.topic_id, 2, 1, False)
+    for partition in (SOURCE, TARGET)
+}
+"""What both clusters describe."""
 RECORDED = FlowPosition(
     source_topic=SOURCE.topic,
     source_topic_id=SOURCE.topic_id,

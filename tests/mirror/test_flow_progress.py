@@ -77,6 +77,26 @@ def test_another_topic_id_of_the_same_name_is_another_incarnation() -> None:
     assert progress.standings == ()
 
 
+def test_where_an_incarnation_got_to_in_this_run_stays_known_when_it_is_left() -> None:
+    progress = taking_care()
+    progress.standings[0].position, progress.standings[0].target_end = 44, 33
+    progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
+    pair = PartitionPair(replace(SOURCE, topic_id="another"), TARGET)
+    assert progress.other_incarnations(pair) == {SOURCE.topic_id}
+    before = progress.recorded_at_target(pair)
+    assert before is not None
+    assert (before.source_end, before.target_end) == (44, 33)
+
+
+def test_an_incarnation_that_never_began_leaves_nothing() -> None:
+    progress = FlowProgress([])
+    standing = Standing.recorded(PAIR, RECORDED)
+    standing.stop = Stop(StopCause.SOURCE_RECREATED, "recreated")
+    progress.take_on(standing)
+    progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
+    assert progress.recorded(PAIR) is None
+
+
 @pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])
 def test_a_run_until_caught_up_knows_what_it_has_not_reached(last_stable: int, left: int) -> None:
     progress = taking_care(stop_at=last_stable)

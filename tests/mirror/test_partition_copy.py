@@ -290,3 +290,31 @@ def test_the_end_is_reached_when_it_is_recorded() -> None:
     target.acknowledge(base_offset)
     assert target.copy.has_reached_end
     assert not target.copy.is_active
+
+
+def test_a_batch_that_lands_below_what_was_written_is_not_recorded() -> None:
+    """The target lost what it had acknowledged, and the broker forgot the sequence with it."""
+    target = Target(source_log(2, 3, 4), assignment(exclusive=False))
+    target.read_tail()
+    target.fetch()
+    for _ in range(2):
+        target.acknowledge(target.send()[1])
+    target.log.lose_end(0)
+    error, base_offset = target.send()
+    assert (error, base_offset) == (0, 0)
+    target.acknowledge(base_offset)
+    assert target.stop is StopCause.TARGET_OUT_OF_RANGE
+    assert target.ranges() == [(0, 5, 0, 5, False)]
+    assert target.copy.result().target_lost_from == 0
+
+
+def test_when_the_target_lost_others_records_alone_it_is_looked_at_again() -> None:
+    target = Target(source_log(2, 3), assignment(exclusive=False))
+    target.log.append(FOREIGN, now_ms=NOW_MS)
+    target.read_tail()
+    target.fetch()
+    target.log.lose_end(0)
+    target.acknowledge(target.send()[1])
+    assert target.stop is None
+    target.copy_all()
+    assert target.ranges() == [(0, 2, 0, 2, True), (2, 5, 2, 5, False)]

@@ -1,7 +1,7 @@
 """What a driver does about a partition that a task could not go on with: facts, then the policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -13,9 +13,9 @@ from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.reactions import TRY_AGAIN, Reaction, Reactions
 from ledger.mirror.standing import Standing
-from ledger.ports import PartitionEnds
+from ledger.ports import PartitionEnds, TopicDescription
 from tests.domain.test_supersession import row
-from tests.mirror.sources import RECORDED, SOURCE, TARGET, assignment
+from tests.mirror.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
 
 COPIED = [
     RecordedSync(1, 1, row((0, 20), (0, 20), 0, epoch=1)),
@@ -29,11 +29,15 @@ class Ends:
 
     now: PartitionEnds | None = None
     alias: str = "either"
+    described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
     asked: list[object] = field(default_factory=list)
 
     def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         self.asked += partitions
         return {} if self.now is None else {partitions[0]: self.now}
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return self.described
 
 
 def flow(policy: Policy) -> FlowConfig:
@@ -54,6 +58,8 @@ def react(
     source: PartitionEnds | None = None,
     target: PartitionEnds | None = None,
     divergence: Divergence | None = None,
+    lost_from: int | None = None,
+    described: Mapping[str, TopicDescription] = TOPICS,
     policy: Policy = Policy.STOP,
 ) -> tuple[Reaction, Standing]:
     standing = Standing.recorded(PartitionPair(SOURCE, TARGET), RECORDED)
@@ -67,9 +73,14 @@ def react(
         stop=stop,
         trouble=None,
         divergence=divergence,
+        target_lost_from=lost_from,
     )
     reactions = Reactions(
-        flow(policy), Ends(source), Ends(target), lambda _: COPIED, lambda _: SyncCause.DELETED_RECORDS
+        flow(policy),
+        Ends(source, described=described),
+        Ends(target, described=described),
+        lambda _: COPIED,
+        lambda _: SyncCause.DELETED_RECORDS,
     )
     return reactions.to(standing, result, stop), standing
 
@@ -135,6 +146,23 @@ def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: P
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
     assert (standing.position, standing.target_end, standing.next_sequence) == (position, end, position)
     assert (reaction.stop is None) == (policy is Policy.CONTINUE)
+
+
+def test_what_landed_below_says_where_the_target_went_back_to() -> None:
+    """Its log has grown past the recorded end again by then."""
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
+    assert told(reaction.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (7, 7, 7)
+
+
+@pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
+@pytest.mark.parametrize("described", [{}, {name: replace(t, topic_id="new") for name, t in TOPICS.items()}])
+def test_ends_of_another_incarnation_prove_nothing(
+    cause: StopCause, described: Mapping[str, TopicDescription]
+) -> None:
+    reaction, standing = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
+    assert reaction == TRY_AGAIN
+    assert standing.position == 30
 
 
 def test_a_target_whose_start_moved_past_the_end_stops() -> None:

@@ -1,5 +1,6 @@
 """What becomes of operators' requests: facts, standings, one receipt each."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -11,8 +12,8 @@ from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.standing import Standing
-from ledger.ports import PartitionEnds
-from tests.mirror.sources import RECORDED, SOURCE, TARGET
+from ledger.ports import PartitionEnds, TopicDescription
+from tests.mirror.sources import RECORDED, SOURCE, TARGET, TOPICS
 
 
 @dataclass
@@ -24,6 +25,9 @@ class Cluster:
 
     def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         return {} if self.now is None else dict.fromkeys(partitions, self.now)
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return TOPICS
 
 
 @dataclass
@@ -107,14 +111,21 @@ def test_resume_of_another_partition_changes_nothing() -> None:
         (StopCause.TARGET_RECREATED, SyncKind.SUPERSEDED, (SyncCause.TARGET_RECREATED, 5, 0, 0)),
     ],
 )
-def test_resume_begins_another_incarnation_with_a_fact(
-    cause: StopCause, kind: SyncKind, told: tuple[object, ...]
+@pytest.mark.parametrize("request_kind", [RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN])
+def test_going_on_begins_another_incarnation_with_a_fact(
+    request_kind: RequestKind, cause: StopCause, kind: SyncKind, told: tuple[object, ...]
 ) -> None:
     desk = Desk(cause)
-    [fact] = desk.ask(RequestKind.RESUME)
+    [fact] = desk.ask(request_kind)
     assert fact.kind is kind
     assert (fact.cause, fact.source_start, fact.target_end, fact.first_sequence) == told
     assert (desk.first.position, desk.first.target_end, desk.first.next_sequence) == told[1:]
+
+
+def test_skipping_in_another_incarnation_begins_it_first() -> None:
+    desk = Desk(StopCause.SOURCE_RECREATED)
+    facts = desk.ask(RequestKind.SKIP_TO, offset=40)
+    assert [fact.kind for fact in facts] == [SyncKind.STARTED, SyncKind.LOST]
 
 
 @pytest.mark.parametrize("offset", [31, 100])

@@ -1,151 +1,263 @@
-"""What must hold after every simulated run, judged by the logs of both clusters and the recorded facts.
+"""What must hold after every simulated life, judged by the logs of all clusters and the recorded facts.
 
-The records of a partition are compared one by one: offset by offset at the source, offset by offset at
-the target, in between the pairs that the recorded offset syncs claim.
+Everything is evaluated after supersession. A record is looked up where it was written, also when it was
+deleted or cleaned since; what was truncated was never there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
+from ledger.adapters.memory.kafka import MemoryCluster, MemoryTopic
 from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.domain.facts import GapCause, OffsetSync, SyncKind
+from ledger.domain.facts import GapCause, SyncCause
 from ledger.domain.offsets import OffsetMap
+from ledger.domain.supersession import effective
 from ledger.mirror.assignments import StopCause
-from tests.simulation.storm import FOREIGN_KEY
-from tests.simulation.workload import SourcePartition, Truth
+from ledger.mirror.sync_rows import recorded_sync
+from ledger.wire.records import decode
+from tests.simulation.accounts import Account, At, Place
+from tests.simulation.faults import Promise
+from tests.simulation.workload import TopicKind
 
-Row = Mapping[str, Any]
+Told = tuple[int, bytes]
+"""Timestamp and content of a record: what a copy keeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """One partition after a run; `stop` is why it stands still, `stops_told` every stop there was.
+class Written:
+    """A record as it was appended."""
 
-    `own` are the target's records that are the flow's own, by offset.
+    told: Told
+    producer_id: int
+    is_committed: bool
+
+
+class Chronicle:
+    """Every record that a log took and did not lose at its end."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+
+    @cached_property
+    def records(self) -> dict[int, Written]:
+        return {
+            record.offset: Written(
+                (record.timestamp, record.content), header.producer_id, self.log.committed(header)
+            )
+            for header, batch in self.log.written()
+            if header.count and not header.is_control
+            for record in decode(header, memoryview(batch))
+        }
+
+    @cached_property
+    def readable(self) -> set[int]:
+        """Offsets of what a committed reader from the log start sees now."""
+        return {record.offset for record in self.log.readable()}
+
+    def own(self, producer_id: int) -> set[int]:
+        return {offset for offset, record in self.records.items() if record.producer_id == producer_id}
+
+
+class Chronicles:
+    """The chronicles of all topics of a cluster, those included that are gone."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.living = {topic.topic_id for topic in cluster.topic_by_name.values()}
+        topics: list[MemoryTopic] = [*cluster.deleted, *cluster.topic_by_name.values()]
+        self._by_place = {
+            (topic.topic_id, number): Chronicle(log)
+            for topic in topics
+            for number, log in enumerate(topic.logs)
+        }
+
+    def at(self, place: Place) -> Chronicle:
+        return self._by_place[place]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copied:
+    """One source partition of one flow after a life.
+
+    `stop` is why it stands still, `stops_told` every stop there was. `told`: offsets of the target partition
+    that rows of the flow speak of, those of earlier incarnations of the source included. `mirror_ids`:
+    producer ids of flows at the source. `is_reopened`: the source may have taken a committed transaction back.
     """
 
-    source: SourcePartition
-    source_log: PartitionLog
-    target_log: PartitionLog
-    syncs: tuple[OffsetSync, ...]
+    account: Account
+    kind: TopicKind
+    source: Chronicle
+    targets: Chronicles
+    producer_id: int
+    mirror_ids: frozenset[int]
+    is_relayed: bool
+    is_exclusive: bool
+    is_source_living: bool
+    is_reopened: bool
+    promise: Promise
     stop: StopCause | None
     stops_told: frozenset[StopCause]
-    is_exclusive: bool
+    told: frozenset[int]
 
     @property
-    def own(self) -> Truth:
-        return {
-            record.offset: (record.timestamp, record.content)
-            for record in self.target_log.readable()
-            if FOREIGN_KEY not in record.content
-        }
+    def number(self) -> int:
+        return self.account.source[1]
 
-    @property
-    def told_without_source(self) -> set[int]:
-        """Target offsets of own records whose source records were cleaned before they could be paired."""
+    def target(self, topic_id: str) -> Chronicle:
+        return self.targets.at((topic_id, self.number))
+
+    @cached_property
+    def owed(self) -> set[int]:
+        """Source offsets, as written, that the flow is to copy."""
         return {
             offset
-            for sync in self.syncs
-            if sync.kind is SyncKind.UNPAIRED
-            for offset in range(sync.target_start, sync.target_end)
+            for offset, record in self.source.records.items()
+            if record.is_committed and (self.is_relayed or record.producer_id not in self.mirror_ids)
         }
-
-    @property
-    def pairs(self) -> dict[int, int]:
-        """Source offset to target offset, by walking each sync record by record."""
-        return {source: target for sync in self.syncs for source, target in _walk(sync)}
-
-
-def _walk(sync: OffsetSync) -> Iterable[tuple[int, int]]:
-    target = sync.target_start
-    missing = {offset for gap in sync.gaps for offset in range(gap.source_start, gap.source_end)}
-    for offset in range(sync.source_start, sync.source_end):
-        if offset not in missing:
-            yield offset, target
-            target += 1
 
 
 def check(copied: Copied) -> None:
     """Every check; the first that fails says which records differ."""
-    check_l1_tiling(copied)
-    check_l2_order_and_l3_once(copied)
+    check_everything_is_accounted_for(copied)
+    check_l2_order(copied)
     check_records_are_the_same(copied)
     check_gaps_have_their_cause(copied)
-    check_own_records_are_claimed(copied)
+    check_losses_are_losses(copied)
+    check_own_records_are_told(copied)
+    check_sequences_count_records(copied)
     check_foreign_records_were_noticed(copied)
     check_translation(copied)
 
 
-def check_l1_tiling(copied: Copied) -> None:
-    for before, after in pairwise(copied.syncs):
-        assert before.source_end == after.source_start, ("L1", before, after)
-    if copied.stop is None and copied.source_log.last_stable:
-        assert copied.syncs, "nothing was recorded"
-        assert copied.syncs[0].source_start == 0
-        assert copied.syncs[-1].source_end >= copied.source_log.last_stable
+def check_everything_is_accounted_for(copied: Copied) -> None:
+    """L1 holds by the way the account was made; here: it reaches from the beginning to the end."""
+    account, log = copied.account, copied.source.log
+    if copied.stop is not None or not copied.is_source_living:
+        return
+    assert (account.position or 0) >= log.last_stable, (account.position, log.last_stable)
+    covered = account.pairs.keys() | account.gaps.keys() | account.lost.keys()
+    assert covered == set(range(account.start, account.position or 0))
 
 
-def check_l2_order_and_l3_once(copied: Copied) -> None:
-    targets = [copied.pairs[source] for source in sorted(copied.pairs)]
-    assert all(before < after for before, after in pairwise(targets)), ("L2, L3", targets)
-    sequence = 0
-    for sync in copied.syncs:
-        assert sync.first_sequence == sequence, sync
-        assert sync.records == sync.target_end - sync.target_start
-        sequence += sync.records
+def check_l2_order(copied: Copied) -> None:
+    pairs = copied.account.pairs
+    targets = [
+        pairs[s].offset
+        for s in sorted(pairs)
+        if pairs[s].topic_id == copied.account.target_topic_id and s not in copied.account.adopted
+    ]
+    assert all(before < after for before, after in pairwise(targets)), ("L2", targets)
+
+
+def check_l3_once(accounts: Iterable[Account]) -> None:
+    """No place at a target is claimed twice, by any flow."""
+    claimed: dict[tuple[At, int], str] = {}
+    for account in accounts:
+        for at in (*account.pairs.values(), *account.unpaired):
+            key = (at, account.source[1])
+            assert key not in claimed, ("L3", key, account.flow, claimed[key])
+            claimed[key] = account.flow
 
 
 def check_records_are_the_same(copied: Copied) -> None:
-    owed, own = copied.source.owed, copied.own
-    different = {
-        (source, target): (owed.get(source), own.get(target))
-        for source, target in copied.pairs.items()
-        if source not in owed or owed[source] != own.get(target)
-    }
+    different = {}
+    for offset, at in copied.account.pairs.items():
+        sent, found = copied.source.records.get(offset), copied.target(at.topic_id).records.get(at.offset)
+        if sent is None and not copied.is_source_living:
+            continue
+        if sent is None or found is None or sent.told != found.told:
+            different[offset] = (at, sent, found)
+        elif not (offset in copied.owed or copied.is_reopened):
+            different[offset] = (at, "was not to be copied", sent)
+        elif found.producer_id != copied.producer_id and offset not in copied.account.adopted:
+            different[offset] = (at, "was written by", found.producer_id)
     assert different == {}
 
 
 def check_gaps_have_their_cause(copied: Copied) -> None:
-    """No record that is still to be read at the source is in a gap; what mirrors wrote is said to be so."""
-    remaining = {record.offset for record in copied.source_log.readable()} & set(copied.source.owed)
-    for sync in copied.syncs:
-        for gap in sync.gaps:
-            covered = set(range(gap.source_start, gap.source_end))
-            assert covered & remaining == set(), ("a readable record is in a gap", sync, gap)
-            if gap.cause is GapCause.MIRROR_WRITE:
-                assert covered <= copied.source.mirror_written, gap
-            elif gap.cause is not GapCause.COMPACTED:
-                assert not covered & set(copied.source.owed), gap
+    """No record that was to be copied is in a gap, unless a cleaner had taken it; mirrors' writes are said to be so."""
+    for offset, cause in copied.account.gaps.items():
+        record = copied.source.records.get(offset)
+        if cause is GapCause.MIRROR_WRITE:
+            assert record is not None, offset
+            assert record.producer_id in copied.mirror_ids, (offset, record)
+        elif cause is GapCause.COMPACTED:
+            assert offset not in copied.source.readable, (offset, "can be read and is said to be cleaned")
+            assert copied.kind is TopicKind.COMPACTED or record is None, (offset, cause, record)
+        elif not copied.is_reopened:
+            assert offset not in copied.owed, (offset, cause, record)
 
 
-def check_own_records_are_claimed(copied: Copied) -> None:
-    """Exactly once: a record of the flow at the target that no sync claims was written twice, or lost its fact."""
-    unclaimed = sorted(set(copied.own) - set(copied.pairs.values()) - copied.told_without_source)
-    if copied.stop is not None:
-        # What was under way when the partition had to stop lies after everything that is claimed.
-        unclaimed = [offset for offset in unclaimed if offset < max(copied.pairs.values(), default=0)]
-    assert unclaimed == [], [
-        (s.kind, s.source_start, s.source_end, s.target_start, s.target_end, s.gaps) for s in copied.syncs
-    ]
+def check_losses_are_losses(copied: Copied) -> None:
+    for offset, cause in copied.account.lost.items():
+        if cause is not SyncCause.SKIPPED:
+            assert offset not in copied.source.readable, (offset, cause)
+
+
+def check_own_records_are_told(copied: Copied) -> None:
+    """Exactly once: a record of the flow at the target that no row tells of was written twice, or lost its fact."""
+    topic_id = copied.account.target_topic_id
+    if not topic_id:
+        return
+    target = copied.target(topic_id)
+    untold = sorted(target.own(copied.producer_id) & target.readable - copied.told)
+    if copied.stop is not None or not copied.is_source_living:
+        # What was under way when the partition had to stop lies after everything that is told.
+        untold = [offset for offset in untold if offset < max(copied.told, default=0)]
+    if copied.promise is Promise.TOLD and untold:
+        assert copied.stops_told or copied.account.unpaired, ("twice, and nothing tells of it", untold)
+        return
+    assert untold == [], untold
+
+
+def check_sequences_count_records(copied: Copied) -> None:
+    """The sequence of a batch at the target is what the row that tells of it says."""
+    if copied.promise is Promise.TOLD or not copied.account.target_topic_id:
+        return
+    log = copied.target(copied.account.target_topic_id).log
+    first_by_offset = {
+        header.base_offset: header.base_sequence
+        for header, _batch in log.written()
+        if header.producer_id == copied.producer_id
+    }
+    for row in copied.account.rows:
+        at = At(row["target_topic_id"], row["target_start"])
+        holds = at in copied.account.pairs.values() and at not in copied.account.superseded
+        if row["kind"] == "copied" and row["records"] and holds and at.offset in first_by_offset:
+            assert first_by_offset[at.offset] == row["first_sequence"], row
 
 
 def check_foreign_records_were_noticed(copied: Copied) -> None:
-    """An exclusive partition does not go on after somebody else's record without a stop; a restart resumes it."""
-    foreign = [r.offset for r in copied.target_log.readable() if FOREIGN_KEY in r.content]
-    if copied.is_exclusive and foreign and max(copied.pairs.values(), default=-1) > foreign[0]:
+    """An exclusive partition does not go on after somebody else's record without a word."""
+    if not copied.is_exclusive or not copied.account.target_topic_id:
+        return
+    records = copied.target(copied.account.target_topic_id).records
+    foreign = [offset for offset, record in records.items() if record.producer_id != copied.producer_id]
+    last = max(
+        (at.offset for at in copied.account.pairs.values() if at.topic_id == copied.account.target_topic_id),
+        default=-1,
+    )
+    if foreign and last > foreign[0] and not copied.account.adopted:
         assert StopCause.FOREIGN_WRITE in copied.stops_told, foreign
 
 
 def check_translation(copied: Copied) -> None:
-    if not any(sync.source_start < sync.source_end for sync in copied.syncs):
+    """A committed offset lands on the copy of the next record that has one."""
+    account = copied.account
+    syncs = effective(recorded_sync(row) for row in account.rows)
+    is_one_target = len({sync.target.topic_id for sync in syncs}) == 1
+    is_covering = any(sync.source_start < sync.source_end for sync in syncs)
+    if account.adopted or not is_one_target or not is_covering:
         return
-    offset_map = OffsetMap.from_syncs("flow", copied.syncs)
-    pairs = sorted(copied.pairs.items())
-    for committed in range(offset_map.source_end + 2):
-        following = [target for source, target in pairs if source >= committed]
-        expected = following[0] if following else offset_map.target_end
+    offset_map = OffsetMap.from_syncs(account.flow, syncs)
+    pairs = sorted((source, at.offset) for source, at in account.pairs.items())
+    following = len(pairs) - 1
+    for committed in range(offset_map.source_end + 1, -1, -1):
+        while following >= 0 and pairs[following][0] >= committed:
+            following -= 1
+        is_beyond = following + 1 == len(pairs)
+        expected = offset_map.target_end if is_beyond else pairs[following + 1][1]
         assert offset_map.translate(committed).target_offset == expected, committed
     for source, target in pairs:
         assert offset_map.reverse(target).source_offset == source

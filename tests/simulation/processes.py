@@ -1,16 +1,25 @@
-"""Drivers and tasks that run in simulated time and can be killed, or lost sight of, at any moment."""
+"""Drivers and tasks that run in simulated time and can be killed, or lost sight of, at any moment.
+
+Everything between a process and the rest of the world passes through here: `Process.reach` names the
+moment after an effect, and the crash plan says whether the process lives on.
+"""
 
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryOperationLog
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.network import MemoryNetwork, Weather
 from ledger.adapters.memory.schedule import Actor, Schedule
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import WriterEvent
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
-from ledger.ports import Completion, Row, WriterClaim, WriterDirectory
+from ledger.ports import Clock, Completion, Row, WriterClaim, WriterDirectory
+from tests.simulation.crash_points import CrashPlan, CrashPoint
 
 FOREVER_S = 1e6
 LIMITS = CopyLimits(
@@ -19,8 +28,8 @@ LIMITS = CopyLimits(
     buffered_bytes=20_000,
     produce_request_bytes=4_000,
     in_flight_bytes=10_000,
-    max_wait_ms=100,
-    busy_wait_ms=10,
+    max_wait_ms=200,
+    busy_wait_ms=20,
     request_timeout_ms=2_000,
     drain_ms=150,
 )
@@ -35,6 +44,7 @@ class Process:
     """A driver or a task attempt. `is_lost`: whoever waits for it believes that it is dead."""
 
     name: str
+    plan: CrashPlan
     is_killed: bool = False
     is_lost: bool = False
     on_kill: list[Callable[[], None]] = field(default_factory=list)
@@ -48,17 +58,42 @@ class Process:
         if self.is_killed:
             raise Killed(self.name)
 
+    def reach(self, point: CrashPoint) -> None:
+        """Die here if that is the plan; for code that runs as this process."""
+        self.struck_at(point)
+        self.check()
+
+    def struck_at(self, point: CrashPoint) -> None:
+        """The same for code that runs elsewhere while this process waits."""
+        if not self.is_killed and self.plan.strikes(point):
+            self.kill()
+
 
 class TaskNetwork(MemoryNetwork):
     """A network that dies with its process."""
 
     process: Process
+    _has_acknowledged = False
 
     def poll(self, timeout_s: float) -> list[Completion]:
         self.process.check()
+        if self._has_acknowledged:
+            self.process.reach(CrashPoint.ACKNOWLEDGED)
         self.schedule.wait(timeout_s, lambda: bool(self._inbox) or self.process.is_killed)
         self.process.check()
-        return super().poll(0)
+        completions = super().poll(0)
+        self._has_acknowledged = any(map(_is_acknowledgement, completions))
+        if any(part and part.records for done in completions for part in done.fetched):
+            self.process.reach(CrashPoint.FETCHED)
+        return completions
+
+    def executed(self, answer: Completion) -> None:
+        if _is_acknowledgement(answer):
+            self.process.struck_at(CrashPoint.BATCH_PRODUCED)
+
+
+def _is_acknowledgement(completion: Completion) -> bool:
+    return any(part is not None and part.error == 0 for part in completion.produced)
 
 
 class StormyStop:
@@ -78,7 +113,7 @@ class StormyStop:
         return self.is_set()
 
 
-class Cluster:
+class Workers:
     """Where tasks run: the worker processes of one driver, which may outlive it."""
 
     def __init__(
@@ -109,6 +144,7 @@ class Cluster:
         for actor in running:
             if actor.error is not None:
                 raise actor.error
+        self._driver.reach(CrashPoint.TASKS_RETURNED)
         return [result for share in shares for result in share.results]
 
     def _runs(self, share: "_Share", seconds: float) -> Callable[[], None]:
@@ -117,7 +153,7 @@ class Cluster:
     def _run_share(self, share: "_Share", seconds: float) -> None:
         """One attempt after another until one is done, as Spark does it."""
         while not self._driver.is_killed:
-            process = Process(f"task {share.index}")
+            process = Process(f"task {share.index}", self._driver.plan)
             self.attempts.append(process)
             results: list[PartitionResult] = []
             actor = self._schedule.spawn(process.name, self._copies(share, process, results, seconds))
@@ -138,7 +174,9 @@ class Cluster:
         def copy() -> None:
             network = self._network(share.index, process)
             task = CopyTask(share.assignments, network, self._writers, self._schedule, LIMITS)
-            results.extend(task.run(seconds=seconds))
+            found = task.run(seconds=seconds)
+            process.reach(CrashPoint.TASK_DONE)
+            results.extend(found)
             if not process.is_lost:
                 self._kept[share.index] = network
 
@@ -149,7 +187,12 @@ class Cluster:
         if kept is not None and not kept.is_idle:
             kept.abandon()
             kept = None
-        network = kept or TaskNetwork(*self._clusters, self._schedule, self._weather)
+        network = kept or TaskNetwork(
+            *self._clusters,
+            self._schedule,
+            self._weather,
+            request_timeout_s=LIMITS.request_timeout_ms / 1000,
+        )
         network.process = process
         process.on_kill.append(network.abandon)
         return network
@@ -162,29 +205,92 @@ class _Share:
     results: list[PartitionResult] = field(default_factory=list)
 
 
-class DriverFactLog:
+class DriverFactLog(MemoryFactLog):
     """The fact log as one driver sees it: an append under way when the driver dies is made or not."""
 
-    def __init__(self, rng: random.Random, schedule: Schedule, log: MemoryFactLog, process: Process) -> None:
+    def __init__(
+        self, ledger: MemoryLedger, clock: Clock, rng: random.Random, schedule: Schedule, process: Process
+    ) -> None:
+        super().__init__(ledger, clock)
         self._rng = rng
         self._schedule = schedule
-        self._log = log
         self._process = process
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         self._pass_time(0.1)
-        claim = self._log.claim(writer, tables, row)
+        claim = super().claim(writer, tables, row)
+        self._process.reach(CrashPoint.CLAIM_RECORDED)
         self._pass_time(0.1)
         return claim
 
+    def _between_commits(self) -> None:
+        self._process.reach(CrashPoint.EPOCH_CLAIMED_ON_ONE_TABLE)
+        self._pass_time(0.2)
+
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._pass_time(0.4)
-        self._log.append(claim, table, round_number, rows)
+        super().append(claim, table, round_number, rows)
+        is_release = any(row.get("event") == WriterEvent.RELEASED for row in rows)
+        self._process.reach(CrashPoint.RELEASED if is_release else CrashPoint.FACTS_APPENDED)
         self._pass_time(0.2)
 
     def _pass_time(self, at_most_s: float) -> None:
         self._schedule.wait(self._rng.uniform(0, at_most_s), lambda: self._process.is_killed)
         self._process.check()
+
+
+class DriverOperationLog(MemoryOperationLog):
+    """The table `operations` as one driver writes it."""
+
+    def __init__(self, ledger: MemoryLedger, clock: Clock, process: Process) -> None:
+        super().__init__(ledger, clock)
+        self._process = process
+
+    def record(
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Row,
+        ticket: str | None = None,
+    ) -> str:
+        self._process.check()
+        operation_id = super().record(kind, flow=flow, reason=reason, content=content, ticket=ticket)
+        self._process.reach(CrashPoint.OPERATION_RECORDED)
+        return operation_id
+
+
+class DriverAdmin:
+    """Implements `ports.ClusterAdmin`: what a driver asks of a cluster, until it dies."""
+
+    def __init__(self, cluster: MemoryCluster, process: Process) -> None:
+        self._cluster = cluster
+        self._process = process
+
+    def __getattr__(self, name: str) -> Any:
+        self._process.check()
+        return getattr(self._cluster, name)
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        self._process.check()
+        self._cluster.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
+        )
+        self._process.reach(CrashPoint.TOPIC_CREATED)
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        self._process.check()
+        self._cluster.add_partitions(name, total=total)
+        self._process.reach(CrashPoint.PARTITIONS_ADDED)
+
+    def allocate_producer_id(self) -> int:
+        self._process.check()
+        allocated = self._cluster.allocate_producer_id()
+        self._process.reach(CrashPoint.PRODUCER_ID_ALLOCATED)
+        return allocated
 
 
 class _Pending:
@@ -199,16 +305,22 @@ class _Pending:
 
 
 class SimulatedExecutor:
-    """Stands in for the appender's thread pool: its one thread is an actor."""
+    """Stands in for the appender's thread pool: its one thread is an actor and part of a driver.
+
+    `driving` tells whose thread this is: what a driver constructs is its own.
+    """
 
     schedule: Schedule
+    driving = threading.local()
 
     def __init__(self, **_settings: object) -> None:
+        self._process: Process = self.driving.process
         self._actors: list[Actor] = []
 
     def submit(self, action: Callable[..., None], *arguments: object) -> _Pending:
         actor = self.schedule.spawn("append", lambda: action(*arguments))
         self._actors.append(actor)
+        self._process.reach(CrashPoint.FACTS_HANDED_OVER)
         return _Pending(self.schedule, actor)
 
     def shutdown(self, *, wait: bool) -> None:

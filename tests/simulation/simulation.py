@@ -1,37 +1,32 @@
-"""One simulated life of a flow: a workload, a storm of faults, drivers that die and come back, then calm."""
+"""One simulated life of some flows: workloads, a storm of faults, drivers that die and come back, then calm."""
 
-import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryOperationLog
 from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Actor, Schedule
+from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.adapters.memory.writer_directory import memory_writer_directory
-from ledger.config import FlowConfig, TargetMode
-from ledger.domain.facts import OffsetSync
-from ledger.domain.topic_following import TopicFollowing
-from ledger.domain.topics import TopicSelection
-from ledger.errors import ClusterUnavailableError, ShutOutError
-from ledger.mirror import flow_driver
+from ledger.config import TargetMode
 from ledger.mirror.assignments import StopCause
-from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics
-from ledger.mirror.following_record import FollowingRecord
-from ledger.mirror.run_summary import RunSummary
-from ledger.mirror.source_deletions import SourceDeletions
-from ledger.mirror.sync_rows import recorded_sync
-from tests.simulation.checks import Copied, check
-from tests.simulation.processes import FOREVER_S, Cluster, DriverFactLog, Killed, Process, StormyStop
-from tests.simulation.storm import Fault, Storm, StormyWeather
-from tests.simulation.workload import MIRROR_PRODUCER_ID, SourcePartition, TopicKind, Workload
+from tests.simulation.accounts import Account, Place, accounts, walk
+from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
+from tests.simulation.crash_points import CrashPlan, CrashPoint
+from tests.simulation.drivers import FlowDrivers, World
+from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults
+from tests.simulation.operators import Operator
+from tests.simulation.stops import ALLOWED, MORE_WHEN_TOLD
+from tests.simulation.storm import Storm, StormyWeather, Targets
+from tests.simulation.topologies import Shape, draw_topology
+from tests.simulation.workload import OTHER_MIRROR_PRODUCER_ID, TopicKind, Workload
 
 _STORM_S = 5.0
+_LAST_ROUNDS_S = 2.0
 _CALM_S = 8.0
-_FINAL_S = 120.0
-_SURVIVABLE = (Killed, ShutOutError, ClusterUnavailableError)
+_PASSES = 8
 _OTHER_FLOW = {
     "event": "claimed",
     "host": "elsewhere",
@@ -40,253 +35,315 @@ _OTHER_FLOW = {
     "source_cluster_id": "cluster-of-south",
     "target_cluster": "east",
     "target_cluster_id": "cluster-of-east",
-    "producer_id": MIRROR_PRODUCER_ID,
+    "producer_id": OTHER_MIRROR_PRODUCER_ID,
     "config_hash": None,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What kind of life it is to be; everything else is drawn from the seed.
+
+    `crashes`: the points at which processes die the first few times that they get there.
+    """
+
+    promise: Promise = Promise.ONCE
+    faults: frozenset[Fault] | None = None
+    shape: Shape | None = None
+    crashes: frozenset[CrashPoint] = frozenset()
+
+
+class _JumpyClock:
+    """Wall time of drivers: jumps back and forth; monotonic time does not."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return self._schedule.now_ms() + self.ahead_ms
+
+    def monotonic(self) -> float:
+        return self._schedule.monotonic()
 
 
 class Simulation:
     """Everything is drawn from the seed; `story` says what, for whoever reads a failure."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, plot: Plot = Plot()) -> None:
         self._rng = rng = random.Random(seed)
+        self._plot = plot
+        self.topology = draw_topology(rng, plot.shape or self._draw_shape())
+        self._is_old = rng.random() < 0.4
         self.faults = self._draw_faults()
         self.schedule = Schedule()
-        self.source = MemoryCluster("east", self.schedule)
-        self.target = MemoryCluster("west", self.schedule)
+        self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
         self.weather = StormyWeather(rng, loses=Fault.LOST_CONNECTIONS in self.faults)
-        self.workload = Workload(rng, self.schedule, self.source, old_timestamps=rng.random() < 0.4)
-        self._kinds = self._draw_topics()
-        self._flow = self._draw_flow()
-        self._ledger = MemoryLedger()
-        self._fact_log = MemoryFactLog(self._ledger, self.schedule)
-        self._fact_log.claim("flow:another-flow", [], _OTHER_FLOW)
-        self._state = MemoryLedgerState(self._ledger)
-        self._operations = MemoryOperationLog(self._ledger, self.schedule)
-        self._living: list[tuple[Process, Cluster, StormyStop, Actor]] = []
-        self._is_over = False
         self.tally: Counter[str] = Counter()
-        self.storm = Storm(rng, self.schedule, self.source, self.target, self._own_faults())
+        self._clock = _JumpyClock(self.schedule)
+        self._ledger = MemoryLedger()
+        self.plan = self._draw_plan()
+        MemoryFactLog(self._ledger, self.schedule).claim("flow:another-flow", [], _OTHER_FLOW)
+        world = World(
+            rng,
+            self.schedule,
+            self.clusters,
+            self._ledger,
+            self._clock,
+            self.weather,
+            self.plan,
+            self.tally,
+        )
+        self.flows = [FlowDrivers(world, flow) for flow in self.topology.flows]
+        operations = MemoryOperationLog(self._ledger, self._clock)
+        self._operators = [Operator(rng, f.flow.name, f.source, f.state, operations) for f in self.flows]
+        self.workloads = self._draw_workloads()
+        self.storm = Storm(rng, self.schedule, self._where(), self._own_faults())
 
     @property
     def story(self) -> str:
+        flows = "; ".join(
+            f"{f.name} {f.target_mode}, {f.tasks} tasks, rounds of {f.round_seconds} s"
+            for f in self.topology.flows
+        )
+        kinds = sorted({topic for workload in self.workloads.values() for topic in workload.kinds})
         return (
-            f"{', '.join(self._kinds)}; target {self._flow.target_mode}, {self._flow.tasks} tasks, rounds of "
-            f"{self._flow.round_seconds} s; faults: {', '.join(self.faults) or 'none'}"
+            f"{self.topology.shape}: {flows}; topics {', '.join(kinds)}{', old' if self._is_old else ''}; "
+            f"faults: {', '.join(sorted(self.faults)) or 'none'}; {self._plot.promise}"
         )
 
-    def _draw_faults(self) -> list[Fault]:
-        faults = [fault for fault in Fault if self._rng.random() < 0.4]
-        if Fault.ZOMBIES in faults and Fault.NODES_RESTART in faults:
-            # A zombie may write again what a restarted broker has forgotten: promised to be found, not prevented.
-            faults.remove(self._rng.choice((Fault.ZOMBIES, Fault.NODES_RESTART)))
-        return faults
+    # -- drawing ---------------------------------------------------------------------------------
 
-    def _draw_topics(self) -> list[TopicKind]:
-        kinds = [self._rng.choice(list(TopicKind)) for _ in range(self._rng.randint(1, 3))]
-        for number, kind in enumerate(kinds):
-            self.workload.add_topic(f"{kind}-{number}", kind, self._rng.randint(1, 3))
-        return kinds
+    def _draw_shape(self) -> Shape:
+        return self._rng.choices(list(Shape), weights=(8, 1, 1, 1, 1))[0]
 
-    def _draw_flow(self) -> FlowConfig:
-        return FlowConfig(
-            name="flow",
-            source="east",
-            target="west",
-            topics=(".*",),
-            target_mode=self._rng.choice(list(TargetMode)),
-            tasks=self._rng.randint(1, 3),
-            round_seconds=self._rng.choice((0.25, 0.5, 1.5)),
-            topic_refresh_seconds=0.5,
+    def _draw_faults(self) -> frozenset[Fault]:
+        if self._plot.faults is not None:
+            return self._plot.faults
+        if self._plot.promise is Promise.TOLD:
+            return draw_forgetful_faults(self._rng, self.topology.allowed)
+        return draw_faults(self._rng, self.topology.allowed, old_timestamps=self._is_old)
+
+    def _draw_plan(self) -> CrashPlan:
+        if self._plot.crashes:
+            return CrashPlan(self._rng, self._plot.crashes, chance=0.0, certain=2)
+        points = [point for point in CrashPoint if self._rng.random() < 0.4]
+        is_at_work = Fault.CRASH_POINTS in self.faults
+        return CrashPlan(
+            self._rng,
+            frozenset(points) if is_at_work else frozenset(),
+            chance=self._rng.choice((0.01, 0.05, 0.2)),
         )
 
-    # -- drivers ---------------------------------------------------------------------------------
+    def _draw_workloads(self) -> dict[str, Workload]:
+        """Compaction is at work on compacted topics only where one flow reads and writes each log."""
+        rng = self._rng
+        is_single = self.topology.shape is Shape.SINGLE
+        workloads = {
+            alias: Workload(rng, self.schedule, self.clusters[alias], old_timestamps=self._is_old)
+            for alias in self.topology.written_at
+        }
+        kinds = list(TopicKind) if is_single else [TopicKind.PLAIN, TopicKind.TRANSACTIONAL]
+        for number, kind in enumerate(rng.choices(kinds, k=rng.randint(1, 3 if is_single else 2))):
+            partitions = rng.randint(1, 3)
+            for workload in workloads.values():
+                workload.add_topic(f"{kind}-{number}", kind, partitions)
+        return workloads
+
+    def _where(self) -> Targets:
+        sources = [(self.clusters[alias], self._names(alias)) for alias in self.topology.written_at]
+        targets = [(drivers.target, self._target_names(drivers)) for drivers in self.flows]
+        return Targets(sources, targets)
+
+    def _names(self, alias: str) -> Callable[[], list[str]]:
+        return lambda: list(self.workloads[alias].kinds)
+
+    def _target_names(self, drivers: FlowDrivers) -> Callable[[], list[str]]:
+        names = {topic for workload in self.workloads.values() for topic in workload.kinds}
+        return lambda: sorted(drivers.flow.naming.target_name(name) for name in names)
 
     def _own_faults(self) -> dict[Fault, Callable[[], None]]:
         return {
-            Fault.TASKS_DIE: self._kill_task,
-            Fault.DRIVERS_DIE: self._kill_driver,
-            Fault.ZOMBIES: self._lose_sight,
-            Fault.COMPACTION: self.workload.compact,
+            Fault.TASKS_DIE: lambda: self._rng.choice(self.flows).kill_task(),
+            Fault.DRIVERS_DIE: lambda: self._rng.choice(self.flows).kill_driver(),
+            Fault.ZOMBIES: lambda: self._rng.choice(self.flows).lose_sight(),
+            Fault.COMPACTION: lambda: self._rng.choice(list(self.workloads.values())).compact(),
+            Fault.CLOCK_JUMPS: self._jump,
+            Fault.HANGING_TRANSACTIONS: lambda: self._rng.choice(
+                list(self.workloads.values())
+            ).leave_transactions_open(),
         }
 
-    def _attempts(self) -> list[Process]:
-        return [attempt for _, cluster, _, _ in self._living for attempt in cluster.attempts]
-
-    def _kill_task(self) -> None:
-        if attempts := self._attempts():
-            self._rng.choice(attempts).kill()
-            self.tally["tasks killed"] += 1
-
-    def _kill_driver(self) -> None:
-        if not self._living:
-            return
-        process, cluster, _, _ = self._rng.choice(self._living)
-        process.kill()
-        self.tally["drivers killed"] += 1
-        if self._rng.random() < 0.5:
-            for attempt in cluster.attempts:
-                attempt.kill()
-
-    def _lose_sight(self) -> None:
-        """Give up a task attempt or a driver that goes on living."""
-        attempts = self._attempts()
-        if attempts and self._rng.random() < 0.6:
-            self._rng.choice(attempts).is_lost = True
-        elif self._living:
-            self._rng.choice(self._living)[0].is_lost = True
-        self.tally["zombies"] += 1
-
-    def _start_driver(self, *, until_caught_up: bool) -> Actor:
-        process = Process("driver")
-        writers = memory_writer_directory(self._ledger, f"cluster-of-{self.source.alias}")
-        cluster = Cluster(
-            self._rng, self.schedule, (self.source, self.target), self.weather, writers, process
-        )
-        stop = StormyStop(self.schedule, process)
-        actor = self.schedule.spawn(
-            "driver", lambda: self._drive(process, cluster, stop, until_caught_up=until_caught_up)
-        )
-        self._living.append((process, cluster, stop, actor))
-        return actor
-
-    def _drive(self, process: Process, cluster: Cluster, stop: StormyStop, *, until_caught_up: bool) -> None:
-        record = FollowingRecord(self._flow.name, self._operations, self._state)
-        topics = FlowTopics(
-            TopicSelection(self._flow.topics),
-            TopicFollowing(self._flow.naming, 3),
-            self.source,
-            self.target,
-            record,
-            SourceDeletions(self.source, self.target, record, delete_topics=False),
-        )
-        ports = FlowPorts(
-            source=self.source,
-            target=self.target,
-            fact_log=DriverFactLog(self._rng, self.schedule, self._fact_log, process),
-            state=self._state,
-            operations=self._operations,
-            runner=cluster,
-            clock=self.schedule,
-        )
-        flow_driver.run_flow(
-            self._flow,
-            topics,
-            ports,
-            host="driver",
-            until_caught_up=until_caught_up,
-            stop=stop,
-            on_round=self._count,
-        )
-
-    def _count(self, _summary: RunSummary) -> None:
-        self.tally["rounds"] += 1
-
-    def _supervise(self) -> None:
-        """Start a driver again whenever the last one has died, or is believed to have."""
-        while not self._is_over:
-            self._start_driver(until_caught_up=False)
-            process, _, _, actor = self._living[-1]
-            self.schedule.wait(FOREVER_S, self._is_given_up(process, actor))
-            self._bury_the_dead()
-            self.schedule.wait(self._rng.uniform(0.01, 0.2))
-
-    def _is_given_up(self, process: Process, actor: Actor) -> Callable[[], bool]:
-        return lambda: actor.done or process.is_lost or self._is_over
-
-    def _bury_the_dead(self) -> None:
-        for entry in list(self._living):
-            actor = entry[3]
-            if actor.done:
-                self._living.remove(entry)
-                if actor.error is not None and not isinstance(actor.error, _SURVIVABLE):
-                    raise actor.error
-                self.tally[f"drivers ended by {type(actor.error).__name__}"] += 1
+    def _jump(self) -> None:
+        self._clock.ahead_ms = self._rng.choice((-86_400_000, -1_000, 0, 1_000, 86_400_000))
 
     # -- a life ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Storm, calm, one last run until caught up; then everything is checked."""
-        self.workload.start()
+        """Storm, calm, runs until everything has caught up; then everything is checked."""
+        for workload in self.workloads.values():
+            workload.start()
         self.storm.start(self.faults)
-        supervisor = self.schedule.spawn("supervisor", self._supervise)
-        self.schedule.wait(_STORM_S, lambda: supervisor.done)
+        self._meddle_later()
+        supervisors = [self.schedule.spawn(f"supervisor {f.flow.name}", f.supervise) for f in self.flows]
+        self.schedule.wait(_STORM_S, lambda: any(actor.done for actor in supervisors))
         self._calm_down()
-        self.schedule.join(supervisor, seconds=_CALM_S)
-        self.schedule.wait(_CALM_S, lambda: all(entry[3].done for entry in self._living))
-        self.schedule.wait(_CALM_S)
-        self._bury_the_dead()
-        assert not self._living, "a driver did not stop"
-        self.schedule.join(self._start_driver(until_caught_up=True), seconds=_FINAL_S)
+        self.schedule.wait(_LAST_ROUNDS_S, lambda: any(actor.done for actor in supervisors))
+        for drivers in self.flows:
+            drivers.end()
+        for supervisor in supervisors:
+            self.schedule.join(supervisor, seconds=_CALM_S)
+        self.schedule.wait(_CALM_S, lambda: all(f.are_all_done for f in self.flows))
+        self.schedule.wait(1.0)
+        for drivers in self.flows:
+            drivers.bury_the_dead()
+            assert drivers.are_all_done, "a driver did not stop"
+        self._settle()
         self._check()
 
+    def _meddle_later(self) -> None:
+        def meddle() -> None:
+            if not self.storm.is_over:
+                self._rng.choice(self._operators).meddle()
+                self._meddle_later()
+
+        self.schedule.after(self._rng.uniform(0.5, 3.0), meddle)
+
     def _calm_down(self) -> None:
-        self._is_over = True
+        self.plan.is_over = not self._plot.crashes
         self.storm.end()
         self.weather.is_over = True
-        self.workload.stop()
-        for _, _, stop, _ in self._living:
-            stop.is_asked = True
+        self._clock.ahead_ms = 0
+        for workload in self.workloads.values():
+            workload.stop()
 
-    def _rows(self, table: str) -> Sequence[dict[str, object]]:
-        return list(self._ledger.at(self._ledger.latest()).relation(table).to_pylist())
+    def _settle(self) -> None:
+        """Let all flows catch up and operators resolve what is stopped, until nothing changes any more."""
+        before: object = None
+        for _ in range(_PASSES):
+            for drivers in self.flows:
+                drivers.catch_up()
+            is_stopped = any([operator.resolve() for operator in self._operators])
+            after = self._ends()
+            if after == before and not is_stopped:
+                return
+            before = after
+        raise AssertionError(("it does not settle", self._stopped(), self._ends()))
+
+    def _ends(self) -> dict[tuple[str, str, int], int]:
+        return {
+            (alias, name, number): log.end
+            for alias, cluster in self.clusters.items()
+            for name, topic in cluster.topic_by_name.items()
+            for number, log in enumerate(topic.logs)
+        }
+
+    def _stopped(self) -> list[Any]:
+        return [operator.stopped() for operator in self._operators]
+
+    # -- checking --------------------------------------------------------------------------------
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return self._ledger.rows(table)
 
     def _check(self) -> None:
-        syncs = [recorded_sync(row).sync for row in self._rows("offset_syncs")]
-        for partition in self.workload.partitions:
-            copied = self._copied(partition, syncs)
-            check(copied)
-            self._tally_partition(copied)
-        is_stopped = any(name.startswith("stopped by") for name in self.tally)
-        assert self.tally["records"] > 0 or is_stopped, "nothing was copied"
+        self._check_stops()
+        found = accounts(self.rows("offset_syncs"))
+        chronicles = {alias: Chronicles(cluster) for alias, cluster in self.clusters.items()}
+        self._check_l3(found)
+        for (flow, place), account in found.items():
+            drivers = next(f for f in self.flows if f.flow.name == flow)
+            copied = self._copied(drivers, place, account, found, chronicles)
+            try:
+                check(copied)
+            except AssertionError as error:
+                error.add_note("\n".join([f"{flow} {account.source_topic} {place}", *walk(account)]))
+                raise
+            self._tally_account(account)
+        self._check_all_are_mirrored(found)
+        for point, times in self.plan.crashed.items():
+            self.tally[f"crashed: {point}"] += times
 
-    def _copied(self, partition: SourcePartition, syncs: Sequence[OffsetSync]) -> Copied:
-        target = self._flow.naming.target_name(partition.topic)
-        key = (self.source.topic_by_name[partition.topic].topic_id, partition.number)
-        own = [sync for sync in syncs if (sync.source.topic_id, sync.source.partition) == key]
+    def _check_stops(self) -> None:
+        for row in self.rows("operations"):
+            if row["kind"] == "partition_stopped":
+                cause = StopCause(row["reason"])
+                self.tally[f"stopped by {cause}"] += 1
+                is_told = self._plot.promise is Promise.TOLD and cause in MORE_WHEN_TOLD
+                assert ALLOWED[cause] & self.faults or is_told, row
+            elif row["kind"] == "receipt":
+                self.tally["requests answered"] += 1
+
+    def _check_l3(self, found: dict[tuple[str, Place], Account]) -> None:
+        for cluster in self.clusters:
+            flows = {f.flow.name for f in self.flows if f.flow.target == cluster}
+            check_l3_once(account for (flow, _), account in found.items() if flow in flows)
+
+    def _check_all_are_mirrored(self, found: dict[tuple[str, Place], Account]) -> None:
+        """Every partition of every living topic that a flow copies has an account."""
+        for drivers in self.flows:
+            for name, topic in drivers.source.topic_by_name.items():
+                for number in range(len(topic.logs)):
+                    assert (drivers.flow.name, (topic.topic_id, number)) in found, (drivers.flow.name, name)
+
+    def _copied(
+        self,
+        drivers: FlowDrivers,
+        place: Place,
+        account: Account,
+        found: dict[tuple[str, Place], Account],
+        chronicles: dict[str, Chronicles],
+    ) -> Copied:
+        flow = drivers.flow
+        told = {
+            at.offset
+            for (name, other), its in found.items()
+            if name == flow.name and other[1] == place[1]
+            for at in its.told
+            if at.topic_id == account.target_topic_id
+        }
         return Copied(
-            partition,
-            self.workload.log(partition),
-            self.target.log(target, partition.number),
-            tuple(sorted(own, key=lambda sync: (sync.source_start, sync.target_start))),
-            self._allowed_stop(key, partition, (target, partition.number)),
-            stops_told=frozenset(StopCause(str(row["reason"])) for row in self._stops(key)),
-            is_exclusive=self._flow.target_mode is TargetMode.EXCLUSIVE,
+            account=account,
+            kind=TopicKind(account.source_topic.rpartition("-")[0]),
+            source=chronicles[flow.source].at(place),
+            targets=chronicles[flow.target],
+            producer_id=self._producer_id(flow.name),
+            mirror_ids=self._mirror_ids(flow.source),
+            is_relayed=flow.relay,
+            is_exclusive=flow.target_mode is TargetMode.EXCLUSIVE,
+            is_source_living=place[0] in chronicles[flow.source].living,
+            is_reopened=Fault.SOURCE_UNCLEAN in self.faults,
+            promise=self._plot.promise,
+            stop=self._stop(flow.name, place),
+            stops_told=self._stops_told(flow.name, place),
+            told=frozenset(told),
         )
 
-    def _stops(self, key: tuple[str, int]) -> list[dict[str, object]]:
-        return [row for row in self._rows("operations") if _is_about(row, key)]
+    def _producer_id(self, flow: str) -> int:
+        return next(int(row["producer_id"]) for row in self.rows("writers") if row["flow"] == flow)
 
-    def _allowed_stop(
-        self, key: tuple[str, int], partition: SourcePartition, target: tuple[str, int]
-    ) -> StopCause | None:
-        """Why the partition stopped; only two reasons are good ones."""
-        if key not in self._state.stopped_partitions("flow"):
-            return None
-        stops = self._stops(key)
-        cause = StopCause(str(stops[-1]["reason"]))
-        is_exclusive = self._flow.target_mode is TargetMode.EXCLUSIVE
-        allowed = {
-            StopCause.FOREIGN_WRITE: is_exclusive and target in self.storm.foreign,
-            # Cleaned at the source between the write and the recovery: the pairs can no longer be proved.
-            StopCause.TAIL_MISMATCH: partition.kind is TopicKind.COMPACTED
-            and Fault.COMPACTION in self.faults,
-        }
-        assert allowed.get(cause), stops
-        return cause
+    def _mirror_ids(self, alias: str) -> frozenset[int]:
+        return frozenset(row["producer_id"] for row in self.rows("writers") if row["target_cluster"] == alias)
 
-    def _tally_partition(self, copied: Copied) -> None:
-        if copied.stop is not None:
-            self.tally[f"stopped by {copied.stop}"] += 1
-        for sync in copied.syncs:
-            self.tally["records"] += sync.records
-            self.tally["recovered"] += sync.records if sync.recovered else 0
-            self.tally["raw batches"] += sync.raw_batches
-            self.tally["record path batches"] += sync.record_path_batches
-            for gap in sync.gaps:
-                self.tally[f"gaps {gap.cause}"] += 1
+    def _stop(self, flow: str, place: Place) -> StopCause | None:
+        operator = self._operators[[f.flow.name for f in self.flows].index(flow)]
+        stopped = operator.stopped().get(place)
+        return None if stopped is None else stopped.cause
 
+    def _stops_told(self, flow: str, place: Place) -> frozenset[StopCause]:
+        state = self.flows[0].state
+        return frozenset(
+            StopCause(content["cause"])
+            for content in state.events(flow, "partition_stopped")
+            if (content["topic_id"], content["partition"]) == place
+        )
 
-def _is_about(row: dict[str, object], key: tuple[str, int]) -> bool:
-    content = json.loads(str(row["content"]))
-    return row["kind"] == "partition_stopped" and (content["topic_id"], content["partition"]) == key
+    def _tally_account(self, account: Account) -> None:
+        for row in account.rows:
+            self.tally["records"] += row["records"]
+            self.tally["recovered"] += row["records"] if row["recovered"] else 0
+            self.tally["raw batches"] += row["raw_batches"]
+            self.tally["record path batches"] += row["record_path_batches"]
+            self.tally[f"{row['kind']} {row['cause'] or ''}".strip()] += 1
+            for gap in row["gaps"]:
+                self.tally[f"gaps {gap['cause']}"] += 1

@@ -1,31 +1,19 @@
-"""What goes wrong during a simulation, drawn from its seed."""
+"""What goes wrong at clusters during a simulation, at random moments drawn from its seed."""
 
 import random
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.kafka import Access, MemoryCluster
 from ledger.adapters.memory.network import Fate
-from ledger.adapters.memory.partition_log import PartitionLog, Replication
+from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog, Replication
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
+from tests.simulation.faults import Fault
 
 FOREIGN_KEY = b"somebody else"
-
-
-class Fault(StrEnum):
-    """Kinds of trouble; a simulation has a random set of them. Numbers are those of the fault catalogue."""
-
-    LOST_CONNECTIONS = "lost connections"  # 28
-    LEADERS_MOVE = "leaders move"  # 1, 2
-    NODES_RESTART = "nodes restart"  # 3; brokers forget what they knew of producers
-    REPLICAS_FALL_BEHIND = "replicas fall behind"  # 2, 9
-    CLUSTER_UNREACHABLE = "cluster unreachable"  # 4, 5, 6
-    TASKS_DIE = "tasks die"  # 29, 30, 35
-    DRIVERS_DIE = "drivers die"  # 30, 31, 32
-    ZOMBIES = "zombies"  # 33: tasks and drivers that are given up and live on
-    COMPACTION = "compaction"  # 19
-    FOREIGN_WRITES = "foreign writes"  # 27
+_TWO_DAYS_S = 2 * 86_400
+_SMALL_MESSAGES = 600
 
 
 class StormyWeather:
@@ -56,43 +44,86 @@ class StormyWeather:
         return self.is_over or self._rng.random() < 0.7
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition that something happens to."""
+
+    cluster: MemoryCluster
+    topic: str
+    number: int
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.cluster.log(self.topic, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where trouble may happen: topics that are mirrored from, and topics that are mirrored to, by cluster."""
+
+    sources: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]
+    targets: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]
+
+    @property
+    def clusters(self) -> list[MemoryCluster]:
+        return list({id(cluster): cluster for cluster, _ in (*self.sources, *self.targets)}.values())
+
+
 class Storm:
-    """Lets faults of the given kinds happen at random moments until it is over."""
+    """Lets faults of the given kinds happen until it is over; `actions` are those that are no cluster's own."""
 
     def __init__(
         self,
         rng: random.Random,
         schedule: Schedule,
-        source: MemoryCluster,
-        target: MemoryCluster,
+        where: Targets,
         actions: dict[Fault, Callable[[], None]],
     ) -> None:
         self._rng = rng
         self._schedule = schedule
-        self._source = source
-        self._target = target
+        self._where = where
         own = {
             Fault.LEADERS_MOVE: self._move_leader,
             Fault.NODES_RESTART: self._restart_node,
+            Fault.NODES_HANG: self._hang_node,
             Fault.REPLICAS_FALL_BEHIND: self._hold_back,
             Fault.CLUSTER_UNREACHABLE: self._cut_off,
             Fault.FOREIGN_WRITES: self._write_foreign,
+            Fault.PARTITIONS_ADDED: self._add_partitions,
+            Fault.PERMISSIONS_DENIED: self._deny,
+            Fault.SIZE_LIMITS: self._limit_size,
+            Fault.PRODUCERS_EXPIRE: self._expire_producers,
+            Fault.IDLE_DAY: self._pass_two_days,
+            Fault.TARGET_RECOMPRESSES: self._recompress,
+            Fault.TARGET_COMPACTS: self._compact_target,
+            Fault.SOURCE_RETENTION: self._delete_records,
+            Fault.SOURCE_UNCLEAN: lambda: self._lose_end(self._where.sources),
+            Fault.TARGET_UNCLEAN: lambda: self._lose_end(self._where.targets),
+            Fault.SOURCE_RECREATED: lambda: self._recreate(self._where.sources),
+            Fault.TARGET_RECREATED: lambda: self._recreate(self._where.targets),
+            Fault.SOURCE_DELETED: self._delete_topic,
         }
         self._actions = {**own, **actions}
-        self.foreign: set[tuple[str, int]] = set()
+        self._weights: dict[Fault, float] = {}
         self.is_over = False
 
-    def start(self, faults: Sequence[Fault]) -> None:
-        self._faults = [fault for fault in faults if fault in self._actions]
-        if self._faults:
+    def start(self, faults: Iterable[Fault]) -> None:
+        self._weights = {fault: _WEIGHTS.get(fault, 1.0) for fault in Fault if fault in faults}
+        self._weights = {f: weight for f, weight in self._weights.items() if f in self._actions}
+        if self._weights:
             self._schedule.after(self._rng.uniform(0.05, 0.5), self._tick)
 
     def end(self) -> None:
-        """Everything is put right: leaders are there, replicas follow, clusters answer."""
+        """Everything is put right: leaders are there, replicas follow, clusters answer and allow."""
         self.is_over = True
-        for cluster in (self._source, self._target):
+        for cluster in self._where.clusters:
             cluster.available = True
-            for topic in cluster.topic_by_name.values():
+            cluster.denied.clear()
+            for node in cluster.nodes:
+                cluster.wake(node)
+            for name, topic in cluster.topic_by_name.items():
+                if "max.message.bytes" in topic.configuration:
+                    cluster.alter_topic(name, {"max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)})
                 for partition, log in enumerate(topic.logs):
                     if log.replication is not Replication.FULL:
                         log.fail_over(keep_held=True)
@@ -101,55 +132,165 @@ class Storm:
 
     def _tick(self) -> None:
         if not self.is_over:
-            self._actions[self._rng.choice(self._faults)]()
+            fault = self._rng.choices(list(self._weights), weights=list(self._weights.values()))[0]
+            self._actions[fault]()
             self._schedule.after(self._rng.uniform(0.02, 0.6), self._tick)
 
-    def _any_log(self, cluster: MemoryCluster) -> tuple[str, int, PartitionLog] | None:
-        places = [
-            (topic.name, number, log)
-            for topic in cluster.topic_by_name.values()
-            for number, log in enumerate(topic.logs)
+    # -- places ----------------------------------------------------------------------------------
+
+    def _any_topic(
+        self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]
+    ) -> tuple[MemoryCluster, str] | None:
+        found = [
+            (cluster, name) for cluster, names in sides for name in names() if name in cluster.topic_by_name
         ]
-        return self._rng.choice(places) if places else None
+        return self._rng.choice(found) if found else None
+
+    def _any_place(self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]) -> Place | None:
+        topic = self._any_topic(sides)
+        if topic is None:
+            return None
+        cluster, name = topic
+        return Place(cluster, name, self._rng.randrange(len(cluster.topic_by_name[name].logs)))
+
+    def _either_side(self) -> Place | None:
+        return self._any_place(self._rng.choice((self._where.sources, self._where.targets)))
+
+    def _later(self, least_s: float, most_s: float, action: Callable[[], None]) -> None:
+        self._schedule.after(self._rng.uniform(least_s, most_s), action)
+
+    # -- brokers ---------------------------------------------------------------------------------
 
     def _move_leader(self) -> None:
-        cluster = self._rng.choice((self._source, self._target))
-        place = self._any_log(cluster)
+        place = self._either_side()
         if place is not None:
-            node = self._rng.choice((*cluster.nodes, None))
-            cluster.move_leader(place[0], place[1], node, keep_held=self._rng.random() < 0.5)
+            node = self._rng.choice((*place.cluster.nodes, None))
+            keep_held = self._rng.random() < 0.5
+            place.cluster.move_leader(place.topic, place.number, node, keep_held=keep_held)
 
     def _restart_node(self) -> None:
-        cluster = self._rng.choice((self._source, self._target, self._target))
+        cluster = self._rng.choice(self._where.clusters)
         cluster.restart(self._rng.choice(cluster.nodes))
 
+    def _hang_node(self) -> None:
+        cluster = self._rng.choice(self._where.clusters)
+        node = self._rng.choice(cluster.nodes)
+        cluster.hang(node)
+        self._later(0.2, 4.0, lambda: cluster.wake(node))
+
     def _hold_back(self) -> None:
-        place = self._any_log(self._target)
-        if place is None or place[2].replication is not Replication.FULL:
+        place = self._any_place(self._where.targets)
+        if place is None or place.log.replication is not Replication.FULL:
             return
+        log = place.log
         if self._rng.random() < 0.5:
-            place[2].hold()
+            log.hold()
         else:
-            place[2].replication = Replication.REFUSED
+            log.replication = Replication.REFUSED
         keep_held = self._rng.random() < 0.5
-        self._schedule.after(self._rng.uniform(0.05, 0.5), lambda: place[2].fail_over(keep_held=keep_held))
+        self._later(0.05, 0.5, lambda: log.fail_over(keep_held=keep_held))
 
     def _cut_off(self) -> None:
-        cluster = self._rng.choice((self._source, self._target))
+        cluster = self._rng.choice(self._where.clusters)
         cluster.available = False
 
         def put_right() -> None:
             cluster.available = True
 
-        self._schedule.after(self._rng.uniform(0.05, 0.6), put_right)
+        self._later(0.05, 0.6, put_right)
+
+    def _expire_producers(self) -> None:
+        self._rng.choice(self._where.clusters).expire_producers()
+
+    def _pass_two_days(self) -> None:
+        self._schedule.jump(_TWO_DAYS_S)
+        for cluster in self._where.clusters:
+            cluster.expire_producers()
+
+    # -- topics ----------------------------------------------------------------------------------
 
     def _write_foreign(self) -> None:
-        place = self._any_log(self._target)
-        if place is not None and place[2].replication is Replication.FULL:
-            name, number, log = place
+        place = self._any_place(self._where.targets)
+        if place is not None and place.log.replication is Replication.FULL:
             count = self._rng.randint(1, 3)
             now_ms = self._schedule.now_ms()
-            log.append(
-                application_batch([content(FOREIGN_KEY, None)] * count, [now_ms] * count), now_ms=now_ms
-            )
-            self.foreign.add((name, number))
+            batch = application_batch([content(FOREIGN_KEY, None)] * count, [now_ms] * count)
+            place.log.append(batch, now_ms=now_ms)
+
+    def _add_partitions(self) -> None:
+        topic = self._any_topic(self._where.sources)
+        if topic is not None:
+            cluster, name = topic
+            total = len(cluster.topic_by_name[name].logs) + 1
+            if cluster.available and total <= 4:
+                cluster.add_partitions(name, total=total)
+
+    def _deny(self) -> None:
+        access = self._rng.choice(list(Access))
+        sides = self._where.targets if access is Access.WRITE else self._where.sources
+        topic = self._any_topic(self._rng.choice((sides, self._where.targets)))
+        if topic is not None:
+            cluster, name = topic
+            cluster.denied.add((name, access))
+            self._later(0.1, 1.5, lambda: cluster.denied.discard((name, access)))
+
+    def _limit_size(self) -> None:
+        topic = self._any_topic(self._where.targets)
+        if topic is None:
+            return
+        cluster, name = topic
+        cluster.alter_topic(name, {"max.message.bytes": str(_SMALL_MESSAGES)})
+
+        def raise_again() -> None:
+            if name in cluster.topic_by_name:
+                cluster.alter_topic(name, {"max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)})
+
+        self._later(0.1, 1.5, raise_again)
+
+    def _recompress(self) -> None:
+        topic = self._any_topic(self._where.targets)
+        if topic is not None:
+            codec = self._rng.choice(("producer", "gzip", "zstd", "uncompressed"))
+            topic[0].alter_topic(topic[1], {"compression.type": codec})
+
+    def _compact_target(self) -> None:
+        place = self._any_place(self._where.targets)
+        if place is not None:
+            place.log.compact(self._rng.randint(0, place.log.end))
+
+    def _delete_records(self) -> None:
+        place = self._any_place(self._where.sources)
+        if place is not None:
+            log = place.log
+            log.delete_before(self._rng.randint(log.log_start, max(log.log_start, log.last_stable)))
+
+    def _lose_end(self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]) -> None:
+        place = self._any_place(sides)
+        if place is not None:
+            log = place.log
+            lost = min(self._rng.choice((1, 5, 20, 100)), log.end - log.log_start)
+            log.lose_end(log.end - lost)
+            leaders = place.cluster.topic_by_name[place.topic].leaders
+            leaders[place.number] = self._rng.choice(place.cluster.nodes)
+
+    def _recreate(self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]) -> None:
+        topic = self._any_topic(sides)
+        if topic is not None:
+            topic[0].recreate_topic(topic[1])
+
+    def _delete_topic(self) -> None:
+        topic = self._any_topic(self._where.sources)
+        if topic is not None:
+            topic[0].delete_topic(topic[1])
+
+
+_WEIGHTS = {
+    Fault.PARTITIONS_ADDED: 0.5,
+    Fault.SOURCE_RECREATED: 0.3,
+    Fault.TARGET_RECREATED: 0.3,
+    Fault.SOURCE_DELETED: 0.2,
+    Fault.SOURCE_UNCLEAN: 0.5,
+    Fault.TARGET_UNCLEAN: 0.5,
+    Fault.IDLE_DAY: 0.3,
+}
+"""How often beside the others, which have 1: a storm of these alone would leave nothing to look at."""

@@ -3,7 +3,8 @@
 import crc32c
 import pytest
 
-from ledger.adapters.memory.partition_log import PRODUCER_EXPIRATION_MS, PartitionLog, Replication
+from ledger.adapters.memory.partition_log import PartitionLog, Replication
+from ledger.adapters.memory.producer_states import PRODUCER_EXPIRATION_MS
 from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
 from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
@@ -144,3 +145,66 @@ def test_the_cleaner_keeps_places_sequences_and_the_last_of_each_key() -> None:
     assert [(r.offset, r.content) for r in log.readable()] == [(5, content(b"k", b"4"))]
     assert [(h.base_offset, h.last_offset_delta, h.count) for h in log.headers()] == [(4, 1, 1)]
     assert produce(log, 4) == (0, 4)
+
+
+def diverging(log: PartitionLog, offset: int, last_epoch: int) -> tuple[int, int] | int | None:
+    read = log.read(offset, committed=True, max_bytes=999, at_least_one=True, last_epoch=last_epoch)
+    return read.error or (read.diverging and (read.diverging.epoch, read.diverging.end))
+
+
+def test_b6_a_reader_is_told_where_the_epoch_that_it_read_ends() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    log.fail_over(keep_held=True)
+    produce(log, 2)
+    log.fail_over(keep_held=True)
+    log.fail_over(keep_held=True)
+    assert log.leader_epoch == 3
+    assert [header.leader_epoch for header in log.headers()] == [0, 1]
+    assert diverging(log, 4, 1) is None, "the end of epoch 1 is the end of the log"
+    assert diverging(log, 2, 0) is None, "a clean election takes nothing back"
+    assert diverging(log, 3, 0) == (0, 2), "nothing of epoch 0 lies at offset 2"
+    assert diverging(log, 4, 2) == (1, 4), "nothing was written in epoch 2"
+    assert diverging(log, 4, 4) == 1, "an epoch to come"
+
+
+def test_b7_an_unclean_leader_has_lost_an_end_and_reuses_its_offsets() -> None:
+    log = PartitionLog()
+    for sequence in (0, 2, 4):
+        produce(log, sequence)
+    log.lose_end(5)
+    assert (log.end, log.leader_epoch) == (4, 1)
+    assert diverging(log, 6, 0) == (0, 4), "also beyond the new end"
+    produce(log, 4, 3)
+    assert diverging(log, 6, 0) == (0, 4)
+    assert diverging(log, 4, 0) is None
+    assert produce(log, 2) == (0, 2), "what is still there is remembered"
+
+
+def test_b7_a_transaction_that_lost_its_marker_is_open_again() -> None:
+    log = PartitionLog()
+    for _ in range(2):
+        first = log.append(
+            application_batch(
+                [content(b"t", None)], [NOW_MS], attributes=TRANSACTIONAL, producer=Producer(5, 0, 0)
+            ),
+            now_ms=NOW_MS,
+        )
+        log.end_transaction(5, 0, commit=False, now_ms=NOW_MS)
+    log.lose_end(first - 1)
+    assert (log.end, log.last_stable) == (1, 0)
+
+
+def test_the_log_start_moves_the_beginning_of_its_epoch() -> None:
+    log = PartitionLog()
+    produce(log, 0)
+    log.fail_over(keep_held=True)
+    produce(log, 2)
+    log.delete_before(3)
+    assert diverging(log, 3, 0) is None, "all of epoch 0 is gone: it ends where the next one begins now"
+    assert diverging(log, 4, 0) == (0, 3)
+    assert diverging(log, 2, 1) == 1, "deleted is out of range, not diverging"
+    assert diverging(log, 4, 1) is None
+    log.delete_before(4)
+    log.fail_over(keep_held=True)
+    assert (diverging(log, 4, 1), diverging(log, 5, 1)) == (None, (1, 4))

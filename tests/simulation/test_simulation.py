@@ -1,49 +1,70 @@
-"""The real driver, rounds and copy tasks against in-memory clusters, in simulated time, under faults.
+"""Real flows, rounds and copy tasks against in-memory clusters, in simulated time, under faults.
 
-Each seed is one life of a flow. `pytest tests/simulation --simulation-seed N` repeats one.
+Each seed is one life of some flows. `pytest tests/simulation --simulation-seed N` repeats one; `make soak`
+goes on for as long as it is let.
 """
-
-from collections import Counter
 
 import pytest
 
-from ledger.mirror import appender
-from tests.simulation.processes import SimulatedExecutor
-from tests.simulation.simulation import Simulation
+from tests.simulation.crash_points import CrashPoint
+from tests.simulation.faults import Fault, Promise
+from tests.simulation.seeds import command, plot_of, run_side_by_side, simulate
+from tests.simulation.simulation import Plot
+from tests.simulation.topologies import Shape
 
-TALLY: Counter[str] = Counter()
-ENOUGH_SEEDS = 30
+FIRST_SEED = 1
+PROCESSES = 2
+ENOUGH_SEEDS_A_SECOND = 1.0
+SEEDS_TO_JUDGE_BY = 300
+WORTH_IT = (
+    *("records", "recovered", "raw batches", "record path batches", "requests answered"),
+    *("gaps control", "gaps aborted", "gaps compacted", "gaps mirror_write"),
+    *("started earliest", "started recreated", "lost retention", "unpaired lost_source"),
+    *("superseded source_truncated", "superseded target_truncated", "superseded target_recreated"),
+    *("stopped by foreign_write", "stopped by denied", "stopped by refused", "stopped by lost"),
+    *("tasks killed", "drivers killed", "zombies", "drivers ended by ShutOutError"),
+)
 
 
-@pytest.fixture(autouse=True)
-def _simulated_appends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appender, "ThreadPoolExecutor", SimulatedExecutor)
+@pytest.mark.timeout(600)
+def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.FixtureRequest) -> None:
+    """As many seeds as the time allows; too few prove little."""
+    seed = request.config.getoption("--simulation-seed")
+    if seed is not None:
+        simulate(seed, plot_of(seed))
+        return
+    seconds = request.config.getoption("--simulation-seconds")
+    findings = run_side_by_side(FIRST_SEED, seconds, processes=PROCESSES)
+    print(f"{findings.seeds} seeds in {seconds:.0f} s; first that failed: {findings.first_failed}")
+    if findings.first_failed is not None:
+        pytest.fail(f"{command(findings.first_failed)}\n{findings.failure}", pytrace=False)
+    assert findings.seeds >= ENOUGH_SEEDS_A_SECOND * seconds
+    if findings.seeds >= SEEDS_TO_JUDGE_BY:
+        assert {name: findings.tally[name] for name in WORTH_IT if not findings.tally[name]} == {}
 
 
 @pytest.mark.timeout(120)
-def test_every_record_arrives_exactly_once_and_is_accounted_for(simulation_seed: int) -> None:
-    simulation = Simulation(simulation_seed)
-    SimulatedExecutor.schedule = simulation.schedule
-    print(f"seed {simulation_seed}: {simulation.story}")
-    simulation.run()
-    TALLY.update(simulation.tally)
-    TALLY["seeds"] += 1
+@pytest.mark.parametrize("point", list(CrashPoint))
+def test_everything_holds_after_a_crash_at(point: CrashPoint) -> None:
+    """Nothing else goes wrong; whoever gets there the first two times dies exactly there."""
+    faults = {
+        CrashPoint.PARTITIONS_ADDED: frozenset({Fault.PARTITIONS_ADDED}),
+        CrashPoint.OPERATION_RECORDED: frozenset({Fault.FOREIGN_WRITES, Fault.PERMISSIONS_DENIED}),
+    }.get(point, frozenset())
+    plot = Plot(Promise.ONCE, faults=faults, shape=Shape.SINGLE, crashes=frozenset({point}))
+    simulation = simulate(7, plot)
+    assert simulation.plan.crashed[point] > 0
+    assert simulation.tally["records"] > 0
 
 
-def test_the_simulations_were_worth_it() -> None:
-    """Runs last: what the seeds together must have met, or the checks above prove little."""
-    if TALLY["seeds"] < ENOUGH_SEEDS:
-        pytest.skip(f"{TALLY['seeds']} seeds ran, {ENOUGH_SEEDS} are needed to judge")
-    met = (
-        *(
-            "records",
-            "recovered",
-            "raw batches",
-            "record path batches",
-            "stopped by foreign_write",
-            "zombies",
-        ),
-        *("gaps control", "gaps aborted", "gaps compacted", "gaps mirror_write"),
-        *("tasks killed", "drivers killed", "drivers ended by ShutOutError"),
-    )
-    assert {name: TALLY[name] for name in met if not TALLY[name]} == {}
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("shape", [shape for shape in Shape if shape is not Shape.SINGLE])
+def test_flows_that_meet_copy_what_applications_wrote_and_nothing_else(shape: Shape) -> None:
+    simulation = simulate(11, Plot(Promise.ONCE, faults=frozenset(), shape=shape))
+    assert simulation.tally["records"] > 0
+
+
+def test_a_seed_repeats_itself() -> None:
+    first, second = simulate(3, plot_of(3)), simulate(3, plot_of(3))
+    assert first.rows("offset_syncs") == second.rows("offset_syncs")
+    assert first.rows("operations") == second.rows("operations")

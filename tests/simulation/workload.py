@@ -1,7 +1,7 @@
-"""What applications write at the source during a simulation, and what a reader is owed for it."""
+"""What applications write at one cluster during a simulation, and what happens to their topics there."""
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from enum import StrEnum
 
 from ledger.adapters.memory.kafka import MemoryCluster
@@ -10,10 +10,9 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.wire.record_batch import TRANSACTIONAL, next_sequence
 
-MIRROR_PRODUCER_ID = 9_000
-_APPLICATION_PRODUCER_IDS = (5_000, 5_001, 5_002)
+OTHER_MIRROR_PRODUCER_ID = 0  # clusters give ids from 1 on
+_APPLICATION_PRODUCER_IDS = (1_000_000, 1_000_001, 1_000_002)
 _DAY_MS = 86_400_000
-Truth = dict[int, tuple[int, bytes]]
 
 
 class TopicKind(StrEnum):
@@ -25,67 +24,58 @@ class TopicKind(StrEnum):
     LOG_APPEND_TIME = "log-append-time"
 
 
-@dataclass(slots=True)
-class _Transaction:
-    producer_id: int
-    records: Truth = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class SourcePartition:
-    """One partition that applications write to; `owed` is every record that a reader was to see, by offset."""
-
-    topic: str
-    number: int
-    kind: TopicKind
-    owed: Truth = field(default_factory=dict)
-    mirror_written: set[int] = field(default_factory=set)
-    transactions: dict[int, _Transaction] = field(default_factory=dict)
-    sequences: dict[int, int] = field(default_factory=dict)
-
-
 class Workload:
-    """Writes at random until told to stop; then ends what is open."""
+    """Writes at random until told to stop; then ends what is open. Topics may go away and come back meanwhile."""
 
     def __init__(
-        self, rng: random.Random, schedule: Schedule, source: MemoryCluster, *, old_timestamps: bool
+        self, rng: random.Random, schedule: Schedule, cluster: MemoryCluster, *, old_timestamps: bool
     ) -> None:
         self._rng = rng
         self._schedule = schedule
-        self._source = source
+        self._cluster = cluster
         self._age_ms = 3 * _DAY_MS if old_timestamps else 0
         self._written = 0
         self._is_on = True
-        self.partitions: list[SourcePartition] = []
+        self._leaves_transactions_open = False
+        self._sequences: dict[tuple[int, int], int] = {}
+        self.kinds: dict[str, TopicKind] = {}
 
     def add_topic(self, topic: str, kind: TopicKind, partitions: int) -> None:
         configuration = (
             {"message.timestamp.type": "LogAppendTime"} if kind is TopicKind.LOG_APPEND_TIME else {}
         )
-        self._source.create_topic(
+        self._cluster.create_topic(
             topic, partitions=partitions, replication_factor=1, configuration=configuration
         )
-        self.partitions += [SourcePartition(topic, number, kind) for number in range(partitions)]
+        self.kinds[topic] = kind
 
     def start(self) -> None:
         for _ in range(self._rng.randint(0, 12)):
             self._write_once()
         self._schedule.after(self._rng.uniform(0.01, 0.2), self._tick)
 
+    def leave_transactions_open(self) -> None:
+        """A producer hangs: what it has open stays so until the calm."""
+        self._leaves_transactions_open = True
+
     def stop(self) -> None:
         self._is_on = False
-        for partition in self.partitions:
-            for producer_id in list(partition.transactions):
-                self._end_transaction(partition, producer_id)
+        for _, log in self.logs():
+            for producer_id in log.open_transactions():
+                log.end_transaction(producer_id, 0, commit=False, now_ms=self._schedule.now_ms())
 
-    def log(self, partition: SourcePartition) -> PartitionLog:
-        return self._source.log(partition.topic, partition.number)
+    def logs(self) -> Iterator[tuple[TopicKind, PartitionLog]]:
+        """The partitions that applications write to, as they are now."""
+        for name, kind in self.kinds.items():
+            topic = self._cluster.topic_by_name.get(name)
+            for log in topic.logs if topic is not None else ():
+                yield kind, log
 
     def compact(self) -> None:
         """Clean a random beginning of every compacted log."""
-        for partition in self.partitions:
-            if partition.kind is TopicKind.COMPACTED:
-                self.log(partition).compact(self._rng.randint(0, self.log(partition).end))
+        for kind, log in self.logs():
+            if kind is TopicKind.COMPACTED:
+                log.compact(self._rng.randint(0, log.end))
 
     def _tick(self) -> None:
         if self._is_on:
@@ -93,58 +83,48 @@ class Workload:
             self._schedule.after(self._rng.uniform(0.005, 0.12), self._tick)
 
     def _write_once(self) -> None:
-        partition = self._rng.choice(self.partitions)
-        if partition.kind is TopicKind.TRANSACTIONAL and self._rng.random() < 0.8:
-            self._write_transactionally(partition)
-        elif self._rng.random() < 0.1:
-            offset, records = self._append(
-                partition, Producer(MIRROR_PRODUCER_ID, 0, self._sequence(partition))
-            )
-            partition.mirror_written.update(range(offset, offset + len(records)))
-        else:
-            partition.owed.update(self._append(partition, Producer())[1])
-
-    def _sequence(self, partition: SourcePartition) -> int:
-        return partition.sequences.get(MIRROR_PRODUCER_ID, 0)
-
-    def _write_transactionally(self, partition: SourcePartition) -> None:
-        producer_id = self._rng.choice(_APPLICATION_PRODUCER_IDS)
-        transaction = partition.transactions.get(producer_id)
-        if transaction is not None and self._rng.random() < 0.5:
-            self._end_transaction(partition, producer_id)
+        logs = list(self.logs())
+        if not logs:
             return
-        if transaction is None:
-            transaction = partition.transactions[producer_id] = _Transaction(producer_id)
-        sequence = partition.sequences.get(producer_id, 0)
-        _, records = self._append(partition, Producer(producer_id, 0, sequence), attributes=TRANSACTIONAL)
-        transaction.records.update(records)
+        kind, log = self._rng.choice(logs)
+        if kind is TopicKind.TRANSACTIONAL and self._rng.random() < 0.8:
+            self._write_transactionally(log)
+        elif self._rng.random() < 0.1:
+            self._append(log, OTHER_MIRROR_PRODUCER_ID)
+        else:
+            self._append(log, None)
 
-    def _end_transaction(self, partition: SourcePartition, producer_id: int) -> None:
-        transaction = partition.transactions.pop(producer_id)
-        commit = self._rng.random() < 0.6
-        now_ms = self._schedule.now_ms()
-        self.log(partition).end_transaction(producer_id, 0, commit=commit, now_ms=now_ms)
-        if commit:
-            partition.owed.update(transaction.records)
+    def _write_transactionally(self, log: PartitionLog) -> None:
+        producer_id = self._rng.choice(_APPLICATION_PRODUCER_IDS)
+        is_open = producer_id in log.open_transactions()
+        if is_open and self._rng.random() < 0.5:
+            if not self._leaves_transactions_open:
+                commit = self._rng.random() < 0.6
+                log.end_transaction(producer_id, 0, commit=commit, now_ms=self._schedule.now_ms())
+        else:
+            self._append(log, producer_id, attributes=TRANSACTIONAL)
 
-    def _append(
-        self, partition: SourcePartition, producer: Producer, *, attributes: int = 0
-    ) -> tuple[int, Truth]:
+    def _append(self, log: PartitionLog, producer_id: int | None, *, attributes: int = 0) -> None:
         contents = [self._content() for _ in range(self._rng.randint(1, 12))]
         now_ms = self._schedule.now_ms()
         timestamps = [now_ms - self._age_ms + self._rng.randint(-500, 500) for _ in contents]
         codec = self._rng.choice((0, 0, 1, 2, 3, 4))
+        producer = self._producer(log, producer_id, len(contents))
         batch = application_batch(contents, timestamps, attributes=attributes | codec, producer=producer)
-        offset = self.log(partition).append(batch, now_ms=now_ms)
-        if producer.producer_id >= 0:
-            sequence = partition.sequences.get(producer.producer_id, 0)
-            partition.sequences[producer.producer_id] = next_sequence(sequence, len(contents))
-        if partition.kind is TopicKind.LOG_APPEND_TIME:
-            timestamps = [now_ms] * len(contents)
-        return offset, dict(enumerate(zip(timestamps, contents, strict=True), offset))
+        log.append(batch, now_ms=now_ms)
+
+    def _producer(self, log: PartitionLog, producer_id: int | None, count: int) -> Producer:
+        if producer_id is None:
+            return Producer()
+        key = (id(log), producer_id)
+        sequence = self._sequences.get(key, 0)
+        self._sequences[key] = next_sequence(sequence, count)
+        return Producer(producer_id, 0, sequence)
 
     def _content(self) -> bytes:
+        """A record of its own: its number and the cluster's name are in the headers."""
         self._written += 1
         value = None if self._rng.random() < 0.05 else self._rng.randbytes(self._rng.choice((1, 20, 300)))
-        headers = [("n", str(self._written).encode()), ("n", None)][: self._rng.randint(1, 2)]
+        number = f"{self._cluster.alias}/{self._written}".encode()
+        headers = [("n", number), ("n", None)][: self._rng.randint(1, 2)]
         return content(b"key-%d" % self._rng.randint(0, 30), value, headers)

@@ -41,16 +41,19 @@ class MemoryFactLog:
     def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._versions: dict[tuple[str, str], int] = {}
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         last = max(self._version(table, writer) for table in (_WRITERS, *tables))
         claim = WriterClaim(writer, last // _ROUNDS_PER_EPOCH + 1)
-        if not self._write(claim, _WRITERS, 0, [row]):
-            raise PreconditionError(f"epoch {claim.epoch} of {writer} was claimed at the same moment")
         for table in tables:
             self._write(claim, table, 0, [])
+            self._between_commits()
+        if not self._write(claim, _WRITERS, 0, [row]):
+            raise PreconditionError(f"epoch {claim.epoch} of {writer} was claimed at the same moment")
         return claim
+
+    def _between_commits(self) -> None:
+        """Time passes between two commits of one claim; simulations let it."""
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._write(claim, table, round_number, rows)
@@ -62,13 +65,13 @@ class MemoryFactLog:
             )
 
     def _version(self, table: str, writer: str) -> int:
-        return self._versions.get((table, writer), 0)
+        return self._ledger.transactions.get((table, writer), 0)
 
     def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
         version = claim.epoch * _ROUNDS_PER_EPOCH + round_number
         if version <= self._version(table, claim.writer):
             return False
-        self._versions[(table, claim.writer)] = version
+        self._ledger.transactions[(table, claim.writer)] = version
         stamp = {
             "writer": claim.writer,
             "writer_epoch": claim.epoch,
@@ -158,6 +161,10 @@ class MemoryLedgerState:
             row["kind"] == "stop" and row["recorded_at_ms"] >= since_ms for row in self._operations(flow)
         )
 
+    def events(self, flow: str, kind: str) -> list[dict[str, Any]]:
+        """Contents of the rows of one kind in `operations`, oldest first."""
+        return [json.loads(row["content"]) for row in self._operations(flow) if row["kind"] == kind]
+
     def _operations(self, flow: str) -> list[dict[str, Any]]:
         return [row for row in self._rows("operations") if row["flow"] == flow]
 
@@ -172,7 +179,7 @@ class MemoryLedgerState:
         return list(newest.values())
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
-        return list(self._ledger.at(self._ledger.latest()).relation(table).to_pylist())
+        return self._ledger.rows(table)
 
 
 class MemoryOperationLog:
@@ -181,7 +188,6 @@ class MemoryOperationLog:
     def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._recorded = 0
 
     def record(
         self,
@@ -192,13 +198,13 @@ class MemoryOperationLog:
         content: Row,
         ticket: str | None = None,
     ) -> str:
-        self._recorded += 1
+        number = self._ledger.latest().versions["operations"] + 1
         row = {
             "writer": "operator",
             "writer_epoch": 0,
             "round": 0,
             "recorded_at_ms": self._clock.now_ms(),
-            "operation_id": f"operation-{self._recorded}",
+            "operation_id": f"operation-{number}",
             "kind": kind,
             "flow": flow,
             "operator": "memory",

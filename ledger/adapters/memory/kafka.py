@@ -7,8 +7,10 @@ move, restarts, topics recreated) is a method here.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cache
 
-from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -28,7 +30,16 @@ from ledger.wire.requests import Fetched, Produced
 NOT_LEADER_OR_FOLLOWER = 6
 _ID_BYTES = 16
 _NOTHING = memoryview(b"")
+_id_bytes = cache(topic_id_bytes)
+_CODECS = {"none": 0, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NodeListener = Callable[[int], None]
+
+
+class Access(Enum):
+    """What a principal may be denied on a topic."""
+
+    READ = auto()
+    WRITE = auto()
 
 
 @dataclass(slots=True)
@@ -48,6 +59,8 @@ class MemoryCluster:
     """Implements `ports.ClusterAdmin`; `available` False: no broker answers.
 
     `undescribable`: names of topics that a copy may not even describe.
+    `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
+    `deleted`: topics that are gone, as they were.
     """
 
     alias: str
@@ -57,8 +70,12 @@ class MemoryCluster:
     undescribable: set[str] = field(default_factory=set)
     topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    denied: set[tuple[str, Access]] = field(default_factory=set)
+    hung: set[int] = field(default_factory=set)
+    deleted: list[MemoryTopic] = field(default_factory=list)
     on_restart: list[NodeListener] = field(default_factory=list)
     default_settings: Mapping[str, str] = field(default_factory=dict)
+    on_wake: list[NodeListener] = field(default_factory=list)
     _created_topics: int = 0
     _next_producer_id: int = 0
 
@@ -96,10 +113,10 @@ class MemoryCluster:
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         self._reach()
-        configuration = self.topic_by_name[name].configuration
-        configuration.update(to_set)
+        topic = self.topic_by_name[name]
         for setting in to_remove:
-            configuration.pop(setting, None)
+            topic.configuration.pop(setting, None)
+        self.alter_topic(name, to_set)
 
     def is_gone(self, topic: str) -> bool:
         self._reach()
@@ -111,16 +128,24 @@ class MemoryCluster:
         self._reach()
         if name in self.topic_by_name:
             raise PreconditionError(f"{self.alias} has a topic {name} already; it was not created")
-        topic = MemoryTopic(name, self._new_topic_id(), replication_factor, dict(configuration), [], [])
+        self._create(name, partitions, replication_factor, dict(configuration))
+
+    def _create(
+        self, name: str, partitions: int, replication_factor: int, configuration: dict[str, str]
+    ) -> None:
+        topic = MemoryTopic(name, self._new_topic_id(), replication_factor, configuration, [], [])
         self.topic_by_name[name] = topic
-        self.add_partitions(name, total=partitions)
+        self._add_partitions(topic, partitions)
 
     def add_partitions(self, name: str, *, total: int) -> None:
         self._reach()
-        topic = self.topic_by_name[name]
+        self._add_partitions(self.topic_by_name[name], total)
+
+    def _add_partitions(self, topic: MemoryTopic, total: int) -> None:
         for partition in range(len(topic.logs), total):
-            log_append_time = topic.configuration.get("message.timestamp.type") == "LogAppendTime"
-            topic.logs.append(PartitionLog(log_append_time=log_append_time))
+            log = PartitionLog()
+            _configure(log, topic.configuration)
+            topic.logs.append(log)
             topic.leaders.append(self.nodes[partition % len(self.nodes)])
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
@@ -195,7 +220,20 @@ class MemoryCluster:
     def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
         """The topic is gone; with an id, as the mirror asks for it, only if that life is still there."""
         if topic_id in (None, self.topic_by_name[name].topic_id):
-            del self.topic_by_name[name]
+            self.deleted.append(self.topic_by_name.pop(name))
+
+    def recreate_topic(self, name: str) -> None:
+        """The same name and settings, another topic id, nothing in it."""
+        old = self.topic_by_name[name]
+        self.delete_topic(name)
+        self._create(name, len(old.logs), old.replication_factor, old.configuration)
+
+    def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        """Change settings of a topic and of its logs, as they are."""
+        topic = self.topic_by_name[name]
+        topic.configuration.update(settings)
+        for log in topic.logs:
+            _configure(log, topic.configuration)
 
     def move_leader(self, topic: str, partition: int, node: int | None, *, keep_held: bool = True) -> None:
         """Another node leads, or none; what only the old one had is kept or lost."""
@@ -204,12 +242,29 @@ class MemoryCluster:
 
     def restart(self, node: int) -> None:
         """The node comes back at once: its connections and unanswered requests are gone, producer state thins out."""
+        self.hung.discard(node)
         for topic in self.topic_by_name.values():
             for log, leader in zip(topic.logs, topic.leaders, strict=True):
                 if leader == node:
                     log.restart(now_ms=self.clock.now_ms())
         for listener in self.on_restart:
             listener(node)
+
+    def hang(self, node: int) -> None:
+        """The node stands still until `wake`: it answers nothing and forgets nothing."""
+        self.hung.add(node)
+
+    def wake(self, node: int) -> None:
+        if node in self.hung:
+            self.hung.remove(node)
+            for listener in self.on_wake:
+                listener(node)
+
+    def expire_producers(self) -> None:
+        """What brokers do every ten minutes."""
+        for topic in self.topic_by_name.values():
+            for log in topic.logs:
+                log.expire_producers(now_ms=self.clock.now_ms())
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -228,7 +283,7 @@ class MemoryCluster:
     def _fetch_one(
         self, node: int, item: FetchItem, *, committed: bool, room: int, is_first: bool
     ) -> Fetched:
-        log = self._led_by(node, item.partition)
+        log = self._led_by(node, item.partition, Access.READ)
         if isinstance(log, int):
             return _fetch_error(item.partition, log)
         read = log.read(
@@ -236,9 +291,10 @@ class MemoryCluster:
             committed=committed,
             max_bytes=max(0, min(item.max_bytes, room)),
             at_least_one=is_first,
+            last_epoch=item.last_epoch,
         )
         return Fetched(
-            topic=topic_id_bytes(item.partition.topic_id),
+            topic=_id_bytes(item.partition.topic_id),
             partition=item.partition.partition,
             error=read.error,
             high_watermark=log.high_watermark,
@@ -246,7 +302,8 @@ class MemoryCluster:
             log_start=log.log_start,
             aborted=read.aborted,
             records=memoryview(bytearray(read.records)),
-            diverging_end=None,
+            diverging_end=None if read.diverging is None else read.diverging.end,
+            diverging_epoch=None if read.diverging is None else read.diverging.epoch,
         )
 
     def produce(self, node: int, items: Sequence[ProduceItem]) -> tuple[Produced, ...]:
@@ -254,18 +311,20 @@ class MemoryCluster:
         return tuple(self._produce_one(node, item) for item in items)
 
     def _produce_one(self, node: int, item: ProduceItem) -> Produced:
-        log = self._led_by(node, item.partition)
-        topic, partition = topic_id_bytes(item.partition.topic_id), item.partition.partition
+        log = self._led_by(node, item.partition, Access.WRITE)
+        topic, partition = _id_bytes(item.partition.topic_id), item.partition.partition
         if isinstance(log, int):
             return Produced(topic, partition, log, -1, None)
         appended = log.produce(bytes(item.batch), now_ms=self.clock.now_ms())
         return Produced(topic, partition, appended.error, appended.base_offset, None)
 
-    def _led_by(self, node: int, partition: TopicPartition) -> PartitionLog | int:
-        """The log, or the error code that a node which does not lead it answers."""
+    def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
+        """The log, or the error code that a node which does not lead it, or does not allow it, answers."""
         topic = self.topic_by_name.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if (partition.topic, access) in self.denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if partition.partition >= len(topic.logs):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic.leaders[partition.partition] != node:
@@ -273,6 +332,12 @@ class MemoryCluster:
         return topic.logs[partition.partition]
 
 
+def _configure(log: PartitionLog, configuration: Mapping[str, str]) -> None:
+    log.log_append_time = configuration.get("message.timestamp.type") == "LogAppendTime"
+    log.target_codec = _CODECS.get(configuration.get("compression.type", "producer"))
+    log.max_message_bytes = int(configuration.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+
+
 def _fetch_error(partition: TopicPartition, error: int) -> Fetched:
-    topic = topic_id_bytes(partition.topic_id)
+    topic = _id_bytes(partition.topic_id)
     return Fetched(topic, partition.partition, error, -1, -1, -1, (), _NOTHING, None)

@@ -86,10 +86,12 @@ class _Request:
 class _Connection:
     """Requests without an answer, oldest first, and when the last of them is executed and answered.
 
-    `orphans`: of a lost connection, what is still executed.
+    `held`: what has arrived at a node that hangs. `orphans`: of a lost connection, what is still executed.
     """
 
+    node: int
     waiting: list[_Request] = field(default_factory=list)
+    held: list[tuple[_Request, Fate]] = field(default_factory=list)
     orphans: list[_Request] = field(default_factory=list)
     executed_at: float = 0.0
     answered_at: float = 0.0
@@ -113,6 +115,7 @@ class MemoryLink:
         self._connections: dict[int, _Connection] = {}
         self._lost: list[_Connection] = []
         cluster.on_restart.append(self._restarted)
+        cluster.on_wake.append(self._woken)
 
     def leader(self, partition: TopicPartition) -> int | None:
         return self._leaders.get((partition.topic_id, partition.partition))
@@ -176,7 +179,7 @@ class MemoryLink:
     def _send(self, node: int, request: _Request) -> None:
         connection = self._connections.get(node)
         if connection is None or not connection.is_open:
-            connection = self._connections[node] = _Connection()
+            connection = self._connections[node] = _Connection(node)
         connection.waiting.append(request)
         weather, schedule = self._network.weather, self._network.schedule
         now = schedule.monotonic()
@@ -187,7 +190,9 @@ class MemoryLink:
     def _arrive(self, connection: _Connection, request: _Request, fate: Fate) -> None:
         if request.execute is None:
             return
-        if connection.is_open:
+        if connection.node in self._cluster.hung:
+            self._hold(connection, request, fate)
+        elif connection.is_open:
             self._serve(connection, request, request.execute, fate)
         elif not request.is_late:
             request.is_late = True
@@ -199,6 +204,25 @@ class MemoryLink:
         else:
             connection.cancel()
 
+    def _hold(self, connection: _Connection, request: _Request, fate: Fate) -> None:
+        """The node does not read: the client gives the connection up when its deadline has passed."""
+        connection.held.append((request, fate))
+
+        def expire() -> None:
+            if connection.is_open and request in connection.waiting:
+                self._lose(connection, "no answer in time")
+
+        self._network.schedule.after(self._network.request_timeout_s, expire)
+
+    def _woken(self, node: int) -> None:
+        """What had arrived meanwhile is read, connection by connection, in the order of arrival."""
+        known = self._connections.get(node)
+        for connection in (*self._lost, *((known,) if known is not None and known.is_open else ())):
+            if connection.node == node:
+                held, connection.held = connection.held, []
+                for request, fate in held:
+                    self._arrive(connection, request, fate)
+
     def _serve(
         self, connection: _Connection, request: _Request, execute: Callable[[], Completion], fate: Fate
     ) -> None:
@@ -208,6 +232,7 @@ class MemoryLink:
             return
         request.execute = None
         answer = execute()
+        self._network.executed(answer)
         if fate is Fate.LOST_AFTER:
             self._lose(connection)
         elif request.wait_s and not any(part and (part.records or part.error) for part in answer.fetched):
@@ -228,7 +253,7 @@ class MemoryLink:
 
         self._network.schedule.after(connection.answered_at - now, deliver)
 
-    def _lose(self, connection: _Connection) -> None:
+    def _lose(self, connection: _Connection, reason: str = "the connection was lost") -> None:
         """Break a connection: everything under way fails, a beginning of it is executed all the same."""
         connection.is_open = False
         connection.lateness_s = self._network.weather.lateness_s()
@@ -238,7 +263,7 @@ class MemoryLink:
         for request in under_way[kept:]:
             request.execute = None
         for request in connection.waiting:
-            failure = f"{self._cluster.alias}: the connection was lost"
+            failure = f"{self._cluster.alias}: {reason}"
             self._network.answered(Completion(request.ticket, failure=failure))
         connection.waiting = []
         self._lost.append(connection)
@@ -254,16 +279,24 @@ class MemoryLink:
         if connection is not None and connection.is_open:
             self._lose(connection)
         for lost in self._lost:
-            lost.cancel()
-        self._lost.clear()
+            if lost.node == node:
+                lost.cancel()
+        self._lost = [lost for lost in self._lost if lost.node != node]
 
 
 class MemoryNetwork:
     """Implements `ports.Network`."""
 
     def __init__(
-        self, source: MemoryCluster, target: MemoryCluster, schedule: Schedule, weather: Weather
+        self,
+        source: MemoryCluster,
+        target: MemoryCluster,
+        schedule: Schedule,
+        weather: Weather,
+        *,
+        request_timeout_s: float = 30.0,
     ) -> None:
+        self.request_timeout_s = request_timeout_s
         self.schedule = schedule
         self.weather = weather
         self._tickets = 0
@@ -279,6 +312,9 @@ class MemoryNetwork:
     def next_ticket(self) -> int:
         self._tickets += 1
         return self._tickets
+
+    def executed(self, answer: Completion) -> None:
+        """A broker has done what was asked and its answer is not on its way yet; simulations look here."""
 
     def answered(self, completion: Completion) -> None:
         self._inbox.append(completion)

@@ -7,18 +7,22 @@ Rules, by name (each was seen on a real broker)
     B3  a restart keeps the last batch of a producer only, and nothing of one whose batches are old
     B4  readers see up to the high watermark; committed readers up to the first open transaction
     B5  a read begins with the whole batch that holds the offset, and may end with a cut-off one
+    B6  every new leader begins an epoch; a reader that names the epoch of the last batch it read is told
+        where that epoch ends when it has read past there
+    B7  an unclean leader has lost an end of the log, markers and what it knew of producers there included
 """
 
 import struct
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 import crc32c
 
+from ledger.adapters.memory.leader_epochs import EpochEnd, LeaderEpochs
+from ledger.adapters.memory.producer_states import ProducerStates
 from ledger.adapters.memory.stored_batches import (
-    NO_PRODUCER,
     Producer,
     StoredBatch,
     StoredRecord,
@@ -32,7 +36,6 @@ from ledger.wire.record_batch import (
     TRANSACTIONAL,
     BatchHeader,
     crc_matches,
-    next_sequence,
     read_header,
 )
 from ledger.wire.records import Record, decode
@@ -41,8 +44,7 @@ CORRUPT_MESSAGE = 2
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 INVALID_TXN_STATE = 48
-PRODUCER_EXPIRATION_MS = 86_400_000
-_REMEMBERED_BATCHES = 5
+DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 _PLACE = struct.Struct(">qii")
 
 
@@ -64,34 +66,22 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A broker's answer to a read of one partition."""
+    """A broker's answer to a read of one partition; `diverging`: the end of what the reader had read."""
 
     error: int
-    records: bytes
-    aborted: tuple[tuple[int, int], ...]
+    records: bytes = b""
+    aborted: tuple[tuple[int, int], ...] = ()
+    diverging: EpochEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A batch that the broker remembers of a producer."""
+class _Transaction:
+    """An ended transaction: its first record, its marker, and how it ended."""
 
-    first_sequence: int
-    count: int
-    base_offset: int
-    max_timestamp: int
-
-
-@dataclass(slots=True)
-class _ProducerState:
-    epoch: int
-    batches: deque[_Known] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
-
-
-@dataclass(frozen=True, slots=True)
-class _Aborted:
     producer_id: int
     first_offset: int
     last_offset: int
+    is_aborted: bool
 
 
 @dataclass(slots=True)
@@ -100,22 +90,28 @@ class PartitionLog:
 
     log_append_time: bool = False
     target_codec: int | None = None
-    max_message_bytes: int = 1 << 20
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     log_start: int = 0
-    leader_epoch: int = 0
     replication: Replication = Replication.FULL
     _batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
+    _written: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
     _end: int = 0
     _held_at: int = 0
-    _producers: dict[int, _ProducerState] = field(default_factory=dict)
+    _producers: ProducerStates = field(default_factory=ProducerStates)
+    _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    _last_epoch: int = 0
     _open: dict[int, int] = field(default_factory=dict)
-    _aborted: list[_Aborted] = field(default_factory=list)
+    _ended: list[_Transaction] = field(default_factory=list)
 
     # -- ends ------------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
         return self._end
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._epochs.latest
 
     @property
     def high_watermark(self) -> int:
@@ -133,10 +129,10 @@ class PartitionLog:
         error = self._validation_error(header, batch)
         if error:
             return Appended(error, -1)
-        known = self._duplicate_of(header)
+        known = self._producers.duplicate_of(header)
         if known is not None:
             return self._acknowledged(known.base_offset, header.count)
-        if not self._is_next(header):
+        if not self._producers.is_next(header):
             return Appended(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
         if self.replication is Replication.REFUSED:
             return Appended(NOT_ENOUGH_REPLICAS, -1)
@@ -144,35 +140,15 @@ class PartitionLog:
 
     def _validation_error(self, header: BatchHeader, batch: bytes) -> int:
         """B1, and what keeps a mirror from writing: transactions it does not have, a later epoch."""
-        state = self._producers.get(header.producer_id)
         broken_rules = (
             (CORRUPT_MESSAGE, not crc_matches(header, memoryview(batch))),
             (ErrorCode.MESSAGE_TOO_LARGE, len(batch) > self.max_message_bytes),
             (ErrorCode.INVALID_RECORD, not header.is_dense or header.count == 0 or header.is_control),
             (ErrorCode.INVALID_TIMESTAMP, header.has_log_append_time),
             (INVALID_TXN_STATE, header.is_transactional),
-            (ErrorCode.INVALID_PRODUCER_EPOCH, state is not None and header.producer_epoch < state.epoch),
+            (ErrorCode.INVALID_PRODUCER_EPOCH, self._producers.has_later_epoch(header)),
         )
         return next((int(code) for code, broken in broken_rules if broken), 0)
-
-    def _duplicate_of(self, header: BatchHeader) -> _Known | None:
-        state = self._producers.get(header.producer_id)
-        if state is None or state.epoch != header.producer_epoch:
-            return None
-        asked = (header.base_sequence, header.count)
-        return next((k for k in state.batches if (k.first_sequence, k.count) == asked), None)
-
-    def _is_next(self, header: BatchHeader) -> bool:
-        """B2."""
-        state = self._producers.get(header.producer_id)
-        if header.producer_id == NO_PRODUCER or state is None:
-            return True
-        if header.producer_epoch > state.epoch:
-            return header.base_sequence == 0
-        if not state.batches:
-            return True
-        last = state.batches[-1]
-        return header.base_sequence == next_sequence(last.first_sequence, last.count)
 
     def _acknowledged(self, base_offset: int, count: int) -> Appended:
         if base_offset + count > self.high_watermark:
@@ -196,8 +172,12 @@ class PartitionLog:
         written = marker(producer_id, epoch, timestamp=now_ms, commit=commit)
         offset = self._append(written.encoded(), now_ms)
         first = self._open.pop(producer_id, None)
-        if first is not None and not commit:
-            self._aborted.append(_Aborted(producer_id, first, offset))
+        if first is not None:
+            self._ended.append(_Transaction(producer_id, first, offset, not commit))
+
+    def open_transactions(self) -> list[int]:
+        """Producer ids that have not ended theirs."""
+        return sorted(self._open)
 
     def _append(self, batch: bytes, now_ms: int) -> int:
         stored = bytearray(batch)
@@ -206,29 +186,32 @@ class PartitionLog:
         header = read_header(memoryview(stored))
         if self.log_append_time and not header.is_control:
             header = _stamp(stored, header, now_ms)
-        self._remember(header)
+        self._producers.remember(header)
         self._batches.append((header, bytes(stored)))
+        self._written.append(self._batches[-1])
         self._end = header.end_offset
         return header.base_offset
 
-    def _remember(self, header: BatchHeader) -> None:
-        if header.producer_id == NO_PRODUCER:
-            return
-        state = self._producers.setdefault(header.producer_id, _ProducerState(header.producer_epoch))
-        if header.producer_epoch != state.epoch:
-            state.epoch = header.producer_epoch
-            state.batches.clear()
-        if not header.is_control:
-            state.batches.append(
-                _Known(header.base_sequence, header.count, header.base_offset, header.max_timestamp)
-            )
-
     # -- reading ---------------------------------------------------------------------------------
 
-    def read(self, offset: int, *, committed: bool, max_bytes: int, at_least_one: bool) -> Read:
-        """B4, B5. `at_least_one`: the first batch is returned whatever its size."""
+    def read(
+        self,
+        offset: int,
+        *,
+        committed: bool,
+        max_bytes: int,
+        at_least_one: bool,
+        last_epoch: int | None = None,
+    ) -> Read:
+        """B4, B5, B6. `at_least_one`: the first batch is returned whatever its size."""
+        if last_epoch is not None:
+            known = self._epochs.end_of(last_epoch, log_end=self._end)
+            if known is None or offset < self.log_start:
+                return Read(ErrorCode.OFFSET_OUT_OF_RANGE)
+            if known.epoch < last_epoch or known.end < offset:
+                return Read(0, diverging=known)
         if not self.log_start <= offset <= self._end:
-            return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"", ())
+            return Read(ErrorCode.OFFSET_OUT_OF_RANGE)
         limit = self.last_stable if committed else self.high_watermark
         records, read_end = bytearray(), offset
         for header, batch in self._from(offset, limit):
@@ -241,17 +224,17 @@ class PartitionLog:
         return Read(0, bytes(records), self._aborted_between(offset, read_end) if committed else ())
 
     def _from(self, offset: int, limit: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        for header, batch in self._batches:
-            if header.base_offset >= limit:
+        first = bisect_right(self._batches, offset, key=lambda entry: entry[0].end_offset)
+        for index in range(first, len(self._batches)):
+            if self._batches[index][0].base_offset >= limit:
                 return
-            if header.end_offset > offset:
-                yield header, batch
+            yield self._batches[index]
 
     def _aborted_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         return tuple(
             (entry.producer_id, entry.first_offset)
-            for entry in self._aborted
-            if entry.last_offset >= start and entry.first_offset < end
+            for entry in self._ended
+            if entry.is_aborted and entry.last_offset >= start and entry.first_offset < end
         )
 
     def readable(self) -> list[Record]:
@@ -260,16 +243,25 @@ class PartitionLog:
 
     def _committed_records(self) -> Iterator[Record]:
         for header, batch in self._batches:
-            is_data = header.count > 0 and not header.is_control
-            if is_data and header.base_offset < self.last_stable and not self._is_aborted(header):
+            if self.committed(header):
                 yield from decode(header, memoryview(batch))
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         return header.is_transactional and any(
-            entry.producer_id == header.producer_id
+            entry.is_aborted
+            and entry.producer_id == header.producer_id
             and entry.first_offset <= header.base_offset < entry.last_offset
-            for entry in self._aborted
+            for entry in self._ended
         )
+
+    def written(self) -> list[tuple[BatchHeader, bytes]]:
+        """Every batch as it was appended and not truncated, also those deleted or cleaned since."""
+        return list(self._written)
+
+    def committed(self, header: BatchHeader) -> bool:
+        """Whether committed readers are, or were, shown the batch."""
+        is_data = header.count > 0 and not header.is_control
+        return is_data and header.base_offset < self.last_stable and not self._is_aborted(header)
 
     def headers(self) -> list[BatchHeader]:
         """Headers of all batches in the log."""
@@ -281,6 +273,7 @@ class PartitionLog:
         """Retention or DeleteRecords: move the log start; whole batches below it go."""
         self.log_start = max(self.log_start, min(offset, self.high_watermark))
         self._batches = [entry for entry in self._batches if entry[0].end_offset > self.log_start]
+        self._epochs.delete_before(self.log_start)
 
     def compact(self, up_to: int) -> None:
         """Keep the last record of each key below `up_to`; aborted records go, emptied batches too."""
@@ -299,32 +292,35 @@ class PartitionLog:
         records = [record for record in decode(header, memoryview(batch)) if record.offset in kept]
         if len(records) == header.count:
             return header, batch
-        if not records and not self._is_last_of_producer(header):
+        # The cleaner keeps the last batch of a producer, empty if need be, for its sequence.
+        if not records and not self._producers.is_last(header):
             return None
         rewritten = _rewritten(header, records, codec=header.codec).encoded()
         return read_header(memoryview(rewritten)), rewritten
 
-    def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """The cleaner keeps the last batch of a producer, empty if need be, for its sequence."""
-        state = self._producers.get(header.producer_id)
-        return (
-            state is not None and bool(state.batches) and state.batches[-1].base_offset == header.base_offset
-        )
+    def expire_producers(self, *, now_ms: int) -> None:
+        """B3, by the periodic check."""
+        self._producers.expire(now_ms=now_ms)
 
     def restart(self, *, now_ms: int) -> None:
         """B3."""
-        for producer_id, state in list(self._producers.items()):
-            last = list(state.batches)[-1:]
-            if last and last[0].max_timestamp < now_ms - PRODUCER_EXPIRATION_MS:
-                del self._producers[producer_id]
-            else:
-                state.batches = deque(last, maxlen=_REMEMBERED_BATCHES)
+        self._producers.restart(now_ms=now_ms)
 
     def fail_over(self, *, keep_held: bool) -> None:
         """A new leader: what the replicas had not taken is there or lost; producer state follows the log."""
-        self.leader_epoch += 1
         if self.replication is Replication.HELD and not keep_held:
             self._truncate(self._held_at)
+        self._begin_epoch()
+
+    def lose_end(self, end: int) -> None:
+        """B7: the new leader has nothing from `end` on, nor of the batch that `end` lies in."""
+        whole = [header.end_offset for header, _batch in self._batches if header.end_offset <= end]
+        self._truncate(max([self.log_start, *whole]))
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._last_epoch += 1
+        self._epochs.begin(self._last_epoch, self._end)
         self.replication = Replication.FULL
 
     def hold(self) -> None:
@@ -334,13 +330,14 @@ class PartitionLog:
             self.replication = Replication.HELD
 
     def _truncate(self, end: int) -> None:
+        """Cut the log at a batch boundary; a transaction whose marker is gone is open again."""
         self._batches = [entry for entry in self._batches if entry[0].end_offset <= end]
+        self._written = [entry for entry in self._written if entry[0].end_offset <= end]
         self._end = end
-        self._open = {pid: first for pid, first in self._open.items() if first < end}
-        self._aborted = [entry for entry in self._aborted if entry.last_offset < end]
-        self._producers = {}
-        for header, _batch in self._batches:
-            self._remember(header)
+        reopened = {t.producer_id: t.first_offset for t in reversed(self._ended) if t.last_offset >= end}
+        self._open = {pid: first for pid, first in (self._open | reopened).items() if first < end}
+        self._ended = [t for t in self._ended if t.last_offset < end]
+        self._producers = ProducerStates(header for header, _batch in self._batches)
 
 
 def _stamp(stored: bytearray, header: BatchHeader, now_ms: int) -> BatchHeader:

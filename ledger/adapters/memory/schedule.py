@@ -7,7 +7,7 @@ may go on, and when nobody may, the time moves to the next event. Nothing here l
 import heapq
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 Action = Callable[[], None]
@@ -15,13 +15,22 @@ Condition = Callable[[], bool]
 _STARTED_AT_MS = 1_700_000_000_000
 
 
-@dataclass(slots=True)
 class _Waiter:
     """Somebody who goes on when `ready` says so, or at `until` at the latest."""
 
-    until: float
-    ready: Condition
-    turn: threading.Event = field(default_factory=threading.Event)
+    __slots__ = ("_turn", "ready", "until")
+
+    def __init__(self, until: float, ready: Condition) -> None:
+        self.until = until
+        self.ready = ready
+        self._turn = threading.Lock()
+        self._turn.acquire()
+
+    def give_turn(self) -> None:
+        self._turn.release()
+
+    def await_turn(self) -> None:
+        self._turn.acquire()
 
 
 @dataclass(slots=True)
@@ -42,9 +51,14 @@ class Schedule:
         self._waiters: dict[int, _Waiter] = {}
         self._numbers = count()
         self._failure: BaseException | None = None
+        self._jumped_ms = 0
 
     def now_ms(self) -> int:
-        return _STARTED_AT_MS + int(self._now * 1000)
+        return _STARTED_AT_MS + self._jumped_ms + int(self._now * 1000)
+
+    def jump(self, seconds: float) -> None:
+        """Wall time passes in which nothing happens; deadlines stay where they are."""
+        self._jumped_ms += int(seconds * 1000)
 
     def monotonic(self) -> float:
         return self._now
@@ -75,14 +89,14 @@ class Schedule:
         return actor
 
     def _perform(self, actor: Actor, action: Action, number: int, waiter: _Waiter) -> None:
-        waiter.turn.wait()
+        waiter.await_turn()
         del self._waiters[number]
         try:
             action()
         except BaseException as error:  # noqa: BLE001  whoever joins the actor looks at it
             actor.error = error
         actor.done = True
-        self._next_waiter().turn.set()
+        self._next_waiter().give_turn()
 
     def join(self, actor: Actor, *, seconds: float) -> None:
         """Wait for an actor to end and raise what ended it."""
@@ -95,20 +109,21 @@ class Schedule:
     def _hand_over(self, waiter: _Waiter) -> None:
         chosen = self._next_waiter()
         if chosen is not waiter:
-            chosen.turn.set()
-            waiter.turn.wait()
-            waiter.turn.clear()
+            chosen.give_turn()
+            waiter.await_turn()
 
     def _next_waiter(self) -> _Waiter:
         """Make events happen until somebody may go on."""
         while True:
+            earliest = float("inf")
             for waiter in self._waiters.values():
-                if self._failure is not None or waiter.until <= self._now or waiter.ready():
+                if waiter.until <= self._now or self._failure is not None or waiter.ready():
                     return waiter
-            self._advance()
+                if waiter.until < earliest:
+                    earliest = waiter.until
+            self._advance(earliest)
 
-    def _advance(self) -> None:
-        earliest = min(waiter.until for waiter in self._waiters.values())
+    def _advance(self, earliest: float) -> None:
         if self._events and self._events[0][0] <= earliest:
             self._now, _, action = heapq.heappop(self._events)
             self._happen(action)

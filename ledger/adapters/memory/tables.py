@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,9 +27,14 @@ class MemorySnapshot:
 
 @dataclass(slots=True)
 class MemoryLedger:
-    """Append-only: each append to a table makes its next version; version 0 is empty."""
+    """Append-only: each append to a table makes its next version; version 0 is empty.
 
+    `transactions`: last version that a writer stamped on its appends to a table, by (table, writer).
+    """
+
+    transactions: dict[tuple[str, str], int] = field(default_factory=dict)
     _appends: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def append(self, table: str, rows: Sequence[Row]) -> int:
         """Append rows that name every column of the table; the version that this made."""
@@ -39,9 +45,15 @@ class MemoryLedger:
             raise InvalidValueError(
                 f"rows of {table} must name its columns; {wrong[0]}; nothing was appended"
             )
+        appended = pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table]))
         appends = self._appends.setdefault(table, [])
-        appends.append(pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table])))
+        appends.append(appended)
+        self._rows.setdefault(table, []).extend(appended.to_pylist())
         return len(appends)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table in the order of appending, as they are now."""
+        return list(self._rows.get(table, ()))
 
     def latest(self) -> Cut:
         return Cut.of({table.name: len(self._appends.get(table.name, ())) for table in TABLES})

@@ -8,10 +8,9 @@ def memory_writer_directory(ledger: MemoryLedger, cluster_id: str) -> CachedWrit
     """Implements `ports.WriterDirectory` for one Kafka cluster id."""
 
     def recorded() -> frozenset[int]:
-        rows = ledger.at(ledger.latest()).relation("writers").to_pylist()
         return frozenset(
             row["producer_id"]
-            for row in rows
+            for row in ledger.rows("writers")
             if row["target_cluster_id"] == cluster_id and row["producer_id"] is not None
         )
 

@@ -1,0 +1,152 @@
+"""What the ledger says of one flow and source partition, followed offset by offset.
+
+Written from PROTOCOL.md on its own, not from the code that the product reads its ledger with: rows are
+taken in the order of recording, and every one must fit what those before it left.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.domain.facts import GapCause, SyncCause, SyncKind
+from ledger.wire.record_batch import SEQUENCE_MODULUS
+
+Row = Mapping[str, Any]
+Place = tuple[str, int]
+"""Topic id and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A record's place at the target."""
+
+    topic_id: str
+    offset: int
+
+
+@dataclass(slots=True)
+class Account:
+    """What holds after all rows; `position` is where the flow stands, None before its first row.
+
+    `pairs`: source offset to the copy of its record. `adopted`: those of them that something else wrote.
+    `gaps` and `lost`: source offsets without one, and why. `unpaired`: own records without a source.
+    `superseded`: where records lie, or lay, that rows spoke of which hold no longer.
+    """
+
+    flow: str
+    source_topic: str
+    source: Place
+    start: int = 0
+    position: int | None = None
+    sequence: int = 0
+    target_topic_id: str = ""
+    pairs: dict[int, At] = field(default_factory=dict)
+    adopted: set[int] = field(default_factory=set)
+    gaps: dict[int, GapCause] = field(default_factory=dict)
+    lost: dict[int, SyncCause] = field(default_factory=dict)
+    unpaired: dict[At, SyncCause] = field(default_factory=dict)
+    superseded: set[At] = field(default_factory=set)
+    kinds: list[SyncKind] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    def take(self, row: Row) -> None:
+        """Follow one row; `AssertionError` for one that does not fit."""
+        kind = SyncKind(row["kind"])
+        if self.position is None:
+            self.start = self.position = row["source_start"]
+        self.rows.append(row)
+        self.kinds.append(kind)
+        if kind is SyncKind.SUPERSEDED:
+            self._supersede(row)
+            return
+        assert row["source_start"] == self.position, ("L1", self.position, _shortly(row))
+        self.target_topic_id = row["target_topic_id"]
+        if kind is SyncKind.STARTED:
+            self.sequence = row["first_sequence"]
+        elif kind is SyncKind.COPIED or kind is SyncKind.ADOPTED:
+            self._copy(row, kind)
+        elif kind is SyncKind.LOST:
+            self.lost |= dict.fromkeys(_covered(row), SyncCause(row["cause"]))
+        elif kind is SyncKind.UNPAIRED:
+            self._leave_unpaired(row)
+        self.position = row["source_end"]
+
+    def _copy(self, row: Row, kind: SyncKind) -> None:
+        missing = {
+            offset: GapCause(gap["cause"])
+            for gap in row["gaps"]
+            for offset in range(gap["source_start"], gap["source_end"])
+        }
+        copied = [offset for offset in _covered(row) if offset not in missing]
+        assert row["records"] == len(copied) == row["target_end"] - row["target_start"], _shortly(row)
+        assert row["first_sequence"] == self.sequence, ("sequence", self.sequence, _shortly(row))
+        self.gaps |= missing
+        for index, offset in enumerate(copied):
+            self.pairs[offset] = At(row["target_topic_id"], row["target_start"] + index)
+        if kind is SyncKind.ADOPTED:
+            self.adopted |= set(copied)
+        else:
+            self.sequence = (self.sequence + len(copied)) % SEQUENCE_MODULUS
+
+    def _leave_unpaired(self, row: Row) -> None:
+        for offset in range(row["target_start"], row["target_end"]):
+            self.unpaired[At(row["target_topic_id"], offset)] = SyncCause(row["cause"])
+        self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
+
+    def _supersede(self, row: Row) -> None:
+        """What was said of source offsets from here on holds no longer; nor does what the target has lost."""
+        start = row["source_start"]
+        assert self.position is not None
+        assert start <= self.position, ("a supersession beyond what was recorded", _shortly(row))
+        self.superseded |= {at for offset, at in self.pairs.items() if offset >= start}
+        self.pairs = {offset: at for offset, at in self.pairs.items() if offset < start}
+        self.adopted = {offset for offset in self.adopted if offset < start}
+        self.gaps = {offset: cause for offset, cause in self.gaps.items() if offset < start}
+        self.lost = {offset: cause for offset, cause in self.lost.items() if offset < start}
+        gone = {at for at in self.unpaired if _is_gone(at, row)}
+        self.superseded |= gone
+        self.unpaired = {at: cause for at, cause in self.unpaired.items() if at not in gone}
+        self.start = min(self.start, start)
+        self.position = start
+        self.sequence = row["first_sequence"]
+        self.target_topic_id = row["target_topic_id"]
+
+    @property
+    def told(self) -> set[At]:
+        """Every place at the target that a row speaks of, whether it still holds or not."""
+        return {*self.pairs.values(), *self.unpaired, *self.superseded}
+
+
+def accounts(rows: Iterable[Row]) -> dict[tuple[str, Place], Account]:
+    """By flow and source partition, from the rows of `offset_syncs`."""
+    found: dict[tuple[str, Place], Account] = {}
+    for row in sorted(rows, key=_recorded):
+        place = (row["source_topic_id"], row["source_partition"])
+        key = (row["flow"], place)
+        account = found.setdefault(key, Account(row["flow"], row["source_topic"], place))
+        account.take(row)
+    return found
+
+
+def _is_gone(at: At, row: Row) -> bool:
+    is_truncated = row["cause"] == SyncCause.TARGET_TRUNCATED and at.offset >= row["target_start"]
+    return is_truncated or at.topic_id != row["target_topic_id"]
+
+
+def _recorded(row: Row) -> tuple[Any, ...]:
+    is_last_word = row["kind"] == SyncKind.SUPERSEDED
+    return row["writer_epoch"], row["round"], is_last_word, row["source_end"], row["target_end"]
+
+
+def _covered(row: Row) -> range:
+    return range(row["source_start"], row["source_end"])
+
+
+def _shortly(row: Row) -> str:
+    names = ("kind", "cause", "source_start", "source_end", "target_start", "target_end", "first_sequence")
+    return ", ".join(f"{name} {row[name]}" for name in ("writer_epoch", "round", *names))
+
+
+def walk(account: Account) -> Iterator[str]:
+    """The rows in words, for whoever reads a failure."""
+    yield from map(_shortly, account.rows)

@@ -1,0 +1,206 @@
+"""The drivers of one flow: one after another, now and then two at once, because the first was believed dead."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.network import Weather
+from ledger.adapters.memory.schedule import Actor, Schedule
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.adapters.memory.writer_directory import memory_writer_directory
+from ledger.config import FlowConfig
+from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.topics import TopicSelection
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.mirror import flow_driver
+from ledger.mirror.flow_driver import FlowPorts
+from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.following_record import FollowingRecord
+from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.writer_directory import relaying_directory
+from ledger.ports import Clock
+from tests.simulation.crash_points import CrashPlan
+from tests.simulation.processes import (
+    FOREVER_S,
+    DriverAdmin,
+    DriverFactLog,
+    DriverOperationLog,
+    Killed,
+    Process,
+    SimulatedExecutor,
+    StormyStop,
+    Workers,
+)
+
+_SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError)
+_RESTART_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all drivers of a simulation share."""
+
+    rng: random.Random
+    schedule: Schedule
+    clusters: Mapping[str, MemoryCluster]
+    ledger: MemoryLedger
+    clock: Clock
+    weather: Weather
+    plan: CrashPlan
+    tally: Counter[str]
+
+
+@dataclass(slots=True)
+class _Driver:
+    process: Process
+    workers: Workers
+    stop: StormyStop
+    actor: Actor
+
+
+class FlowDrivers:
+    """Starts a driver again whenever the last one has died, or is believed to have."""
+
+    def __init__(self, world: World, flow: FlowConfig) -> None:
+        self._world = world
+        self.flow = flow
+        self.source = world.clusters[flow.source]
+        self.target = world.clusters[flow.target]
+        self.state = MemoryLedgerState(world.ledger)
+        self._living: list[_Driver] = []
+        self._is_over = False
+
+    # -- trouble ---------------------------------------------------------------------------------
+
+    @property
+    def attempts(self) -> list[Process]:
+        return [attempt for driver in self._living for attempt in driver.workers.attempts]
+
+    def kill_task(self) -> None:
+        if attempts := self.attempts:
+            self._world.rng.choice(attempts).kill()
+            self._world.tally["tasks killed"] += 1
+
+    def kill_driver(self) -> None:
+        if not self._living:
+            return
+        driver = self._world.rng.choice(self._living)
+        driver.process.kill()
+        self._world.tally["drivers killed"] += 1
+        if self._world.rng.random() < 0.5:
+            for attempt in driver.workers.attempts:
+                attempt.kill()
+
+    def lose_sight(self) -> None:
+        """Give up a task attempt or a driver that goes on living."""
+        attempts = self.attempts
+        if attempts and self._world.rng.random() < 0.6:
+            self._world.rng.choice(attempts).is_lost = True
+        elif self._living:
+            self._world.rng.choice(self._living).process.is_lost = True
+        self._world.tally["zombies"] += 1
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def supervise(self) -> None:
+        while not self._is_over:
+            driver = self.start(until_caught_up=False)
+            self._world.schedule.wait(FOREVER_S, self._is_given_up(driver))
+            self.bury_the_dead()
+            self._world.schedule.wait(self._world.rng.uniform(0.01, 0.2))
+
+    def end(self) -> None:
+        """No driver is started any more, those that live end after their round."""
+        self._is_over = True
+        for driver in self._living:
+            driver.stop.is_asked = True
+
+    def catch_up(self) -> None:
+        """Run until caught up, again when a driver was ended by what went before."""
+        schedule = self._world.schedule
+        give_up_at = schedule.monotonic() + _RESTART_LIMIT_S
+        while (error := self._run_until_caught_up()) is not None:
+            assert schedule.monotonic() < give_up_at, ("a flow does not catch up", self.flow.name, error)
+            schedule.wait(0.5)
+
+    def _run_until_caught_up(self) -> BaseException | None:
+        """What ended the driver."""
+        actor = self.start(until_caught_up=True).actor
+        self._world.schedule.wait(FOREVER_S, lambda: actor.done)
+        self.bury_the_dead()
+        return actor.error
+
+    @property
+    def are_all_done(self) -> bool:
+        return all(driver.actor.done for driver in self._living)
+
+    def bury_the_dead(self) -> None:
+        for driver in list(self._living):
+            if driver.actor.done:
+                self._living.remove(driver)
+                error = driver.actor.error
+                if error is not None and not isinstance(error, _SURVIVABLE):
+                    raise error
+                self._world.tally[f"drivers ended by {type(error).__name__}"] += 1
+
+    def _is_given_up(self, driver: _Driver) -> Callable[[], bool]:
+        return lambda: driver.actor.done or driver.process.is_lost or self._is_over
+
+    def start(self, *, until_caught_up: bool) -> _Driver:
+        world = self._world
+        process = Process("driver", world.plan)
+        writers = (
+            relaying_directory()
+            if self.flow.relay
+            else memory_writer_directory(world.ledger, f"cluster-of-{self.source.alias}")
+        )
+        workers = Workers(
+            world.rng, world.schedule, (self.source, self.target), world.weather, writers, process
+        )
+        stop = StormyStop(world.schedule, process)
+        actor = world.schedule.spawn(
+            "driver", lambda: self._drive(process, workers, stop, until_caught_up=until_caught_up)
+        )
+        driver = _Driver(process, workers, stop, actor)
+        self._living.append(driver)
+        return driver
+
+    def _drive(self, process: Process, workers: Workers, stop: StormyStop, *, until_caught_up: bool) -> None:
+        world = self._world
+        SimulatedExecutor.driving.process = process
+        source, target = DriverAdmin(self.source, process), DriverAdmin(self.target, process)
+        operations = DriverOperationLog(world.ledger, world.clock, process)
+        record = FollowingRecord(self.flow.name, operations, self.state)
+        topics = FlowTopics(
+            TopicSelection(self.flow.topics),
+            TopicFollowing(self.flow.naming, 3),
+            source,
+            target,
+            record,
+            SourceDeletions(source, target, record, delete_topics=False),
+        )
+        ports = FlowPorts(
+            source=source,
+            target=target,
+            fact_log=DriverFactLog(world.ledger, world.clock, world.rng, world.schedule, process),
+            state=self.state,
+            operations=operations,
+            runner=workers,
+            clock=world.schedule,
+        )
+        flow_driver.run_flow(
+            self.flow,
+            topics,
+            ports,
+            host=process.name,
+            until_caught_up=until_caught_up,
+            stop=stop,
+            on_round=self._count,
+        )
+
+    def _count(self, _summary: RunSummary) -> None:
+        self._world.tally["rounds"] += 1

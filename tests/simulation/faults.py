@@ -1,0 +1,84 @@
+"""The kinds of trouble of a simulation, which of them may go together, and what is promised under which."""
+
+import random
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """Kinds of trouble; a simulation has a random set of them. Numbers are those of the fault catalogue."""
+
+    LOST_CONNECTIONS = "lost connections"  # 28
+    LEADERS_MOVE = "leaders move"  # 1, 2
+    NODES_RESTART = "nodes restart"  # 3; brokers forget what they knew of producers
+    NODES_HANG = "nodes hang"  # 8
+    REPLICAS_FALL_BEHIND = "replicas fall behind"  # 2, 9
+    CLUSTER_UNREACHABLE = "cluster unreachable"  # 4, 5, 6
+    TASKS_DIE = "tasks die"  # 29, 30, 35
+    DRIVERS_DIE = "drivers die"  # 30, 31, 32
+    CRASH_POINTS = "crash points"  # 29, 30, 31, 32
+    ZOMBIES = "zombies"  # 33: tasks and drivers that are given up and live on
+    CLOCK_JUMPS = "clock jumps"  # 40
+    HANGING_TRANSACTIONS = "hanging transactions"  # 21
+    PARTITIONS_ADDED = "partitions added"  # 17
+    COMPACTION = "compaction"  # 19
+    FOREIGN_WRITES = "foreign writes"  # 27
+    PERMISSIONS_DENIED = "permissions denied"  # 78
+    SIZE_LIMITS = "size limits"  # 23
+    PRODUCERS_EXPIRE = "producers expire"  # by age of timestamps
+    IDLE_DAY = "idle day"  # nothing happens for two days, then brokers have forgotten every producer
+    TARGET_RECOMPRESSES = "target recompresses"  # 26
+    TARGET_COMPACTS = "target compacts"
+    SOURCE_RETENTION = "source retention"  # 12, 13
+    SOURCE_UNCLEAN = "source unclean"  # 10
+    SOURCE_RECREATED = "source recreated"  # 14
+    SOURCE_DELETED = "source deleted"  # 16
+    TARGET_UNCLEAN = "target unclean"  # 11
+    TARGET_RECREATED = "target recreated"  # 11
+
+
+BY_WHOLE_LOGS = frozenset(
+    {
+        Fault.SOURCE_RETENTION,
+        Fault.SOURCE_UNCLEAN,
+        Fault.SOURCE_RECREATED,
+        Fault.SOURCE_DELETED,
+        Fault.TARGET_UNCLEAN,
+        Fault.TARGET_RECREATED,
+        Fault.TARGET_COMPACTS,
+    }
+)
+"""Faults that take records away; a simulation has one or two of them."""
+
+FORGETFUL = frozenset({Fault.NODES_RESTART, Fault.PRODUCERS_EXPIRE, Fault.IDLE_DAY})
+"""Brokers forget the flow's producer id: at a restart only where the records' times are old."""
+
+LATE = frozenset({Fault.ZOMBIES, Fault.NODES_HANG, Fault.LOST_CONNECTIONS})
+"""Something may be written later than its sender, or somebody else, believes."""
+
+
+class Promise(StrEnum):
+    """What holds at the target (GUARANTEES)."""
+
+    ONCE = "once"  # every record exactly once
+    TOLD = "told"  # a record may be there twice, and the ledger tells of it
+
+
+def draw_faults(rng: random.Random, allowed: frozenset[Fault], *, old_timestamps: bool) -> frozenset[Fault]:
+    """A random set under which every record arrives exactly once."""
+    everyday = [fault for fault in Fault if fault in allowed - BY_WHOLE_LOGS and rng.random() < 0.3]
+    taking = [fault for fault in Fault if fault in allowed & BY_WHOLE_LOGS]
+    taken = rng.sample(taking, k=min(len(taking), rng.choice((0, 0, 1, 1, 2))))
+    faults = {*everyday, *taken}
+    forgetful = FORGETFUL if old_timestamps else FORGETFUL - {Fault.NODES_RESTART}
+    if faults & forgetful and faults & LATE:
+        # Brokers that have forgotten let through what is late: promised to be found, not prevented.
+        faults -= rng.choice((forgetful, LATE))
+    return frozenset(faults)
+
+
+def draw_forgetful_faults(rng: random.Random, allowed: frozenset[Fault]) -> frozenset[Fault]:
+    """A random set with something late and brokers that forget."""
+    everyday = {fault for fault in Fault if fault in allowed - BY_WHOLE_LOGS and rng.random() < 0.2}
+    late = rng.choice([fault for fault in Fault if fault in LATE])
+    forgetful = rng.choice([fault for fault in Fault if fault in FORGETFUL])
+    return frozenset({*everyday, late, forgetful})

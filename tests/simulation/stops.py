@@ -1,0 +1,46 @@
+"""Which stops a simulation may end with, by what went wrong in it, and what an operator asks for each of them."""
+
+from ledger.domain.requests import RequestKind
+from ledger.mirror.assignments import StopCause
+from tests.simulation.faults import Fault
+
+ALLOWED: dict[StopCause, frozenset[Fault]] = {
+    StopCause.LOST: frozenset({Fault.SOURCE_RETENTION}),
+    StopCause.SOURCE_TRUNCATED: frozenset({Fault.SOURCE_UNCLEAN}),
+    StopCause.SOURCE_RECREATED: frozenset({Fault.SOURCE_RECREATED}),
+    StopCause.TARGET_TRUNCATED: frozenset({Fault.TARGET_UNCLEAN}),
+    StopCause.TARGET_RECREATED: frozenset({Fault.TARGET_RECREATED}),
+    StopCause.SOURCE_OUT_OF_RANGE: frozenset({Fault.SOURCE_RETENTION, Fault.SOURCE_UNCLEAN}),
+    StopCause.TARGET_OUT_OF_RANGE: frozenset({Fault.TARGET_UNCLEAN}),
+    StopCause.FOREIGN_WRITE: frozenset({Fault.FOREIGN_WRITES}),
+    # Own records at the target whose source records are others by now, or gone.
+    StopCause.TAIL_MISMATCH: frozenset(
+        {
+            Fault.COMPACTION,
+            Fault.TARGET_COMPACTS,
+            Fault.SOURCE_UNCLEAN,
+            Fault.TARGET_UNCLEAN,
+            Fault.SOURCE_RETENTION,
+            Fault.SOURCE_RECREATED,
+            Fault.SOURCE_DELETED,
+        }
+    ),
+    StopCause.SEQUENCE_REFUSED: frozenset({Fault.TARGET_UNCLEAN}),
+    StopCause.SOURCE_TOPIC_GONE: frozenset({Fault.SOURCE_RECREATED, Fault.SOURCE_DELETED}),
+    StopCause.TARGET_TOPIC_GONE: frozenset({Fault.TARGET_RECREATED}),
+    StopCause.DENIED: frozenset({Fault.PERMISSIONS_DENIED}),
+    StopCause.REFUSED: frozenset({Fault.SIZE_LIMITS}),
+    StopCause.CORRUPT: frozenset(),
+    StopCause.SHUT_OUT: frozenset(),
+}
+"""At least one of the faults must be at work. A cause without any is a defect."""
+
+MORE_WHEN_TOLD = frozenset({StopCause.TAIL_MISMATCH, StopCause.SEQUENCE_REFUSED, StopCause.FOREIGN_WRITE})
+"""Where brokers forgot what is late, these tell of what was written twice."""
+
+REQUESTS: dict[StopCause, RequestKind] = {
+    StopCause.TARGET_OUT_OF_RANGE: RequestKind.RESYNC,
+    StopCause.FOREIGN_WRITE: RequestKind.ACCEPT_FOREIGN,
+    StopCause.TAIL_MISMATCH: RequestKind.ACCEPT_FOREIGN,
+}
+"""What gets a stopped partition going again once everything is calm; all others are resumed."""

@@ -1,0 +1,75 @@
+"""Which clusters there are in a simulation, who mirrors what to where, and where applications write."""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.domain.topics import NamingKind
+from tests.simulation.faults import BY_WHOLE_LOGS, Fault
+
+
+class Shape(StrEnum):
+    """How flows join clusters."""
+
+    SINGLE = "single"  # one flow, east to west
+    ACTIVE_ACTIVE = "active-active"  # the same names both ways, applications at both ends
+    MESH = "mesh"  # the same names between three clusters, applications at all of them
+    MERGED = "merged"  # two sources into one topic
+    CHAIN = "chain"  # east to west, and from there on to north
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Flows, the clusters that they join, and the clusters that applications write at."""
+
+    shape: Shape
+    clusters: tuple[str, ...]
+    written_at: tuple[str, ...]
+    flows: tuple[FlowConfig, ...]
+    allowed: frozenset[Fault]
+
+
+_EVERYDAY = frozenset(Fault) - BY_WHOLE_LOGS - {Fault.FOREIGN_WRITES}
+_LINKS = {
+    Shape.SINGLE: (("east", "west"),),
+    Shape.ACTIVE_ACTIVE: (("east", "west"), ("west", "east")),
+    Shape.MESH: tuple((a, b) for a in ("east", "west", "north") for b in ("east", "west", "north") if a != b),
+    Shape.MERGED: (("east", "west"), ("north", "west")),
+    Shape.CHAIN: (("east", "west"), ("west", "north")),
+}
+_WRITTEN_AT = {
+    Shape.SINGLE: ("east",),
+    Shape.ACTIVE_ACTIVE: ("east", "west"),
+    Shape.MESH: ("east", "west", "north"),
+    Shape.MERGED: ("east", "north"),
+    Shape.CHAIN: ("east",),
+}
+
+
+def draw_topology(rng: random.Random, shape: Shape) -> Topology:
+    links = _LINKS[shape]
+    is_single = shape is Shape.SINGLE
+    flows = tuple(
+        FlowConfig(
+            name="flow" if is_single else f"{source}-to-{target}",
+            source=source,
+            target=target,
+            topics=(".*",),
+            topic_naming=NamingKind.PREFIX if is_single else NamingKind.IDENTITY,
+            target_mode=rng.choice(list(TargetMode)) if is_single else TargetMode.SHARED,
+            relay=shape is Shape.CHAIN and source == "west",
+            tasks=rng.randint(1, 3 if is_single else 2),
+            round_seconds=rng.choice((0.25, 0.5, 1.5)),
+            topic_refresh_seconds=0.5,
+            on_loss=rng.choice(list(Policy)),
+            on_source_truncated=rng.choice(list(Policy)),
+            on_source_recreated=rng.choice(list(Policy)),
+            on_target_truncated=rng.choice(list(Policy)),
+            on_target_recreated=rng.choice(list(Policy)),
+        )
+        for source, target in links
+    )
+    clusters = tuple(dict.fromkeys(name for link in links for name in link))
+    allowed = frozenset(Fault) if is_single else _EVERYDAY
+    return Topology(shape, clusters, _WRITTEN_AT[shape], flows, allowed)
