@@ -20,11 +20,14 @@ from ledger.config import ClusterConfig
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
+from ledger.ports import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
+from ledger.wire.record_batch import BatchHeader, batches
 from tests.faults.elections import wait_for
 from tests.mirror.sources import writers
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their number in a batch's attributes
 _numbers = itertools.count(1)
 
 
@@ -107,8 +110,8 @@ class Pair:
             known = self.standing.get(partition)
             made.append(
                 Assignment(
-                    source=self._at("source", partition),
-                    target=self._at("target", partition),
+                    source=self.at("source", partition),
+                    target=self.at("target", partition),
                     position=known.position if known else 0,
                     target_end=known.target_end if known else 0,
                     next_sequence=known.next_sequence if known else 0,
@@ -120,7 +123,7 @@ class Pair:
             )
         return made
 
-    def _at(self, side: str, partition: int) -> TopicPartition:
+    def at(self, side: str, partition: int = 0) -> TopicPartition:
         return TopicPartition(self.topics[side], self._ids[side], partition)
 
     def run(
@@ -185,6 +188,29 @@ class Pair:
             producer.poll(0)
         assert producer.flush(60) == 0
 
+    def stored(
+        self, side: str, partition: int = 0, *, network: KafkaNetwork | None = None
+    ) -> list[tuple[BatchHeader, memoryview]]:
+        """Batches at the start of a partition, as the broker keeps them: up to a few megabytes."""
+        used = network or self.network()
+        try:
+            link = used.source if side == "source" else used.target
+            asked = self.at(side, partition)
+            link.refresh([asked.topic])
+            node = link.leader(asked)
+            assert node is not None
+            link.fetch(node, [FetchItem(asked, 0, 10**7)], committed=False, max_wait_ms=0, max_bytes=10**7)
+            (fetched,) = one_answer(used).fetched
+            assert fetched is not None
+            return list(batches(fetched.records))
+        finally:
+            if network is None:
+                used.close()
+
+    def codecs(self, side: str) -> set[str]:
+        """Names of the codecs that the batches of partition 0 have."""
+        return {CODECS[header.codec] for header, _ in self.stored(side)}
+
     def assert_same(self) -> int:
         """Target and source hold the same records in the same order, and the offset syncs say where."""
         total = 0
@@ -207,6 +233,15 @@ class Pair:
         landed = {s: t for sync in syncs for s, t in landings(sync)}
         assert {p.offset: landed[p.offset] for p in wanted} == landed  # type: ignore[attr-defined]
         assert all(target[landed[p.offset]] == p.record for p in wanted)  # type: ignore[attr-defined]
+
+
+def one_answer(network: KafkaNetwork) -> Completion:
+    """The answer to the one request that was sent."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for completion in network.poll(0.1):
+            return completion
+    raise AssertionError("no answer within 10 s")
 
 
 def landings(sync: OffsetSync) -> list[tuple[int, int]]:

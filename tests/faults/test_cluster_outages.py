@@ -58,7 +58,7 @@ def test_a_flow_outlives_an_outage_of_either_cluster(flow: FaultFlow, broker_pai
 
 
 @pytest.mark.fault(4, 5)
-@pytest.mark.parametrize("alias", ["east", "west"])
+@pytest.mark.parametrize("alias", ["east", pytest.param("west", marks=pytest.mark.soak)])
 def test_a_run_until_caught_up_ends_with_an_error_while_a_cluster_is_away(
     flow: FaultFlow, broker_pair_sandbox: Sandbox, alias: str
 ) -> None:

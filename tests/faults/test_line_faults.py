@@ -138,7 +138,7 @@ class CountingNetwork:
 
 
 @pytest.mark.fault(28)
-@pytest.mark.parametrize("batches", [1, 5, 40])
+@pytest.mark.parametrize("batches", [1, pytest.param(5, marks=pytest.mark.soak), 40])
 def test_answers_that_get_lost_leave_no_duplicate_and_no_hole(
     far_copy: Pair, lines: Lines, batches: int
 ) -> None:

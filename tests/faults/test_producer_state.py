@@ -6,18 +6,16 @@ before it recorded what it wrote is then protected by tail reconciliation alone;
 replaced and still sends (a zombie) gets through, and what it wrote is found.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
 
-from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.ports import ProduceItem
 from ledger.sandbox import Sandbox
-from ledger.wire.record_batch import batches, patch_for_target
+from ledger.wire.record_batch import patch_for_target
 from ledger.wire.requests import Produced
-from tests.faults.copies import Pair
+from tests.faults.copies import Pair, one_answer
 from tests.faults.elections import wait_for
 
 DAY_MS = 86_400_000
@@ -79,7 +77,7 @@ def open_by_age(pair: Pair, sandbox: Sandbox) -> None:
 
 
 WINDOWS = [
-    pytest.param("lasting", 0, open_nothing, id="none"),
+    pytest.param("lasting", 0, open_nothing, id="none", marks=pytest.mark.soak),
     pytest.param("forgetful", 0, open_by_idleness, id="idle"),
     pytest.param("forgetful", 7 * DAY_MS, open_by_age, id="old-timestamps"),
     pytest.param("lasting", 0, open_by_restart, id="restart"),
@@ -141,28 +139,15 @@ def test_a_zombie_gets_through_in_a_window_and_is_found(
 
 def resend_the_last_batch(pair: Pair) -> Produced:
     """Send again, as a replaced driver would, the bytes that the target holds as its last batch."""
-    (target,) = [assignment.target for assignment in pair.assignments()]
+    target = pair.at("target")
     with closing(pair.network()) as network:
-        network.target.refresh([target.topic])
-        node = network.target.leader(target)
-        assert node is not None
-        asked = [FetchItem(target, 0, 10_000_000)]
-        network.target.fetch(node, asked, committed=False, max_wait_ms=0, max_bytes=10_000_000)
-        (fetched,) = _answer(network).fetched
-        assert fetched is not None
-        header, batch = list(batches(fetched.records))[-1]
+        header, batch = pair.stored("target", network=network)[-1]
         patch_for_target(
             batch, header.attributes, producer_id=header.producer_id, sequence=header.base_sequence
         )
+        node = network.target.leader(target)
+        assert node is not None
         network.target.produce(node, [ProduceItem(target, batch)], timeout_ms=5_000)
-        (produced,) = _answer(network).produced
+        (produced,) = one_answer(network).produced
         assert produced is not None
         return produced
-
-
-def _answer(network: KafkaNetwork) -> Completion:
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        for completion in network.poll(0.1):
-            return completion
-    raise AssertionError("no answer within 10 s")
