@@ -93,7 +93,7 @@ class _PartitionPairing:
             self._is_recent_cut = True
             if target is None:
                 self._findings.leave_out(source)
-            elif source.cause is None:
+            elif source.is_mapped:
                 self._findings.pair(source, target.offset)
             else:
                 self._findings.leave_out(source)
@@ -154,7 +154,7 @@ class _PartitionPairing:
         found = align(
             [self._match(record) for record in source],
             [self._match(record) for record in target],
-            weights=[_READABLE if record.cause is None else 1 for record in source],
+            weights=[_READABLE if record.is_mapped else 1 for record in source],
         )
         if found is None:
             raise self._refusal(f"too many equal records within {len(source):,}")
