@@ -56,7 +56,8 @@ class History:
     target_lost_beginning: bool
 
     def readable(self) -> list[LogRecord]:
-        return [record for record in self.source.records if record.cause is None]
+        """What readers of the source see, whether the flow would copy it or not."""
+        return [record for record in self.source.records if record.cause is not GapCause.ABORTED]
 
     def first_copies(self) -> dict[int, int]:
         """Source offset to the first target offset left that it was copied to."""
@@ -71,11 +72,9 @@ def histories(draw: st.DrawFn, *, unique: bool, longest: int = 60) -> History:
     """Transactions, restarts that repeat, stretches left out, retention and cleaning on both sides."""
     written = _written(draw, unique, draw(st.integers(1, longest)))
     dropped = _dropped(draw, written)
-    reads_uncommitted = draw(st.booleans())
+    copied_causes = {None, *draw(st.sets(st.sampled_from([GapCause.ABORTED, GapCause.FILTERED])))}
     candidates = [
-        record
-        for record in written
-        if record.offset not in dropped and (record.cause is None or reads_uncommitted)
+        record for record in written if record.offset not in dropped and record.cause in copied_causes
     ]
     copied = _copied(draw, candidates)
     origins = {record.offset: origin for record, origin in copied}
@@ -98,7 +97,7 @@ def _written(draw: st.DrawFn, unique: bool, count: int) -> list[LogRecord]:
     records, offset = [], 0
     for number in range(count):
         offset += draw(st.sampled_from([0, 0, 0, 0, 1, 2]))  # transaction markers
-        cause = draw(st.sampled_from([None, None, None, None, GapCause.ABORTED]))
+        cause = draw(st.sampled_from([None, None, None, None, GapCause.ABORTED, GapCause.FILTERED]))
         key = b"%d" % draw(st.integers(0, 4))
         value = None if draw(st.integers(0, 9)) == 0 else b"%d" % draw(st.integers(0, 1))
         timestamp = 1_000 + number if unique else 1_000 + draw(st.integers(0, 1))
@@ -140,7 +139,7 @@ def _left(draw: st.DrawFn, records: list[LogRecord], *, cleaned: bool) -> Memory
     kept = [record for record in records if record.offset >= start]
     if cleaned:
         dirty_from = draw(st.integers(start, end))
-        last = {record.content[:2]: record.offset for record in kept if record.cause is None}
+        last = {record.content[:2]: record.offset for record in kept if record.cause is not GapCause.ABORTED}
         kept = [
             record
             for record in kept

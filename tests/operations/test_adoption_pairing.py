@@ -70,7 +70,8 @@ def test_what_the_target_lacks_is_missing(history: History) -> None:
     if history.is_target_compacted or not findings.runs:
         return
     of_pairs = {s for s, _ in pairs_of(findings)}
-    between = [r.offset for r in history.readable() if min(of_pairs) < r.offset < max(of_pairs)]
+    wanted = [r.offset for r in history.readable() if r.cause is None]
+    between = [offset for offset in wanted if min(of_pairs) < offset < max(of_pairs)]
     missing = {offset for start, end in findings.missing for offset in range(start, end)}
     assert set(between) - of_pairs == missing & set(between) == missing
     event(f"missing: {bool(missing)}")
@@ -79,7 +80,7 @@ def test_what_the_target_lacks_is_missing(history: History) -> None:
 @PRINTED
 @given(st.one_of(UNIQUE, REPEATING))
 def test_no_translation_passes_an_unread_record(history: History) -> None:
-    """From where a commit lands, everything after it that is paired comes again, in order."""
+    """From where a commit lands, everything after it that the target holds comes again, in order."""
     findings = paired(history)
     check_translations(history, findings)
     event(f"ambiguous: {bool(findings.ambiguous)}")
@@ -93,13 +94,12 @@ def check_translations(history: History, findings: Findings) -> None:
     of_target = [(r.timestamp, r.content) for r in history.target.records]
     offsets = [r.offset for r in history.target.records]
     copied = set(history.origins.values())
-    explained = {offset for start, end in findings.missing for offset in range(start, end)}
     for commit in range(offset_map.source_start, offset_map.source_end + 1):
         landing = bisect_left(offsets, offset_map.translate(commit).target_offset)
         unread = [
             (r.timestamp, r.content)
             for r in history.readable()
-            if commit <= r.offset < offset_map.source_end and r.offset in copied - explained
+            if commit <= r.offset < offset_map.source_end and r.offset in copied
         ]
         assert is_subsequence(unread, of_target[landing:]), commit
 

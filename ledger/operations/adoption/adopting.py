@@ -204,6 +204,7 @@ class _Comparison:
             start=source.log_start,
             end=source.last_stable,
             mirror_producer_ids=self._source_mirrors,
+            record_filter=self._flow.filter.record_filter,
         )
         target_log = PartitionLog(
             network,

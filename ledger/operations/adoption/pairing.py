@@ -93,7 +93,7 @@ class _PartitionPairing:
             self._is_recent_cut = True
             if target is None:
                 self._findings.leave_out(source)
-            elif source.cause is None:
+            elif source.is_mapped:
                 self._findings.pair(source, target.offset)
             else:
                 self._findings.leave_out(source)
@@ -106,8 +106,8 @@ class _PartitionPairing:
 
         As they do not come again, no pairing of the window could use them.
         """
+        place = self._passed.find_run([self._hash(record) for record in self._target.peek(_AGREEMENT)])
         head = self._target.head()
-        place = None if head is None else self._passed.find(self._hash(head))
         if head is None or place is None or self._match(head) in self._matches_ahead():
             return False
         while head is not None and self._is_repeat(head, place):
@@ -154,7 +154,7 @@ class _PartitionPairing:
         found = align(
             [self._match(record) for record in source],
             [self._match(record) for record in target],
-            weights=[_READABLE if record.cause is None else 1 for record in source],
+            weights=[_READABLE if record.is_mapped else 1 for record in source],
         )
         if found is None:
             raise self._refusal(f"too many equal records within {len(source):,}")
@@ -235,7 +235,8 @@ class _PartitionPairing:
         anchors = {self._match(record) for record in self._target.peek(WINDOW_RECORDS)}
         before = Ranges()
         for number, candidate in enumerate(self._candidates(self._source_log, anchors, before)):
-            ahead = Lookahead(self._source_log.read(candidate))
+            # With nothing readable before it, the gaps before it belong to the map.
+            ahead = Lookahead(self._source_log.read(candidate if before else self._source_log.start))
             kept, self._source = self._source, ahead
             self._ahead = (-1, frozenset())
             if self._agrees():

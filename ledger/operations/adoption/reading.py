@@ -1,8 +1,10 @@
 """Reads a partition as records through the copy's own connections: one request at a time, in order."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ledger.domain.facts import Gap, GapCause, TopicPartition
+from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.batch_plan import Copy, Skip, plan_batches
 from ledger.mirror.copy_rules import CopyRules
@@ -11,6 +13,7 @@ from ledger.operations.adoption.records import LogRecord
 from ledger.ports import Clock, ClusterLink, FetchItem, Network
 from ledger.wire.error_codes import TOPIC_GONE, ErrorCode, describe
 from ledger.wire.record_batch import BatchHeader, batches
+from ledger.wire.record_fields import read_fields
 from ledger.wire.records import decode
 from ledger.wire.requests import Fetched
 
@@ -23,8 +26,8 @@ _KEPT_CAUSES = frozenset({GapCause.ABORTED, GapCause.MIRROR_WRITE})
 class PartitionLog:
     """One partition from `start` to `end`, as a read_committed reader sees it, and what was left out beside it.
 
-    Records of aborted transactions and of `mirror_producer_ids` are yielded with their cause: something else
-    may have copied them.
+    Records of aborted transactions and of `mirror_producer_ids`, and those that the filter leaves out, are
+    yielded with their cause: something else may have copied them.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class PartitionLog:
         start: int,
         end: int,
         mirror_producer_ids: frozenset[int],
+        record_filter: RecordFilter = KEEP_ALL,
     ) -> None:
         self.start = start
         self.end = end
@@ -45,6 +49,7 @@ class PartitionLog:
         self._clock = clock
         self._partition = partition
         self._mirror_producer_ids = mirror_producer_ids
+        self._filter = record_filter
 
     def read(self, offset: int) -> Iterator[LogRecord]:
         gaps: list[Gap] = []
@@ -55,9 +60,18 @@ class PartitionLog:
                     gaps.append(piece)
                     offset = piece.source_end
                 else:
-                    yield _with_gaps(piece, gaps)
+                    cause = piece.cause or self._filtered(piece)
+                    is_plain = not gaps and cause is piece.cause
+                    yield piece if is_plain else replace(piece, gaps=tuple(gaps), cause=cause)
                     gaps = []
                     offset = piece.offset + 1
+
+    def _filtered(self, record: LogRecord) -> GapCause | None:
+        if self._filter.keeps_all:
+            return None
+        fields = read_fields(record.content)
+        is_kept = self._filter.keeps(key=fields.key, headers=fields.headers, timestamp_ms=record.timestamp)
+        return None if is_kept else GapCause.FILTERED
 
     def _pieces(self, fetched: Fetched, position: int) -> Iterator[LogRecord | Gap]:
         """Records and gaps that tile the log from `position` on, as far as the response goes."""
@@ -135,20 +149,6 @@ class TargetLog:
                 )
             if record.cause is None:
                 yield record
-
-
-def _with_gaps(record: LogRecord, gaps: list[Gap]) -> LogRecord:
-    if not gaps:
-        return record
-    return LogRecord(
-        record.offset,
-        record.timestamp,
-        record.content,
-        record.cause,
-        record.leader_epoch,
-        tuple(gaps),
-        record.stamped,
-    )
 
 
 def _records(

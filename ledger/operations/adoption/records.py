@@ -17,8 +17,8 @@ WINDOW_BYTES = 64 * 1024 * 1024
 class LogRecord:
     """One record: `content` is key, value and headers as encoded; `gaps` lie directly before it.
 
-    `cause`: why a flow would not copy it (it was aborted, or a mirror had written it), though something else
-    may have. `stamped`: the log has replaced the producer's time by its own.
+    `cause`: why a flow would not copy it (it was aborted, a mirror had written it, its filter leaves it out),
+    though something else may have. `stamped`: the log has replaced the producer's time by its own.
     """
 
     offset: int
@@ -28,6 +28,11 @@ class LogRecord:
     leader_epoch: int | None = None
     gaps: tuple[Gap, ...] = ()
     stamped: bool = False
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the map names its copy, if there is one: what a filter leaves out, readers see all the same."""
+        return self.cause is None or self.cause is GapCause.FILTERED
 
 
 Match = Callable[[LogRecord], Hashable]
