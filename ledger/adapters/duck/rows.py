@@ -1,7 +1,8 @@
 """Rows of one table that pass simple filters, read by DuckDB.
 
-deltalake would read them through file objects of Python in threads of Arrow. When one of those lets go of its
-file while the interpreter shuts down, the process aborts, and a command that has done its work exits with -6.
+deltalake would read them in threads of Arrow through file objects of Python. A process that had read so was
+seen to abort at its end (`terminate called without an active exception`), after it had done its work: its
+exit code was lost.
 """
 
 from collections.abc import Sequence
