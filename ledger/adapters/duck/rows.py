@@ -6,15 +6,16 @@ exit code was lost.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression
 
 from ledger.adapters.duck.engine import Relation, register
 
-Filter = tuple[str, str, Any]
-"""Column, `=`, `>=` or `in`, and the value or values."""
+Comparison = Literal["=", ">=", "in", "not in"]
+Filter = tuple[str, Comparison, Any]
+"""Column, comparison, and the value or values."""
 
 _NAME = "wanted"
 
@@ -38,12 +39,18 @@ def last_recorded_at_ms(relation: Relation, writer: str) -> int | None:
         return None if at_ms is None else int(at_ms)
 
 
-def _condition(column: Expression, comparison: str, value: Any) -> Expression:
+def _condition(column: Expression, comparison: Comparison, value: Any) -> Expression:
     match comparison:
         case "=":
             return column == ConstantExpression(value)
         case ">=":
             return column >= ConstantExpression(value)
         case "in":
-            return column.isin(*(ConstantExpression(one) for one in value))
-    raise AssertionError(f"no comparison {comparison!r}")
+            return _is_one_of(column, value)
+        case "not in":
+            return ~_is_one_of(column, value)
+
+
+def _is_one_of(column: Expression, values: Sequence[Any]) -> Expression:
+    """Nothing is one of none; DuckDB has no empty list here."""
+    return column.isin(*map(ConstantExpression, values)) if values else ConstantExpression(False)
