@@ -6,7 +6,7 @@ import pytest
 
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
-from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms
+from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import load_config
 from ledger.domain.requests import RequestKind
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
@@ -29,12 +29,14 @@ def test_rows_pass_all_filters(flow: Operated) -> None:
     relation = open_ledger(flow.config.ledger.path)
     writers = relation.at(relation.latest()).relation("writers")
 
-    def epochs(*filters: tuple[str, str, object]) -> list[int]:
+    def epochs(*filters: Filter) -> list[int]:
         return sorted(row["writer_epoch"] for row in filtered_rows(writers, filters))
 
     assert epochs() == [1_000, 2_000, 3_000]
     assert epochs(("recorded_at_ms", ">=", 2_000)) == [2_000, 3_000]
     assert epochs(("host", "=", "b:1:1"), ("writer_epoch", "in", [1_000, 2_000])) == [2_000]
+    assert epochs(("host", "not in", ["b:1:1"]), ("writer_epoch", "not in", [])) == [1_000]
+    assert epochs(("host", "in", [])) == []
     assert epochs(("host", "=", "' or true --")) == []
     assert last_recorded_at_ms(writers, f"flow:{FLOW}") == 3_000
     assert last_recorded_at_ms(writers, "flow:another") is None

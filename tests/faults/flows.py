@@ -142,6 +142,7 @@ class Driver:
 
     def end(self) -> None:
         """Whatever is left of it, its JVM included."""
+        self._log.close()
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:

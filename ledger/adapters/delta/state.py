@@ -58,7 +58,7 @@ class DeltaLedgerState:
         return [flow_position(row) for row in rows]
 
     def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
-        wanted = [
+        wanted: list[Filter] = [
             ("flow", "=", flow),
             ("source_topic_id", "=", source_topic_id),
             ("source_partition", "=", partition),
@@ -66,7 +66,7 @@ class DeltaLedgerState:
         return [recorded_sync(row) for row in self._rows("offset_syncs", wanted)]
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
-        wanted: list[tuple[str, str, object]] = [
+        wanted: list[Filter] = [
             ("source_cluster", "=", cluster),
             ("source_topic", "in", sorted(topic_ids)),
             ("source_topic_id", "not in", sorted(topic_ids.values())),
@@ -96,7 +96,11 @@ class DeltaLedgerState:
         }
 
     def stop_requested(self, flow: str, *, since_ms: int) -> bool:
-        filters = [("kind", "=", "stop"), ("flow", "=", flow), ("recorded_at_ms", ">=", since_ms)]
+        filters: list[Filter] = [
+            ("kind", "=", "stop"),
+            ("flow", "=", flow),
+            ("recorded_at_ms", ">=", since_ms),
+        ]
         return bool(self._rows("operations", filters))
 
     def requests(self, flow: str) -> FlowRequests:

@@ -1,19 +1,21 @@
 """Rows of one table that pass simple filters, read by DuckDB.
 
-deltalake would read them through file objects of Python in threads of Arrow. When one of those lets go of its
-file while the interpreter shuts down, the process aborts, and a command that has done its work exits with -6.
+deltalake would read them in threads of Arrow through file objects of Python. A process that had read so was
+seen to abort at its end (`terminate called without an active exception`), after it had done its work: its
+exit code was lost.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression
 
 from ledger.adapters.duck.engine import Relation, register
 
-Filter = tuple[str, str, Any]
-"""Column, `=`, `>=` or `in`, and the value or values."""
+Comparison = Literal["=", ">=", "in", "not in"]
+Filter = tuple[str, Comparison, Any]
+"""Column, comparison, and the value or values."""
 
 _NAME = "wanted"
 
@@ -37,12 +39,18 @@ def last_recorded_at_ms(relation: Relation, writer: str) -> int | None:
         return None if at_ms is None else int(at_ms)
 
 
-def _condition(column: Expression, comparison: str, value: Any) -> Expression:
+def _condition(column: Expression, comparison: Comparison, value: Any) -> Expression:
     match comparison:
         case "=":
             return column == ConstantExpression(value)
         case ">=":
             return column >= ConstantExpression(value)
         case "in":
-            return column.isin(*(ConstantExpression(one) for one in value))
-    raise AssertionError(f"no comparison {comparison!r}")
+            return _is_one_of(column, value)
+        case "not in":
+            return ~_is_one_of(column, value)
+
+
+def _is_one_of(column: Expression, values: Sequence[Any]) -> Expression:
+    """Nothing is one of none; DuckDB has no empty list here."""
+    return column.isin(*map(ConstantExpression, values)) if values else ConstantExpression(False)
