@@ -182,6 +182,9 @@ class FlowConfig(Frozen):
     full_sweep_seconds: Annotated[float, Field(gt=0)] = 300.0
     topic_refresh_seconds: Annotated[float, Field(gt=0)] = 10.0
     heartbeat_seconds: Annotated[float, Field(ge=1)] = 60.0
+    open_transaction_seconds: Annotated[float, Field(gt=0)] = (
+        900.0  # brokers end transactions after 15 minutes by default
+    )
     replication_factor: Annotated[int, Field(ge=1, le=32767)] | None = None
     configuration_follow: Annotated[ConfigurationFollow | None, Field(strict=False)] = None
     configuration_include: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)

@@ -40,6 +40,9 @@ class FindingName(StrEnum):
     SETTINGS_NOT_CHANGED = "settings_not_changed"
     SOURCE_TOPIC_DELETED = "source_topic_deleted"
     TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
+    # About partitions.
+    LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
+    TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,14 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "the target refused to delete the topic whose source is gone; the flow tries again",
         "grant DELETE on the topic to the mirror's principal, or delete it",
     ),
+    FindingName.LAST_STABLE_OFFSET_STUCK: Explanation(
+        "an open transaction at the source holds the mirror up; what lies behind it would be lost in a failover",
+        "find the transaction by kafka-transactions.sh find-hanging at the source, and abort it",
+    ),
+    FindingName.TOMBSTONES_MAY_BE_MISSING: Explanation(
+        "a compacted topic was read later than its tombstones last: deleted keys may live on at the target",
+        "stop the flow and compare the keys: mirror-ledger resync-keys FLOW --topic TOPIC",
+    ),
 }
 
 
@@ -144,7 +155,7 @@ class Findings:
         """Record what changed since the last report; `now` is all of the subject that holds."""
         holding = {finding.key: finding for finding in now}
         assert all(name in self._about for name, _, _ in holding), "a finding of another subject"
-        is_open = self._already_open()
+        is_open = self.already_open()
         for key in sorted(is_open - holding.keys(), key=str):
             self._clear(key)
             is_open.discard(key)
@@ -153,7 +164,8 @@ class Findings:
                 self._raise(finding)
                 is_open.add(key)
 
-    def _already_open(self) -> set[FindingKey]:
+    def already_open(self) -> set[FindingKey]:
+        """Findings of the subject that were raised and not cleared, by this driver or an earlier one."""
         if self._open is None:
             recorded = self._state.open_findings(self._flow)
             self._open = {key for key in recorded if key[0] in self._about}

@@ -10,12 +10,14 @@ from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.configuration_change import config_hash
+from ledger.mirror.findings import Findings
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.partition_log_book import PartitionLogBook
+from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.request_desk import RequestDesk
@@ -85,6 +87,12 @@ def run_flow(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
             ),
             log_book=log_book,
+            watch=PartitionWatch(
+                Findings(flow.name, PARTITION_FINDINGS, ports.operations, ports.state),
+                ports.source,
+                ports.clock,
+                stuck_after_s=flow.open_transaction_seconds,
+            ),
             selection=RecordSelection(flow, ports.state, returned_elsewhere),
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             # Two first drivers may each have allocated an id: the first claim's is the flow's.

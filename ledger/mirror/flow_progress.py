@@ -115,6 +115,14 @@ class FlowProgress:
         """Bytes that each partition brought in its last round."""
         return {key: standing.copied_bytes for key, standing in self._standings.items()}
 
+    def first_time(self) -> frozenset[tuple[str, int]]:
+        """Source topic and partition of those that began in this run and were not at the source's end yet."""
+        return frozenset(
+            (standing.pair.source.topic, standing.pair.source.partition)
+            for standing in self._standings.values()
+            if standing.is_first_time
+        )
+
     def unreached(self) -> list[tuple[str, int]]:
         """Partitions that are neither stopped nor at the end that they are to reach: where they are, and the end."""
         return [
@@ -131,6 +139,8 @@ class FlowProgress:
         standing.next_sequence = result.next_sequence
         standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
+        if result.source_ends is not None and result.position >= result.source_ends[0]:
+            standing.is_first_time = False
         if any(sync.records and not sync.recovered for sync in result.syncs):
             standing.follows_loss = False  # something new was written, so all of the tail was explained
         return standing

@@ -81,26 +81,25 @@ class RequestDesk:
     def _resume(self, request: OperatorRequest) -> tuple[Facts, str]:
         stopped = [standing for standing in self.progress.standings if standing.stop is not None]
         stopped = [s for s in stopped if request.concerns(s.pair.source.topic, s.pair.source.partition)]
-        facts = [fact for standing in stopped for fact in self._resumption(standing)]
+        facts = self._begun_again(stopped)
         for standing in stopped:
             self._go_on(standing)
         return facts, f"{len(stopped)} stopped partitions go on"
 
-    def _resumption(self, standing: Standing) -> Facts:
-        """What going on means after the stop: another incarnation begins, all else is tried again."""
+    def _begun_again(self, standings: Sequence[Standing]) -> Facts:
+        """All that has to be known is asked for before the first standing moves."""
+        beginnings = [self._resumption(standing) for standing in standings]
+        return [begin() for begin in beginnings if begin is not None]
+
+    def _resumption(self, standing: Standing) -> Callable[[], OffsetSync] | None:
+        """How going on begins after the stop: another incarnation with a fact, all else is tried again."""
         cause = standing.stop.cause if standing.stop is not None else None
         if cause is StopCause.SOURCE_RECREATED:
-            return [standing.started(SyncCause.RECREATED)]
+            return lambda: standing.started(SyncCause.RECREATED)
         if cause is StopCause.TARGET_RECREATED:
-            return [
-                copy_again(
-                    standing,
-                    self._source_ends(standing),
-                    self._target_ends(standing),
-                    SyncCause.TARGET_RECREATED,
-                )
-            ]
-        return []
+            source, target = self._source_ends(standing), self._target_ends(standing)
+            return lambda: copy_again(standing, source, target, SyncCause.TARGET_RECREATED)
+        return None
 
     def _skip_to(self, request: OperatorRequest) -> tuple[Facts, str]:
         [standing] = self._concerned(request)
@@ -111,7 +110,7 @@ class RequestDesk:
                 f"{offset} is not beyond the one and within the other"
             )
         skipped = offset - standing.position
-        facts = [*self._resumption(standing), standing.lose(offset, SyncCause.SKIPPED)]
+        facts = [*self._begun_again([standing]), standing.lose(offset, SyncCause.SKIPPED)]
         self._go_on(standing)
         return (
             facts,
@@ -120,7 +119,7 @@ class RequestDesk:
 
     def _accept_foreign(self, request: OperatorRequest) -> tuple[Facts, str]:
         ends = [(standing, self._target_ends(standing)) for standing in self._concerned(request)]
-        facts = [fact for standing, _ in ends for fact in self._resumption(standing)]
+        facts = self._begun_again([standing for standing, _ in ends])
         for standing, target in ends:
             standing.accepted_below = target.high_watermark
             self._go_on(standing)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
-from ledger.domain.facts import OffsetSync
+from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.requests import pauses_after
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.appender import BackgroundAppender
@@ -22,6 +22,7 @@ from ledger.mirror.flow_topics import FlowTopics, PartitionPair
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
+from ledger.mirror.partition_watch import PartitionWatch
 from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.request_desk import RequestDesk
@@ -68,6 +69,7 @@ class RoundLoop:
     reactions: Reactions
     desk: RequestDesk
     log_book: PartitionLogBook
+    watch: PartitionWatch
     selection: RecordSelection
     producer_id: int
     on_round: Callable[[RunSummary], None]
@@ -166,7 +168,11 @@ class RoundLoop:
         requests = self.state.requests(self.flow.name)
         self.summary.pauses = pauses_after(requests.asked)
         for request in requests.waiting:
-            facts, give_receipt = self.desk.answer(request)
+            try:
+                facts, give_receipt = self.desk.answer(request)
+            except ClusterUnavailableError as error:
+                log.warning("%s: a request waits: %s", self.flow.name, error)
+                return
             self._record(facts)
             give_receipt()
 
@@ -188,6 +194,7 @@ class RoundLoop:
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._submit(facts)
         if facts:
@@ -195,8 +202,15 @@ class RoundLoop:
         for result in results:
             self._react(result)
         self._report_troubles(results)
+        self._watch(results, begun)
         self.summary.rounds += 1
         self.on_round(self.summary)
+
+    def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
+        try:
+            self.watch.look(results, begun=begun)
+        except ClusterUnavailableError as error:
+            log.warning("%s: findings could not be judged: %s", self.flow.name, error)
 
     def _take(self, result: PartitionResult) -> Sequence[OffsetSync]:
         self.progress.take(result)
@@ -234,9 +248,14 @@ class RoundLoop:
             standing.stop_at = min(standing.stop_at, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
-        """Append and read back: what comes next relies on it."""
-        if facts:
-            self._submit(facts)
+        """Append and read back: what comes next relies on it.
+
+        Superseded rows get a round of their own: they would be the last word of any other.
+        """
+        superseded = [fact for fact in facts if fact.kind is SyncKind.SUPERSEDED]
+        others = [fact for fact in facts if fact.kind is not SyncKind.SUPERSEDED]
+        for of_a_round in (superseded, others):
+            self._submit(of_a_round)
             self.appender.wait()
 
     def _submit(self, facts: Sequence[OffsetSync]) -> None:

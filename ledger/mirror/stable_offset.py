@@ -7,8 +7,6 @@ ever; what lies behind it would be lost in a failover.
 
 from dataclasses import dataclass
 
-STUCK_AFTER_S = 900.0  # brokers end a transaction after `transaction.max.timeout.ms`: 15 minutes by default
-
 
 @dataclass(frozen=True, slots=True)
 class StableOffset:
@@ -27,7 +25,7 @@ class StableOffset:
         """Seconds for which an open transaction has held the same offset; 0 when none is open."""
         return now_s - self.since_s if self.held_back else 0.0
 
-    def is_stuck(self, now_s: float, *, after_s: float = STUCK_AFTER_S) -> bool:
+    def is_stuck(self, now_s: float, *, after_s: float) -> bool:
         """Held for longer than any transaction that a broker still looks after."""
         return self.stands_for(now_s) >= after_s
 

@@ -14,7 +14,10 @@ from ledger.ports import FlowPosition
 
 @dataclass(slots=True)
 class Standing:
-    """One partition that the flow takes care of; `stop`: why it stands still."""
+    """One partition that the flow takes care of; `stop`: why it stands still.
+
+    `is_first_time`: it began in this run and was not at the source's end yet.
+    """
 
     pair: PartitionPair
     position: int
@@ -26,6 +29,7 @@ class Standing:
     stop_at: int | None = None
     stop: Stop | None = None
     copied_bytes: int = 0
+    is_first_time: bool = False
 
     @classmethod
     def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
@@ -70,6 +74,7 @@ class Standing:
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
         self.follows_loss = source_may_be_gone(SyncKind.STARTED, cause)
+        self.is_first_time = True
         return self._fact(SyncKind.STARTED, cause, self.position, self.position)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
