@@ -121,7 +121,7 @@ def test_a_rolling_restart_of_both_sides_loses_and_doubles_nothing(trio: Trio, w
 
 
 @pytest.mark.fault(8)
-@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("connected", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio, connected: bool) -> None:
     both = {"source": trio.servers, "target": trio.servers}
     with Pair(both, both, partitions=3, limits=QUICK) as pair, closing(pair.network()) as network:

@@ -77,7 +77,7 @@ def test_a_line_that_is_cut_again_and_again_carries_everything_once(far_copy: Pa
 
 
 @pytest.mark.fault(8)
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", [pytest.param("source", marks=pytest.mark.soak), "target"])
 def test_a_half_open_connection_is_given_up_in_time(far_copy: Pair, lines: Lines, side: str) -> None:
     bounded = limits(request_timeout_ms=2_000)
     with closing(far_copy.network(request_timeout_s=2)) as network:
