@@ -13,7 +13,7 @@ from duckdb import ColumnExpression, ConstantExpression, Expression
 from ledger.adapters.duck.engine import Relation, register
 
 Filter = tuple[str, str, Any]
-"""Column, `=`, `>=` or `in`, and the value or values."""
+"""Column, `=`, `>=`, `in` or `not in`, and the value or values."""
 
 _NAME = "wanted"
 
@@ -45,4 +45,6 @@ def _condition(column: Expression, comparison: str, value: Any) -> Expression:
             return column >= ConstantExpression(value)
         case "in":
             return column.isin(*(ConstantExpression(one) for one in value))
+        case "not in":
+            return column.isnotin(*(ConstantExpression(one) for one in value))
     raise AssertionError(f"no comparison {comparison!r}")
