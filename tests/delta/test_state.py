@@ -37,6 +37,7 @@ def test_rows_pass_all_filters(flow: Operated) -> None:
     assert epochs(("host", "=", "b:1:1"), ("writer_epoch", "in", [1_000, 2_000])) == [2_000]
     assert epochs(("host", "not in", ["b:1:1"]), ("writer_epoch", "not in", [])) == [1_000]
     assert epochs(("host", "in", [])) == []
+    assert epochs(("writer_epoch", "not in", [1_000, 3_000])) == [2_000]
     assert epochs(("host", "=", "' or true --")) == []
     assert last_recorded_at_ms(writers, f"flow:{FLOW}") == 3_000
     assert last_recorded_at_ms(writers, "flow:another") is None

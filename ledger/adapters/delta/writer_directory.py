@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.duck.rows import filtered_rows
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
 
+_WRITERS = "writers"
 _kept: dict["KeptWriterDirectory", CachedWriterDirectory] = {}
 
 
@@ -33,7 +37,7 @@ class RecordedProducerIds:
     """
 
     def __init__(self, path: str, cluster_id: str) -> None:
-        self._uri = table_uri(path, "writers")
+        self._uri = table_uri(path, _WRITERS)
         self._cluster_id = cluster_id
         self._read_version: int | None = None
         self._ids: frozenset[int] = frozenset()
@@ -41,7 +45,7 @@ class RecordedProducerIds:
     def __call__(self) -> frozenset[int]:
         try:
             self._read_newer()
-        except (DeltaError, OSError, pa.ArrowException) as error:
+        except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
             raise LedgerUnavailableError(
                 f"who wrote a batch cannot be looked up, the ledger's table {self._uri} cannot be read: {error}; "
                 "nothing is copied on a guess"
@@ -51,8 +55,7 @@ class RecordedProducerIds:
     def _read_newer(self) -> None:
         table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
-            rows = table.to_pyarrow_table(
-                columns=["producer_id"], filters=[("target_cluster_id", "=", self._cluster_id)]
-            )
-            self._ids = frozenset(found for found in rows["producer_id"].to_pylist() if found is not None)
+            wanted = [("target_cluster_id", "=", self._cluster_id)]
+            rows = filtered_rows(relation_of(table, _WRITERS), wanted)
+            self._ids = frozenset(row["producer_id"] for row in rows if row["producer_id"] is not None)
             self._read_version = table.version()
