@@ -1,15 +1,17 @@
 -- name:    audit_l1_tiling
--- answers: where do offset syncs not tile the source: a hole, an overlap, a gap without a cause?
+-- answers: where do offset syncs not tile the source: a hole, an overlap, a stretch without a cause?
 -- grain:   flow, source_topic, source_topic_id, source_partition, target_topic, target_topic_id,
 --          target_partition, source_start, source_end, status, finding
--- reads:   gaps, offset_syncs
+-- reads:   effective_syncs, gaps
 -- params:  none
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_topic_id string, target_partition int,
 --          source_start bigint, source_end bigint, expected_start bigint, finding bigint, status string
--- status:  hole, overlap, no_cause
+-- status:  hole, overlap, late_start, no_cause
 --
--- A map may start anywhere, so its first row is never a hole. finding numbers rows that are otherwise equal.
+-- What holds after supersession must tile; rows that say only where the flow stood must lie where one ends and
+-- the next starts. A map may start anywhere, so its first row is never a hole. late_start: a row says that the
+-- flow starts here, and is not the first of the map. finding numbers rows that are otherwise equal.
 with stretches as (
     select
         o.flow,
@@ -30,11 +32,15 @@ with stretches as (
                 o.target_topic,
                 o.target_topic_id,
                 o.target_partition
-            order by o.source_start nulls last, o.source_end nulls last
+            order by
+                o.source_start nulls last,
+                o.source_end nulls last,
+                o.target_start nulls last,
+                o.target_end nulls last
             rows between unbounded preceding and 1 preceding
-        ) as expected_start
-    from offset_syncs as o
-    where o.kind in ('adopted', 'copied', 'lost')
+        ) as expected_start,
+        o.kind
+    from effective_syncs as o
 ),
 
 findings as (
@@ -69,6 +75,21 @@ findings as (
     where s.source_start < s.expected_start
     union all
     select
+        s.flow,
+        s.source_topic,
+        s.source_topic_id,
+        s.source_partition,
+        s.target_topic,
+        s.target_topic_id,
+        s.target_partition,
+        s.source_start,
+        s.source_end,
+        s.expected_start,
+        'late_start' as status
+    from stretches as s
+    where s.kind = 'started' and s.expected_start is not null
+    union all
+    select
         g.flow,
         g.source_topic,
         g.source_topic_id,
@@ -81,7 +102,7 @@ findings as (
         cast(null as bigint) as expected_start,
         'no_cause' as status
     from gaps as g
-    where g.kind = 'gap' and g.cause is null
+    where g.cause is null
 )
 
 select

@@ -10,7 +10,7 @@
 --          finding bigint, status string
 -- status:  out_of_order
 --
--- finding numbers segments of one source range.
+-- Segments are what holds after supersession. finding numbers segments of one source range.
 with landed as (
     select
         s.flow,

@@ -1,16 +1,17 @@
 -- name:    audit_l3_once
 -- answers: which target offsets are claimed twice, by one flow or by two?
 -- grain:   target_cluster, target_topic, target_topic_id, target_partition, target_start, finding
--- reads:   segments
+-- reads:   effective_syncs, segments
 -- params:  none
 -- columns: target_cluster string, target_topic string, target_topic_id string, target_partition int,
 --          target_start bigint, target_end bigint, claimed_to bigint, flow string, source_topic string,
 --          source_topic_id string, source_partition int, source_start bigint, finding bigint, status string
 -- status:  claimed_twice
 --
--- A row is a segment whose target range starts below what others claim (claimed_to), in the order of target
--- offsets. finding numbers the segments that start at one target offset.
-with ordered as (
+-- A row is a claim, a segment or an unpaired stretch, whose target range starts below what others claim
+-- (claimed_to), in the order of target offsets. Superseded claims are none. finding numbers the claims that
+-- start at one target offset.
+with claims as (
     select
         s.target_cluster,
         s.target_topic,
@@ -18,6 +19,39 @@ with ordered as (
         s.target_partition,
         s.target_start,
         s.target_start + (s.source_end - s.source_start) as target_end,
+        s.flow,
+        s.source_topic,
+        s.source_topic_id,
+        s.source_partition,
+        s.source_start,
+        s.source_end
+    from segments as s
+    union all
+    select
+        u.target_cluster,
+        u.target_topic,
+        u.target_topic_id,
+        u.target_partition,
+        u.target_start,
+        u.target_end,
+        u.flow,
+        u.source_topic,
+        u.source_topic_id,
+        u.source_partition,
+        u.source_start,
+        u.source_end
+    from effective_syncs as u
+    where u.kind = 'unpaired'
+),
+
+ordered as (
+    select
+        s.target_cluster,
+        s.target_topic,
+        s.target_topic_id,
+        s.target_partition,
+        s.target_start,
+        s.target_end,
         s.flow,
         s.source_topic,
         s.source_topic_id,
@@ -38,7 +72,7 @@ with ordered as (
                 s.source_start nulls last,
                 s.source_end nulls last
         ) as place
-    from segments as s
+    from claims as s
 ),
 
 claimed as (

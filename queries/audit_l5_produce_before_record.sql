@@ -2,7 +2,7 @@
 -- answers: which offset syncs claim target offsets that the target was later seen not to have?
 -- grain:   flow, source_topic, source_topic_id, source_partition, target_topic, target_topic_id,
 --          target_partition, source_start, target_end, recorded_at_ms
--- reads:   high_watermarks, offset_syncs
+-- reads:   effective_syncs, high_watermarks
 -- params:  none
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_topic_id string, target_partition int,
@@ -11,8 +11,8 @@
 -- status:  not_on_target
 --
 -- high_watermark is the lowest that was read at or after the sync was recorded, read_at_ms the first read
--- below target_end. Recorders and flows date their rows by their own clocks. A target that lost records
--- after they were acknowledged shows here as well: until a sync is superseded the ledger cannot tell.
+-- below target_end. Recorders and flows date their rows by their own clocks. A target that lost records after
+-- they were acknowledged shows here until the flow finds that out and supersedes the claims.
 select
     o.flow,
     o.source_topic,
@@ -27,7 +27,7 @@ select
     min(h.high_watermark) as high_watermark,
     min(h.read_at_ms) as read_at_ms,
     'not_on_target' as status
-from offset_syncs as o
+from effective_syncs as o
 inner join high_watermarks as h
     on h.cluster = o.target_cluster
     and h.topic = o.target_topic
@@ -35,7 +35,7 @@ inner join high_watermarks as h
     and h.partition = o.target_partition
     and h.read_at_ms >= o.recorded_at_ms
     and h.high_watermark < o.target_end
-where o.kind = 'copied'
+where o.kind in ('copied', 'adopted', 'unpaired')
 group by
     o.flow,
     o.source_topic,

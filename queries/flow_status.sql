@@ -1,7 +1,8 @@
 -- name:    flow_status
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   gaps, high_watermarks, offset_syncs, partition_events, writers
+-- reads:   current_maps, effective_syncs, gaps, last_high_watermarks, offset_syncs, partition_events,
+--          writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
@@ -10,9 +11,11 @@
 --          lag_records bigint, stop_cause string, stop_message string, stop_next string, status string
 -- status:  stopped, released, not_started, mirroring
 --
--- Counts are of the target incarnation that the flow copied to last. stopped: the last event of this
+-- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
+-- what holds after supersession; bytes, batches and recovered_rows count the work that was done, with what
+-- was superseded since. stopped: the last event of this
 -- partition stopped it. released: the flow's last word is that it ended. not_started: it runs, and nothing
--- is recorded yet. mirroring: neither; whether the driver lives shows in last_recorded_at_ms and lag_records,
+-- is recorded yet, not even where it starts. mirroring: neither; whether the driver lives shows in last_recorded_at_ms and lag_records,
 -- which is null when the source's end was never read.
 with claims as (
     select
@@ -35,88 +38,87 @@ with claims as (
     inner join params as p on p.flow = w.flow
 ),
 
-bounds as (
+maps as (
     select
-        o.flow,
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.target_topic,
-        o.target_topic_id,
-        o.target_partition,
-        max(o.source_end) as source_end,
-        max(o.target_end) as target_end,
-        cast(sum(o.records) as bigint) as records,
+        m.flow,
+        m.source_topic,
+        m.source_topic_id,
+        m.source_partition,
+        m.target_cluster,
+        m.target_topic,
+        m.target_topic_id,
+        m.target_partition,
+        m.source_end,
+        m.target_end
+    from current_maps as m
+    inner join params as p on p.flow = m.flow
+),
+
+worked as (
+    select
+        m.source_topic,
+        m.source_topic_id,
+        m.source_partition,
         cast(sum(o.bytes) as bigint) as bytes,
         cast(sum(o.raw_batches) as bigint) as raw_batches,
         cast(sum(o.record_path_batches) as bigint) as record_path_batches,
         cast(sum(case when o.recovered then 1 else 0 end) as bigint) as recovered_rows,
-        max(o.recorded_at_ms) as last_recorded_at_ms,
-        max(o.writer_epoch * 4294967296 + o.round) as last_append
-    from offset_syncs as o
-    inner join params as p on p.flow = o.flow
-    where o.kind in ('adopted', 'copied', 'lost')
-    group by
-        o.flow,
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.target_topic,
-        o.target_topic_id,
-        o.target_partition
+        max(o.recorded_at_ms) as last_recorded_at_ms
+    from maps as m
+    inner join offset_syncs as o
+        on o.source_topic = m.source_topic
+        and o.source_topic_id = m.source_topic_id
+        and o.source_partition = m.source_partition
+        and o.target_cluster = m.target_cluster
+        and o.target_topic = m.target_topic
+        and o.target_topic_id = m.target_topic_id
+        and o.target_partition = m.target_partition
+        and o.flow = m.flow
+    group by m.source_topic, m.source_topic_id, m.source_partition
 ),
 
-maps as (
+held as (
     select
-        b.flow,
-        b.source_topic,
-        b.source_topic_id,
-        b.source_partition,
-        b.target_topic,
-        b.target_topic_id,
-        b.target_partition,
-        b.source_end,
-        b.target_end,
-        b.records,
-        b.bytes,
-        b.raw_batches,
-        b.record_path_batches,
-        b.recovered_rows,
-        b.last_recorded_at_ms,
-        row_number() over (
-            partition by b.flow, b.source_topic, b.source_topic_id, b.source_partition
-            order by
-                b.last_append desc nulls last,
-                b.target_topic_id nulls last,
-                b.target_topic nulls last,
-                b.target_partition nulls last
-        ) as age
-    from bounds as b
+        m.source_topic,
+        m.source_topic_id,
+        m.source_partition,
+        cast(sum(e.records) as bigint) as records
+    from maps as m
+    inner join effective_syncs as e
+        on e.source_topic = m.source_topic
+        and e.source_topic_id = m.source_topic_id
+        and e.source_partition = m.source_partition
+        and e.target_cluster = m.target_cluster
+        and e.target_topic = m.target_topic
+        and e.target_topic_id = m.target_topic_id
+        and e.target_partition = m.target_partition
+        and e.flow = m.flow
+    where e.kind in ('copied', 'adopted')
+    group by m.source_topic, m.source_topic_id, m.source_partition
 ),
 
 unmapped as (
     select
-        g.source_topic,
-        g.source_topic_id,
-        g.source_partition,
-        g.target_topic,
-        g.target_topic_id,
-        g.target_partition,
+        m.source_topic,
+        m.source_topic_id,
+        m.source_partition,
         cast(
             sum(case when g.kind = 'lost' then g.source_end - g.source_start else 0 end) as bigint
         ) as lost_offsets,
         cast(
             sum(case when g.kind = 'gap' then g.source_end - g.source_start else 0 end) as bigint
         ) as gap_offsets
-    from gaps as g
-    inner join params as p on p.flow = g.flow
-    group by
-        g.source_topic,
-        g.source_topic_id,
-        g.source_partition,
-        g.target_topic,
-        g.target_topic_id,
-        g.target_partition
+    from maps as m
+    inner join gaps as g
+        on g.source_topic = m.source_topic
+        and g.source_topic_id = m.source_topic_id
+        and g.source_partition = m.source_partition
+        and g.target_cluster = m.target_cluster
+        and g.target_topic = m.target_topic
+        and g.target_topic_id = m.target_topic_id
+        and g.target_partition = m.target_partition
+        and g.flow = m.flow
+    group by m.source_topic, m.source_topic_id, m.source_partition
 ),
 
 -- Of events recorded together the stop counts.
@@ -151,35 +153,19 @@ partitions as (
     from events as v
 ),
 
-ends as (
-    select
-        h.topic,
-        h.topic_id,
-        h.partition,
-        h.last_stable,
-        row_number() over (
-            partition by h.topic, h.topic_id, h.partition
-            order by
-                h.read_at_ms desc nulls last, h.recorded_at_ms desc nulls last, h.last_stable desc nulls last
-        ) as age
-    from high_watermarks as h
-    inner join claims as c on c.source_cluster = h.cluster
-    where c.event = 'claimed' and c.age = 1
-),
-
 measured as (
     select
         m.source_topic,
         m.source_topic_id,
         m.source_partition,
-        greatest(e.last_stable, m.source_end) - m.source_end as lag_records
+        greatest(h.last_stable, m.source_end) - m.source_end as lag_records
     from maps as m
-    inner join ends as e
-        on e.topic = m.source_topic
-        and e.topic_id = m.source_topic_id
-        and e.partition = m.source_partition
-        and e.age = m.age
-    where m.age = 1
+    inner join claims as c on c.event = 'claimed' and c.age = 1
+    inner join last_high_watermarks as h
+        on h.cluster = c.source_cluster
+        and h.topic = m.source_topic
+        and h.topic_id = m.source_topic_id
+        and h.partition = m.source_partition
 )
 
 select
@@ -191,14 +177,14 @@ select
     m.target_partition,
     m.source_end,
     m.target_end,
-    coalesce(m.records, 0) as records,
-    coalesce(m.bytes, 0) as bytes,
-    coalesce(m.raw_batches, 0) as raw_batches,
-    coalesce(m.record_path_batches, 0) as record_path_batches,
-    coalesce(m.recovered_rows, 0) as recovered_rows,
+    coalesce(e.records, 0) as records,
+    coalesce(w.bytes, 0) as bytes,
+    coalesce(w.raw_batches, 0) as raw_batches,
+    coalesce(w.record_path_batches, 0) as record_path_batches,
+    coalesce(w.recovered_rows, 0) as recovered_rows,
     coalesce(u.lost_offsets, 0) as lost_offsets,
     coalesce(u.gap_offsets, 0) as gap_offsets,
-    m.last_recorded_at_ms,
+    w.last_recorded_at_ms,
     d.lag_records,
     v.cause as stop_cause,
     v.message as stop_message,
@@ -215,14 +201,18 @@ left join maps as m
     on m.source_topic = a.source_topic
     and m.source_topic_id = a.source_topic_id
     and m.source_partition = a.source_partition
-    and m.age = 1
+left join worked as w
+    on w.source_topic = a.source_topic
+    and w.source_topic_id = a.source_topic_id
+    and w.source_partition = a.source_partition
+left join held as e
+    on e.source_topic = a.source_topic
+    and e.source_topic_id = a.source_topic_id
+    and e.source_partition = a.source_partition
 left join unmapped as u
-    on u.source_topic = m.source_topic
-    and u.source_topic_id = m.source_topic_id
-    and u.source_partition = m.source_partition
-    and u.target_topic = m.target_topic
-    and u.target_topic_id = m.target_topic_id
-    and u.target_partition = m.target_partition
+    on u.source_topic = a.source_topic
+    and u.source_topic_id = a.source_topic_id
+    and u.source_partition = a.source_partition
 left join events as v
     on v.source_topic = a.source_topic
     and v.source_topic_id = a.source_topic_id

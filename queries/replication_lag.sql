@@ -1,7 +1,7 @@
 -- name:    replication_lag
 -- answers: how much of each source partition is not on the target, in records, bytes and time?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   high_watermarks, offset_syncs, writers
+-- reads:   current_maps, high_watermarks, last_high_watermarks, offset_syncs, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          last_stable bigint, high_watermark bigint, mirrored_end bigint,
@@ -12,9 +12,10 @@
 -- Lag is measured at the last read of the source's ends (measured_at_ms), to the last stable offset: what
 -- lies above it cannot be copied yet. Records are counted as offsets, so gaps of the part not yet copied
 -- count too. lag_bytes is an estimate: bytes per source offset so far, times the lag. Ends may be older than
--- the last offset sync: then the lag is 0. Without ends or without any map the status is unknown; that is
--- so for partitions of the source cluster that the flow does not mirror, as well. other_incarnation: the
--- flow has mapped this partition, but no offset of this topic id.
+-- the last offset sync: then the lag is 0. A row is a partition of a topic that the flow has a map of; other
+-- topics of the source are not its business. Without ends, or without a map of the partition (one that was
+-- added, say), the status is unknown. other_incarnation: the flow has a map of this partition, but none of
+-- this topic id. A map is what holds after supersession.
 with flow_source as (
     select c.flow, c.source_cluster
     from (
@@ -32,70 +33,48 @@ with flow_source as (
     where c.age = 1
 ),
 
-bounds as (
+maps as (
+    select m.flow, m.source_topic, m.source_topic_id, m.source_partition, m.target_topic_id, m.source_end
+    from current_maps as m
+    inner join params as p on p.flow = m.flow
+),
+
+copied as (
     select
-        o.flow,
         o.source_topic,
         o.source_topic_id,
         o.source_partition,
-        o.target_topic_id,
-        max(o.source_end) as source_end,
-        cast(sum(o.bytes) as bigint) as copied_bytes,
-        cast(
-            sum(case when o.kind in ('adopted', 'copied') then o.source_end - o.source_start else 0 end) as bigint
-        ) as copied_offsets,
-        max(o.writer_epoch * 4294967296 + o.round) as last_append
+        cast(sum(o.bytes) as double) / sum(o.source_end - o.source_start) as bytes_per_offset
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    where o.kind in ('adopted', 'copied', 'lost')
-    group by o.flow, o.source_topic, o.source_topic_id, o.source_partition, o.target_topic_id
-),
-
--- A recreated target starts its own map; the one that the flow copied to last counts.
-maps as (
-    select
-        b.flow,
-        b.source_topic,
-        b.source_topic_id,
-        b.source_partition,
-        b.source_end,
-        b.copied_bytes,
-        b.copied_offsets,
-        row_number() over (
-            partition by b.flow, b.source_topic, b.source_topic_id, b.source_partition
-            order by b.last_append desc nulls last, b.target_topic_id nulls last
-        ) as age
-    from bounds as b
+    inner join maps as m
+        on m.source_topic = o.source_topic
+        and m.source_topic_id = o.source_topic_id
+        and m.source_partition = o.source_partition
+        and m.target_topic_id = o.target_topic_id
+    where o.kind = 'copied'
+    group by o.source_topic, o.source_topic_id, o.source_partition
 ),
 
 ends as (
-    select
-        f.flow,
-        h.topic,
-        h.topic_id,
-        h.partition,
-        h.last_stable,
-        h.high_watermark,
-        h.read_at_ms,
-        row_number() over (
-            partition by h.topic, h.topic_id, h.partition
-            order by
-                h.read_at_ms desc nulls last,
-                h.recorded_at_ms desc nulls last,
-                h.last_stable desc nulls last,
-                h.high_watermark desc nulls last
-        ) as age
-    from high_watermarks as h
+    select f.flow, h.topic, h.topic_id, h.partition, h.last_stable, h.high_watermark, h.read_at_ms
+    from last_high_watermarks as h
     inner join flow_source as f on f.source_cluster = h.cluster
+),
+
+mapped_topics as (
+    select m.source_topic
+    from maps as m
+    group by m.source_topic
 ),
 
 partitions as (
     select m.flow, m.source_topic, m.source_topic_id, m.source_partition
     from maps as m
-    where m.age = 1
     union
     select e.flow, e.topic as source_topic, e.topic_id as source_topic_id, e.partition as source_partition
     from ends as e
+    inner join mapped_topics as t on t.source_topic = e.topic
 ),
 
 -- Whether any incarnation of the partition was ever mapped.
@@ -107,15 +86,15 @@ known as (
 
 -- The earliest read that already saw more than is mirrored now.
 behind_since as (
-    select e.topic, e.topic_id, e.partition, min(e.read_at_ms) as behind_since_ms
-    from ends as e
+    select h.topic, h.topic_id, h.partition, min(h.read_at_ms) as behind_since_ms
+    from high_watermarks as h
+    inner join flow_source as f on f.source_cluster = h.cluster
     inner join maps as m
-        on m.source_topic = e.topic
-        and m.source_topic_id = e.topic_id
-        and m.source_partition = e.partition
-        and m.source_end < e.last_stable
-    where m.age = 1
-    group by e.topic, e.topic_id, e.partition
+        on m.source_topic = h.topic
+        and m.source_topic_id = h.topic_id
+        and m.source_partition = h.partition
+        and m.source_end < h.last_stable
+    group by h.topic, h.topic_id, h.partition
 ),
 
 measured as (
@@ -125,19 +104,21 @@ measured as (
         m.source_partition,
         greatest(e.last_stable, m.source_end) - m.source_end as lag_records,
         greatest(e.high_watermark, m.source_end) - m.source_end as lag_records_to_high_watermark,
-        cast(m.copied_bytes as double) / nullif(m.copied_offsets, 0) as bytes_per_offset,
+        c.bytes_per_offset,
         b.behind_since_ms
     from maps as m
     inner join ends as e
         on e.topic = m.source_topic
         and e.topic_id = m.source_topic_id
         and e.partition = m.source_partition
-        and e.age = m.age
+    left join copied as c
+        on c.source_topic = m.source_topic
+        and c.source_topic_id = m.source_topic_id
+        and c.source_partition = m.source_partition
     left join behind_since as b
         on b.topic = m.source_topic
         and b.topic_id = m.source_topic_id
         and b.partition = m.source_partition
-    where m.age = 1
 )
 
 select
@@ -166,12 +147,10 @@ left join maps as m
     on m.source_topic = a.source_topic
     and m.source_topic_id = a.source_topic_id
     and m.source_partition = a.source_partition
-    and m.age = 1
 left join ends as e
     on e.topic = a.source_topic
     and e.topic_id = a.source_topic_id
     and e.partition = a.source_partition
-    and e.age = 1
 left join measured as d
     on d.source_topic = a.source_topic
     and d.source_topic_id = a.source_topic_id

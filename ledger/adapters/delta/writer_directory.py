@@ -9,7 +9,7 @@ from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.duck.rows import filtered_rows
+from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
 
@@ -55,7 +55,7 @@ class RecordedProducerIds:
     def _read_newer(self) -> None:
         table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
-            wanted = [("target_cluster_id", "=", self._cluster_id)]
+            wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
             rows = filtered_rows(relation_of(table, _WRITERS), wanted)
             self._ids = frozenset(row["producer_id"] for row in rows if row["producer_id"] is not None)
             self._read_version = table.version()
