@@ -40,6 +40,8 @@ class FindingName(StrEnum):
     SETTINGS_NOT_CHANGED = "settings_not_changed"
     SOURCE_TOPIC_DELETED = "source_topic_deleted"
     TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
+    ACLS_NOT_READ = "acls_not_read"
+    ACLS_NOT_CHANGED = "acls_not_changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,14 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
         "the target refused to delete the topic whose source is gone; the flow tries again",
         "grant DELETE on the topic to the mirror's principal, or delete it",
+    ),
+    FindingName.ACLS_NOT_READ: Explanation(
+        "access control lists of topics may not be described, or the cluster has none: they do not follow",
+        'grant DESCRIBE on both clusters to the mirror\'s principal, or set acls = "none"',
+    ),
+    FindingName.ACLS_NOT_CHANGED: Explanation(
+        "the target refused to change access control lists of its topics",
+        'grant ALTER on the target cluster to the mirror\'s principal, or set acls = "none"',
     ),
 }
 
