@@ -40,6 +40,7 @@ from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror import flow_driver
+from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
@@ -443,7 +444,8 @@ def _topics(
     )
     record = FollowingRecord(flow.name, _operations(config), state)
     deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
-    return FlowTopics(config.topic_selection(flow.name), following, source, target, record, deletions)
+    acls = AclFollowing(flow.acls, flow.naming, source, target, record)
+    return FlowTopics(config.topic_selection(flow.name), following, source, target, record, deletions, acls)
 
 
 def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:

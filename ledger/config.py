@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from ledger.domain.flow_rings import FlowEdge, ring_problems
+from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
 from ledger.errors import ConfigurationError, UsageError
@@ -190,6 +191,7 @@ class FlowConfig(Frozen):
     configuration_include: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
     configuration_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     delete_topics: bool = False
+    acls: Annotated[AclFollow, Field(strict=False)] = AclFollow.NONE
 
     @property
     def settings_following(self) -> SettingsFollowing:

@@ -12,6 +12,7 @@ from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.requests import RECEIPT, OperatorRequest
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
+from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.wire.requests import Fetched, Produced
 
 Row = Mapping[str, object]
@@ -136,6 +137,18 @@ class ClusterAdmin(Protocol):
         ...
 
 
+class AclAdmin(Protocol):
+    """Access control lists of one cluster; every call raises `PreconditionError` when it is refused."""
+
+    def topic_acls(self) -> frozenset[TopicAcl]: ...
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        """Delete exactly these; one that is gone already is no error."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class WriterClaim:
     """A claimed writer epoch; every append names it."""
@@ -227,6 +240,31 @@ TOPIC_FOLLOWED = "topic_followed"
 """Kind of the rows of `operations` that say what a flow changed about a target topic."""
 
 
+ACLS_FOLLOWED = "acls_followed"
+"""Kind of the rows of `operations` that say which access control lists a flow created or removed."""
+
+
+def created_acls(rows: Sequence[Mapping[str, Any]]) -> frozenset[TopicAcl]:
+    """Access control lists that a flow had created and not removed, from rows in order."""
+    created: set[TopicAcl] = set()
+    for row in rows:
+        content = json.loads(row["content"])
+        acls = {_acl(fields) for fields in content["acls"]}
+        created = created | acls if content["action"] == "created" else created - acls
+    return frozenset(created)
+
+
+def _acl(fields: Mapping[str, str]) -> TopicAcl:
+    return TopicAcl(
+        pattern=AclPattern(fields["pattern"]),
+        name=fields["name"],
+        principal=fields["principal"],
+        host=fields["host"],
+        operation=fields["operation"],
+        permission=AclPermission(fields["permission"]),
+    )
+
+
 SCOPE_REDUCED = "scope_reduced"
 """Kind of the rows of `operations` that say which topics a flow was told to leave out."""
 
@@ -284,6 +322,10 @@ class LedgerState(Protocol):
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         """Findings that were raised and not cleared since."""
+        ...
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        """Access control lists that the flow had created and not removed."""
         ...
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:

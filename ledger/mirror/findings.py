@@ -40,6 +40,8 @@ class FindingName(StrEnum):
     SETTINGS_NOT_CHANGED = "settings_not_changed"
     SOURCE_TOPIC_DELETED = "source_topic_deleted"
     TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
+    ACLS_NOT_READ = "acls_not_read"
+    ACLS_NOT_CHANGED = "acls_not_changed"
     # About partitions.
     LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
@@ -117,6 +119,14 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.TOMBSTONES_MAY_BE_MISSING: Explanation(
         "a compacted topic was read later than its tombstones last: deleted keys may live on at the target",
         "stop the flow and compare the keys: mirror-ledger resync-keys FLOW --topic TOPIC",
+    ),
+    FindingName.ACLS_NOT_READ: Explanation(
+        "access control lists of topics may not be described, or the cluster has none: they do not follow",
+        'grant DESCRIBE on both clusters to the mirror\'s principal, or set acls = "none"',
+    ),
+    FindingName.ACLS_NOT_CHANGED: Explanation(
+        "the target refused to change access control lists of its topics",
+        'grant ALTER on the target cluster to the mirror\'s principal, or set acls = "none"',
     ),
 }
 

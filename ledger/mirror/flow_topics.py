@@ -19,6 +19,7 @@ from ledger.domain.topic_following import (
 )
 from ledger.domain.topics import SelectionRefusal, TopicSelection, name_conflicts, own_targets
 from ledger.errors import PreconditionError
+from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.source_deletions import SourceDeletions
@@ -56,6 +57,7 @@ class FlowTopics:
         target: ClusterAdmin,
         record: FollowingRecord,
         deletions: SourceDeletions,
+        acls: AclFollowing,
     ) -> None:
         self._selection = selection
         self._following = following
@@ -63,6 +65,7 @@ class FlowTopics:
         self._target = target
         self._record = record
         self._deletions = deletions
+        self._acls = acls
         self._warned: set[str] = set()
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
@@ -94,6 +97,7 @@ class FlowTopics:
             targets = self._target.topics()
         findings = [*_conflict_findings(conflicts), *(refused or ()), *self._findings_about(sources, targets)]
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
+        findings += self._acls.look(sources.keys())
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self._paired = list(self._pairs(sources, targets))

@@ -1,11 +1,12 @@
 """What the ledger knows and learns about a flow's target topics: changes by the flow, and findings."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
+from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings import FindingName, Findings
-from ledger.ports import TOPIC_FOLLOWED, LedgerState, OperationLog
+from ledger.ports import ACLS_FOLLOWED, TOPIC_FOLLOWED, LedgerState, OperationLog
 
 TOPIC_FINDINGS = (
     FindingName.MIN_INSYNC_REPLICAS_ONE,
@@ -22,6 +23,8 @@ TOPIC_FINDINGS = (
     FindingName.SETTINGS_NOT_CHANGED,
     FindingName.SOURCE_TOPIC_DELETED,
     FindingName.TARGET_TOPIC_NOT_DELETED,
+    FindingName.ACLS_NOT_READ,
+    FindingName.ACLS_NOT_CHANGED,
 )
 
 
@@ -43,6 +46,7 @@ class FollowingRecord:
         self._operations = operations
         self._state = state
         self._set_by_mirror: dict[str, frozenset[str]] | None = None
+        self._created_acls: frozenset[TopicAcl] | None = None
 
     def set_by_mirror(self) -> dict[str, frozenset[str]]:
         """Names of settings that the flow had set and not removed, by target topic id."""
@@ -76,6 +80,24 @@ class FollowingRecord:
 
     def deleted(self, topic: str, topic_id: str) -> None:
         self._record("deleted", topic, topic_id)
+
+    def created_acls(self) -> frozenset[TopicAcl]:
+        """Access control lists that the flow had created and not removed."""
+        if self._created_acls is None:
+            self._created_acls = self._state.created_acls(self._flow)
+        return self._created_acls
+
+    def acls_created(self, acls: Sequence[TopicAcl]) -> None:
+        self._record_acls("created", acls)
+        self._created_acls = self.created_acls() | set(acls)
+
+    def acls_removed(self, acls: Sequence[TopicAcl]) -> None:
+        self._record_acls("removed", acls)
+        self._created_acls = self.created_acls() - set(acls)
+
+    def _record_acls(self, action: str, acls: Sequence[TopicAcl]) -> None:
+        content = {"action": action, "acls": [asdict(acl) for acl in acls]}
+        self._operations.record(ACLS_FOLLOWED, flow=self._flow, reason=action, content=content)
 
     def _record(
         self,

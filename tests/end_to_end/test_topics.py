@@ -28,6 +28,7 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig, load_config
+from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.errors import PreconditionError
 from ledger.mirror.run_summary import RunSummary
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
@@ -438,3 +439,59 @@ def test_a_setting_that_the_target_does_not_know_stops_this_topic_only(
     assert len(summary.stopped) == 1
     assert "collide" in summary.stopped[0]
     assert open_findings(config) == {("target_topic_not_created", f"east.{prefix}.a")}
+
+
+# Access ----------------------------------------------------------------------------------------
+
+
+def test_access_control_lists_follow(guarded_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+    """Within the guarded cluster: rules of the source topic are lowered, created, and removed again."""
+    topic = name_of("acls")
+    naming = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})', to = '\\1-copy' }}]"""
+    flow = f'source = "west"\ntarget = "west"\ntopics = ["{topic}"]\nacls = "read"\n{naming}'
+    config = guarded_config(tmp_path, guarded_pair, flow, user="root")
+    app.init_ledger(config)
+    with admin_of(config, "west") as admin:
+        admin.create_topic(topic, partitions=1, replication_factor=1, configuration={})
+        granted = [
+            acl(topic, "all"),
+            acl(topic, "write"),
+            acl(topic, "describe"),
+            acl(topic, "write", AclPermission.DENY),
+        ]
+        admin.create_acls(granted)
+        eventually(lambda: acls_of(admin, topic) == set(granted), "the rules of the source")
+
+        copy = f"{topic}-copy"
+        assert not run(config, spark).stopped
+        created = {acl(copy, "read"), acl(copy, "describe")}
+        eventually(lambda: acls_of(admin, copy) == created, "the rules of the target")
+        admin.create_acls([acl(copy, "delete")])
+        admin.delete_acls([acl(topic, "all")])
+        eventually(lambda: acls_of(admin, topic) == set(granted[1:]), "one rule less at the source")
+        assert not run(config, spark).stopped
+        left = {acl(copy, "describe"), acl(copy, "delete")}
+        eventually(lambda: acls_of(admin, copy) == left, "only what the mirror had created is removed")
+        assert acls_of(admin, topic) == set(granted[1:])
+    assert [content["action"] for content in operations(config, "acls_followed")] == ["created", "removed"]
+
+
+def test_without_an_authorizer_access_control_lists_are_a_finding(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = name_of("open")
+    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
+    produce(broker_pair["east"].bootstrap_servers, topic, "1")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic, 'acls = "read"')})
+    app.init_ledger(config)
+    summary = run(config, spark)
+    assert (summary.records, summary.stopped) == (1, [])
+    assert open_findings(config) == {("acls_not_read", None)}
+
+
+def acl(topic: str, operation: str, permission: AclPermission = AclPermission.ALLOW) -> TopicAcl:
+    return TopicAcl(AclPattern.LITERAL, topic, "User:reader", "*", operation, permission)
+
+
+def acls_of(admin: KafkaAdmin, topic: str) -> set[TopicAcl]:
+    return {found for found in admin.topic_acls() if found.name == topic}

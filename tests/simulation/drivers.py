@@ -12,10 +12,12 @@ from ledger.adapters.memory.schedule import Actor, Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig
+from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.topics import TopicSelection
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror import flow_driver
+from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
@@ -182,6 +184,7 @@ class FlowDrivers:
             target,
             record,
             SourceDeletions(source, target, record, delete_topics=False),
+            AclFollowing(AclFollow.NONE, self.flow.naming, source, target, record),
         )
         ports = FlowPorts(
             source=source,

@@ -24,10 +24,12 @@ from ledger.domain.facts import (
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
+from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import former_copies, recorded_sync
 from ledger.ports import (
+    ACLS_FOLLOWED,
     SCOPE_REDUCED,
     TOPIC_FOLLOWED,
     Clock,
@@ -37,6 +39,7 @@ from ledger.ports import (
     RecordedStop,
     WriterClaim,
     accepted_reductions,
+    created_acls,
     followed_settings,
     open_findings,
 )
@@ -123,6 +126,10 @@ class DeltaLedgerState:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
         rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
         return accepted_reductions(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        rows = self._rows("operations", [("kind", "=", ACLS_FOLLOWED), ("flow", "=", flow)])
+        return created_acls(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])

@@ -12,11 +12,12 @@ from typing import Any
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.producer import InitProducerIdRequest
 
-from ledger.adapters.kafka import group_requests, setting_requests, topic_requests
+from ledger.adapters.kafka import acl_requests, group_requests, setting_requests, topic_requests
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.end_requests import Partition, known_epoch, offsets_at, partition_ends
 from ledger.config import ClusterConfig
 from ledger.domain.facts import Checkpoint
+from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.ports import Clock, GroupListing, PartitionEnds, SettingsAnswer, TopicDescription
 
@@ -127,6 +128,21 @@ class KafkaAdmin:
 
         return self._connection.run(f"look for topic {topic}", work)
 
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        return self._connection.run("describe access control lists of topics", acl_requests.described_acls)
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        async def work(manager: KafkaConnectionManager) -> None:
+            await acl_requests.create_acls(manager, acls)
+
+        self._connection.run(f"create access control lists of {_listed(_names(acls))}", work)
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        async def work(manager: KafkaConnectionManager) -> None:
+            await acl_requests.delete_acls(manager, acls)
+
+        self._connection.run(f"delete access control lists of {_listed(_names(acls))}", work)
+
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, PartitionEnds]:
         ends: dict[Partition, PartitionEnds] = {}
         for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
@@ -210,6 +226,10 @@ class KafkaAdmin:
             metadata=committed.metadata,
             read_at_ms=read_at_ms,
         )
+
+
+def _names(acls: Sequence[TopicAcl]) -> list[str]:
+    return sorted({acl.name for acl in acls})
 
 
 def _listed(names: Sequence[str] | None, kind: str = "topic") -> str:

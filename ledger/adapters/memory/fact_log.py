@@ -13,9 +13,11 @@ from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, SyncKind, 
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, recording_order
+from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import former_copies, recorded_sync
 from ledger.ports import (
+    ACLS_FOLLOWED,
     TOPIC_FOLLOWED,
     Clock,
     FindingKey,
@@ -24,6 +26,7 @@ from ledger.ports import (
     RecordedStop,
     Row,
     WriterClaim,
+    created_acls,
     followed_settings,
     open_findings,
 )
@@ -152,6 +155,9 @@ class MemoryLedgerState:
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         kinds = {"finding_raised", "finding_cleared"}
         return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        return created_acls([row for row in self._operations(flow) if row["kind"] == ACLS_FOLLOWED])
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         return followed_settings([row for row in self._operations(flow) if row["kind"] == TOPIC_FOLLOWED])

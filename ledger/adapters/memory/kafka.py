@@ -12,6 +12,7 @@ from functools import cache
 
 from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports import (
@@ -74,6 +75,7 @@ class MemoryCluster:
     hung: set[int] = field(default_factory=set)
     deleted: list[MemoryTopic] = field(default_factory=list)
     on_restart: list[NodeListener] = field(default_factory=list)
+    acls: set[TopicAcl] = field(default_factory=set)
     default_settings: Mapping[str, str] = field(default_factory=dict)
     on_wake: list[NodeListener] = field(default_factory=list)
     _created_topics: int = 0
@@ -117,6 +119,18 @@ class MemoryCluster:
         for setting in to_remove:
             topic.configuration.pop(setting, None)
         self.alter_topic(name, to_set)
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        self._reach()
+        return frozenset(self.acls)
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        self._reach()
+        self.acls |= set(acls)
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        self._reach()
+        self.acls -= set(acls)
 
     def is_gone(self, topic: str) -> bool:
         self._reach()

@@ -1,0 +1,154 @@
+"""A flow between clusters in memory that may refuse calls, with its topics and what the ledger says."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from ledger.adapters.memory.fact_log import MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.schedule import Schedule
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
+from ledger.domain.topic_acls import AclFollow, TopicAcl
+from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
+from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
+from ledger.errors import PreconditionError
+from ledger.mirror.acl_following import AclFollowing
+from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.following_record import FollowingRecord
+from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.sync_rows import FlowIdentity, sync_row
+
+PREFIX = TopicNaming(NamingKind.PREFIX, "east")
+
+
+class GuardedCluster(MemoryCluster):
+    """A cluster that refuses some calls for some topics."""
+
+    def __init__(self, alias: str, clock: Schedule) -> None:
+        super().__init__(alias, clock)
+        self.refused: set[tuple[str, str]] = set()
+
+    def _check(self, call: str, topic: str) -> None:
+        if (call, topic) in self.refused:
+            raise PreconditionError(f"cluster {self.alias} does not allow this principal to {call} {topic}")
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        self._check("create", name)
+        super().create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
+        )
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        self._check("extend", name)
+        super().add_partitions(name, total=total)
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        self._check("create rules of", acls[0].name)
+        super().create_acls(acls)
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        self._check("describe rules of", "topics")
+        return super().topic_acls()
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        self._check("configure", name)
+        super().change_settings(name, to_set=to_set, to_remove=to_remove)
+
+    def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
+        self._check("delete", name)
+        super().delete_topic(name, topic_id=topic_id)
+
+    def is_gone(self, topic: str) -> bool:
+        self._check("see", topic)
+        return super().is_gone(topic)
+
+
+class Flow:
+    """A flow `f` from east to west (or within east) and its ledger."""
+
+    def __init__(self, *, one_cluster: bool = False) -> None:
+        self.clock = Schedule()
+        self.east = GuardedCluster("east", self.clock)
+        self.west = self.east if one_cluster else GuardedCluster("west", self.clock)
+        self.ledger = MemoryLedger()
+
+    def source(self, name: str, *, partitions: int = 1, **settings: str) -> None:
+        configuration = {key.replace("_", "."): value for key, value in settings.items()}
+        self.east.create_topic(name, partitions=partitions, replication_factor=1, configuration=configuration)
+
+    def topics(
+        self,
+        naming: TopicNaming = PREFIX,
+        follow: ConfigurationFollow = ConfigurationFollow.INCREMENTAL,
+        *,
+        delete_topics: bool = False,
+        acls: AclFollow = AclFollow.NONE,
+    ) -> FlowTopics:
+        """The topics of a driver that starts now."""
+        record = FollowingRecord(
+            "f", MemoryOperationLog(self.ledger, self.clock), MemoryLedgerState(self.ledger)
+        )
+        return FlowTopics(
+            TopicSelection((".*",), naming=naming),
+            TopicFollowing(naming, 3, settings=SettingsFollowing(follow)),
+            self.east,
+            self.west,
+            record,
+            SourceDeletions(self.east, self.west, record, delete_topics=delete_topics),
+            AclFollowing(acls, naming, self.east, self.west, record),
+        )
+
+    def operations(self, kind: str) -> list[dict[str, object]]:
+        rows = self.ledger.at(self.ledger.latest()).relation("operations").to_pylist()
+        return [json.loads(row["content"]) for row in rows if row["kind"] == kind]
+
+    def copied(self, source: str, target: str) -> None:
+        """What a round would record: a record of partition 0 of the source was copied."""
+        sides = (self.east.topics()[source], self.west.topics()[target])
+        pair = [TopicPartition(side.name, side.topic_id, 0) for side in sides]
+        sync = OffsetSync(
+            source=pair[0],
+            target=pair[1],
+            source_leader_epoch=None,
+            source_start=0,
+            source_end=1,
+            target_start=0,
+            target_end=1,
+            first_sequence=0,
+            gaps=(),
+            kind=SyncKind.COPIED,
+            cause=None,
+            recovered=False,
+            first_timestamp_ms=None,
+            last_timestamp_ms=None,
+            records=1,
+            bytes=1,
+            checksum=None,
+            raw_batches=1,
+            record_path_batches=0,
+        )
+        stamp = {"writer": "flow:f", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
+        row = sync_row(FlowIdentity("f", "east", "west"), sync)
+        self.ledger.append("offset_syncs", [{**stamp, **row}])
+
+    def actions(self) -> list[tuple[object, object]]:
+        return [(content["action"], content["topic"]) for content in self.operations("topic_followed")]
+
+    def findings(self) -> list[tuple[str, object, object]]:
+        """What is open now, with its message, in the order of raising."""
+        state = MemoryLedgerState(self.ledger).open_findings("f")
+        return [
+            (str(content["finding"]), content["topic"], content["message"])
+            for content in self.operations("finding_raised")
+            if (content["finding"], content["topic"], content["partition"]) in state
+        ]
+
+
+def follow(topics: FlowTopics) -> list[tuple[str, str, int]]:
+    return [
+        (pair.source.topic, pair.target.topic, pair.target.partition)
+        for pair in topics.follow(written_topic_ids=frozenset())
+    ]
