@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.config import load_config
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import is_safe
 from ledger.sandbox import Sandbox, SandboxCluster
@@ -85,6 +86,18 @@ def test_two_fresh_clusters_are_fine(
 
 def test_a_flow_that_selects_nothing_is_told(mirror: Mirror) -> None:
     assert mirror.one(Check.SELECTED_TOPICS).verdict is Verdict.WARNING
+
+
+def test_a_flow_within_one_cluster_does_not_take_its_own_copies(
+    mirror: Mirror, topic: str, admins: dict[str, KafkaAdmin]
+) -> None:
+    for name in (topic, f"copy.{topic}"):
+        create(admins["east"], name)
+    renamed = f"topic_naming = \"rename\"\nrename = [{{ match = '(.*{topic})', to = 'copy.\\1' }}]"
+    text = mirror.file.read_text(encoding="utf-8").replace('target = "west"', f'target = "east"\n{renamed}')
+    mirror.file.write_text(text.replace(f"['{topic}']", f"['.*{topic}']"), encoding="utf-8")
+    within = Mirror(mirror.file, load_config(mirror.file))
+    assert within.one(Check.SELECTED_TOPICS).measured == f"1 topic: {topic}"
 
 
 # Identity --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
-from ledger.domain.topics import TopicSelection
+from ledger.domain.topics import TopicSelection, own_targets
 from ledger.operations.doctor import permissions, retention, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
@@ -41,11 +41,13 @@ class FlowLook:
     def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
         if isinstance(self.source.topics, Unmeasured):
             return self.source.topics
-        return {
+        found = {
             name: topic
             for name, topic in sorted(self.source.topics.items())
             if self.selection.selects(name, internal=topic.internal)
         }
+        copies = own_targets(self.flow.naming, found) if self.flow.source == self.flow.target else frozenset()
+        return {name: topic for name, topic in found.items() if name not in copies}
 
 
 def flow_findings(
