@@ -1,4 +1,4 @@
-"""The operator's manual is complete: every stop cause, exit code, state and command is in it."""
+"""The operator's manual is complete: every stop cause, finding, exit code, state and command is in it."""
 
 import re
 
@@ -6,6 +6,7 @@ from ledger import errors
 from ledger.cli.main import cli
 from ledger.cli.operating import COMMANDS
 from ledger.mirror.assignments import StopCause
+from ledger.mirror.findings import EXPLAINED, FindingName
 from ledger.mirror.stop_advice import ADVICE
 from ledger.operations.flow_report import DriverState
 from tests.conftest import CHECKOUT
@@ -36,6 +37,11 @@ def test_commands_that_advice_names_exist() -> None:
     named = {name for advice in ADVICE.values() for name in re.findall(r"`([a-z-]+)`", advice.words)}
     assert named <= set(cli.commands)
     assert len(named) >= 4
+
+
+def test_every_finding_is_told_as_the_driver_explains_it() -> None:
+    told = {row[0].strip("`"): row[1:] for row in rows_under("Findings") if row[0][0] == "`"}
+    assert told == {str(name): (EXPLAINED[name].meaning, EXPLAINED[name].next) for name in FindingName}
 
 
 def test_every_request_is_explained() -> None:
