@@ -236,7 +236,7 @@ def test_after_cleaning_both_sides_hold_the_last_value_of_each_key(mirrored: Mir
 def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     """All offsets of all partitions, from 0 to beyond the end, against the pairs that the reader saw."""
     at = app.snapshot(mirrored.config, None)
-    commits = every_offset(mirrored, topic_ids(at))
+    commits = every_offset(mirrored.source_ends, topic_ids(at))
     found = engine.run_query(
         catalog.query("offset_translation"), {"flow": "f"}, at, {"checkpoints": commits}
     ).to_pylist()
@@ -259,7 +259,7 @@ def topic_ids(at: engine.Snapshot) -> dict[str, str]:
     return dict(zip(*(status[name].to_pylist() for name in ("source_topic", "source_topic_id")), strict=True))
 
 
-def every_offset(mirrored: Mirrored, ids: Mapping[str, str]) -> pa.Table:
+def every_offset(source_ends: Mapping[Partition, int], ids: Mapping[str, str]) -> pa.Table:
     """`checkpoints` in which a group of its own has committed each offset."""
     rows = [
         {
@@ -275,7 +275,7 @@ def every_offset(mirrored: Mirrored, ids: Mapping[str, str]) -> pa.Table:
             "committed_offset": offset,
             "read_at_ms": 1,
         }
-        for (topic, partition), end in mirrored.source_ends.items()
+        for (topic, partition), end in source_ends.items()
         for offset in range(end + BEYOND)
     ]
     return pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME["checkpoints"]))
