@@ -181,6 +181,7 @@ def foreign_flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> I
         yield flow
 
 
+@pytest.mark.fault(27)
 def test_a_foreign_writer_on_an_exclusive_target_stops_the_partitions(foreign_flow: FaultFlow) -> None:
     driver = foreign_flow.start("--until-caught-up")
     try:

@@ -74,6 +74,7 @@ def test_a_later_epoch_shuts_the_earlier_one_out(log: DeltaFactLog, path: str) -
     assert offsets(path) == [10, 30]
 
 
+@pytest.mark.fault(31)
 def test_a_round_is_appended_once(log: DeltaFactLog, path: str) -> None:
     claimed = claim(log)
     log.append(claimed, TABLE, 1, [watermark(10)])

@@ -171,6 +171,7 @@ def make_ledger(path: str, version: str, tables: Sequence[Table] = TABLES) -> No
         )
 
 
+@pytest.mark.fault(43)
 def test_a_later_schema_version_is_refused_for_reading_and_writing(tmp_path: Path) -> None:
     make_ledger(str(tmp_path), str(SCHEMA_VERSION + 1), TABLES[:3])
     later = f"schema version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}; nothing was read or written"

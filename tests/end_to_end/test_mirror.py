@@ -345,6 +345,7 @@ def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
 # Topics ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(17)
 def test_partitions_added_while_running_are_mirrored(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -248,6 +248,7 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
 # Scope -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(41)
 def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -363,6 +364,7 @@ ALL_BUT_ALTERING = (
 )
 
 
+@pytest.mark.fault(18)
 def test_what_one_topic_is_refused_does_not_stop_the_others(
     guarded_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,7 +1,4 @@
-"""Drivers that die, are asked to stop, or run twice: no duplicate, no hole, and the ledger's invariants hold.
-
-Faults 29, 30, 32, 33, 34, 35, 36, 38.
-"""
+"""Drivers that die, are asked to stop, or run twice: no duplicate, no hole, and the ledger's invariants hold."""
 
 import signal
 from collections.abc import Iterator, Mapping
@@ -48,6 +45,7 @@ def finish(flow: FaultFlow) -> None:
         driver.end()
 
 
+@pytest.mark.fault(32)
 def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(flow: FaultFlow) -> None:
     driver = flow.start()
     try:
@@ -64,6 +62,7 @@ def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(flow: Fau
     assert_faithful(flow, at_least=copied_before)
 
 
+@pytest.mark.fault(29, 30, 35)
 def test_a_killed_worker_is_replaced_and_reconciles(flow: FaultFlow) -> None:
     driver = flow.start()
     try:
@@ -79,6 +78,7 @@ def test_a_killed_worker_is_replaced_and_reconciles(flow: FaultFlow) -> None:
     assert_faithful(flow, at_least=2 * LOAD_PER_S)
 
 
+@pytest.mark.fault(33)
 def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
     first = flow.start()
     second = None
@@ -98,6 +98,7 @@ def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
     assert_faithful(flow, at_least=2 * LOAD_PER_S)
 
 
+@pytest.mark.fault(38)
 def test_a_stop_request_ends_the_round_and_exits_with_success(flow: FaultFlow) -> None:
     produce(flow, 3_000)
     driver = flow.start()

@@ -29,6 +29,7 @@ def has_jvm(pid: int) -> bool:
 
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["driver", "process-group"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.fault(38)
 def test_a_signal_while_spark_starts_ends_with_one_line(
     flow: FaultFlow, send: Callable[[int, int], None], number: signal.Signals, code: int
 ) -> None:

