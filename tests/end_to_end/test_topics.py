@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -134,6 +134,28 @@ def values(servers: str, topic: str) -> list[bytes | None]:
     return [placed.record.value for records in read_topics(servers, [topic]).values() for placed in records]
 
 
+def consumed(servers: str, topic: str, group: str) -> list[bytes | None]:
+    """What the group reads, to its end, and commits."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[bytes | None] = []
+    try:
+        while (message := consumer.poll(30)) is not None and message.error() is None:
+            found.append(message.value())
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
 def operations(config: MirrorConfig, kind: str) -> list[dict[str, object]]:
     table = DeltaTable(f"{config.ledger.path}/operations").to_pyarrow_table().to_pylist()
     rows = sorted(table, key=lambda row: row["recorded_at_ms"])
@@ -157,8 +179,16 @@ def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
     for alias in ("east", "west"):
         create_topics(servers[alias], [f"{topic}_REPLICA"], partitions=1)
         produce(servers[alias], f"{topic}_REPLICA", f"{alias} 1", f"{alias} 2")
-    shared = f'target = "west"\ntopics = ["{topic}.*"]\ntarget_mode = "shared"\n{RENAME}'
-    flows = {"across": f'source = "east"\n{shared}', "within": f'source = "west"\n{shared}'}
+    shared = f'topics = ["{topic}.*"]\ntarget_mode = "shared"\n{RENAME}'
+    ways = {
+        "across": ("east", "west"),
+        "within": ("west", "west"),
+        "home-across": ("west", "east"),
+        "home-within": ("east", "east"),
+    }
+    flows = {
+        name: f'source = "{source}"\ntarget = "{target}"\n{shared}' for name, (source, target) in ways.items()
+    }
     config = config_of(tmp_path, broker_pair, flows)
     app.init_ledger(config)
     for _ in range(2):
@@ -168,6 +198,20 @@ def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
     produce(servers["east"], f"{topic}_REPLICA", "east 3")
     assert [run(config, spark, flow).records for flow in ("within", "across")] == [1, 1]
     assert values(servers["west"], topic)[4:] == [b"west 3", b"east 3"]
+    _check_groups_that_run_on_both_sides(config, spark, servers, topic)
+
+
+def _check_groups_that_run_on_both_sides(
+    config: MirrorConfig, spark: SparkSession, servers: Mapping[str, str], topic: str
+) -> None:
+    """On the published topics each record is processed in one place, on the merged ones once in each cluster."""
+    for flow in ("home-across", "home-within"):
+        assert run(config, spark, flow).records == 3
+    everything = sorted(f"{side} {n}".encode() for side in ("east", "west") for n in (1, 2, 3))
+    published = [consumed(servers[side], f"{topic}_REPLICA", f"{topic}-once") for side in ("east", "west")]
+    assert sorted(published[0] + published[1]) == everything
+    for side in ("east", "west"):
+        assert sorted(consumed(servers[side], topic, f"{topic}-in-each")) == everything
 
 
 def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_written(
