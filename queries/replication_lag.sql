@@ -34,7 +34,7 @@ with flow_source as (
 ),
 
 maps as (
-    select m.flow, m.source_topic, m.source_topic_id, m.source_partition, m.target_topic_id, m.source_end
+    select m.flow, m.source_topic, m.source_topic_id, m.source_partition, m.source_end
     from current_maps as m
     inner join params as p on p.flow = m.flow
 ),
@@ -47,11 +47,6 @@ copied as (
         cast(sum(o.bytes) as double) / sum(o.source_end - o.source_start) as bytes_per_offset
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    inner join maps as m
-        on m.source_topic = o.source_topic
-        and m.source_topic_id = o.source_topic_id
-        and m.source_partition = o.source_partition
-        and m.target_topic_id = o.target_topic_id
     where o.kind = 'copied'
     group by o.source_topic, o.source_topic_id, o.source_partition
 ),
