@@ -30,8 +30,9 @@ test: lint ## Lint, then run all tests
 soak: bootstrap ## Simulate faults with random seeds (SECONDS=... says how long)
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, in one run
+bench: bootstrap ## Measure copying beside MirrorMaker 2, and the memory of a task
 	$(BIN)/python -m tests.benchmarks.mirror_speed
+	$(BIN)/python -m tests.benchmarks.task_memory
 
 clean: ## Remove what was built or fetched
 	@if [ -x $(BIN)/mirror-ledger ]; then $(BIN)/mirror-ledger sandbox down; fi

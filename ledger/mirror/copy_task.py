@@ -81,6 +81,8 @@ class CopyTask:
     # -- reading ---------------------------------------------------------------------------------
 
     def _read_tails(self, now: float) -> None:
+        if sum(copy.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
+            return
         wanting = [copy for copy in self._copies if copy.wants_tail(now)]
         for node, copies in self._by_leader(self._network.target, Side.TARGET, wanting, now).items():
             items = [

@@ -106,9 +106,10 @@ class PartitionCopy:
         return self.is_active and idle and self.tail.needs_read and now >= self.retry_at
 
     def wants_records(self, now: float, *, buffer_limit: int) -> bool:
+        """Not before the tail is read: what cannot be sent yet would take the room of what can."""
         stop_at = self.assignment.stop_at
         wanted = stop_at is None or self.fetch_position < stop_at
-        room = self.pending_bytes < buffer_limit
+        room = self.pending_bytes < buffer_limit and not self.tail.needs_read
         return self.is_active and wanted and room and not self.fetching and now >= self.retry_at
 
     def take_fetched(self, fetched: Fetched) -> None:
@@ -370,6 +371,9 @@ class PartitionCopy:
 
     def halt(self, cause: StopCause, message: str) -> None:
         self.stop = Stop(cause, message)
+        self._pending.clear()
+        self.pending_bytes = 0
+        self.tail = TargetTail(start=self.tail.position)
 
     def result(self) -> PartitionResult:
         return PartitionResult(

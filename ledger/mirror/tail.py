@@ -37,6 +37,7 @@ class TargetTail:
     def __init__(self, *, start: int) -> None:
         self.position = start
         self.complete = False
+        self.held_bytes = 0
         self._batches: deque[TailBatch] = deque()
 
     @property
@@ -48,7 +49,7 @@ class TargetTail:
         return self._batches[0] if self._batches else None
 
     def pop(self) -> None:
-        self._batches.popleft()
+        self.held_bytes -= len(self._batches.popleft().batch)
 
     def add(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece as fetched; complete once nothing below the high watermark is left."""
@@ -57,6 +58,7 @@ class TargetTail:
                 continue
             self.position = header.end_offset
             if not header.is_control:
+                self.held_bytes += len(batch)
                 self._batches.append(TailBatch(header, batch))
         self.complete = self.position >= high_watermark
 

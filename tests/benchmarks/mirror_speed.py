@@ -67,7 +67,7 @@ def compare(pair: Mapping[str, SandboxCluster], folder: Path, size: int, records
         admin = KafkaAdmin("east", _cluster(pair, folder, topic).cluster("east"), SystemClock())
         admin.create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})
         admin.close()
-        produce(pair["east"].bootstrap_servers, topic, size, records)
+        fill(pair["east"].bootstrap_servers, topic, size, records, PARTITIONS)
         rows["mirror-ledger"].append(
             timed(lambda t=topic: ours(pair, folder, t), pair, folder, topic, "ours", records)
         )
@@ -89,20 +89,22 @@ def report(name: str, size: int, records: int, figures: list[Figures]) -> None:
     )
 
 
-def produce(servers: str, topic: str, size: int, records: int) -> None:
+def fill(servers: str, topic: str, size: int, records: int, partitions: int) -> None:
+    """Records of that many random bytes, in turn over the partitions."""
     producer = Producer(
         {
             "bootstrap.servers": servers,
             "linger.ms": 50,
             "batch.size": 262_144,
             "queue.buffering.max.kbytes": 524_288,
+            "message.max.bytes": 2 * max(size, 1_000_000),
         }
     )
     value = os.urandom(size)
     for number in range(records):
         while True:
             try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
+                producer.produce(topic, value, partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -1,0 +1,140 @@
+"""What a copy task holds in memory, against the bounds that it was given, on real brokers.
+
+    python -m tests.benchmarks.task_memory [--megabytes 600]
+
+Each case is a process of its own that copies everything by one task, so that its peak is the task's: a few
+partitions, a thousand of them, large records, and a thousand partitions whose target holds all of it already
+but the ledger none (the tail of every one of them has to be read and paired). Peak is beyond what the process
+had before the task began.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig
+from ledger.domain.facts import TopicPartition
+from ledger.mirror.assignments import Assignment, CopyLimits
+from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.writer_directory import relaying_directory
+from ledger.sandbox import Sandbox, SandboxCluster
+from tests.benchmarks.mirror_speed import DEADLINE_S, fill
+
+LARGE_BYTES = 8_000_000
+LIMITS = CopyLimits()
+CASES = {"few partitions": (4, 1_000), "1,000 partitions": (1_000, 1_000), "large records": (4, LARGE_BYTES)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--megabytes", type=int, default=600)
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.task:
+        print(json.dumps(measure(**json.loads(options.task))))
+        return
+    bound_mb = (2 * LIMITS.buffered_bytes + LIMITS.in_flight_bytes + 2 * LIMITS.fetch_bytes) / 1e6
+    print(f"bound by the limits: {bound_mb:.0f} MB and a batch for each of source and target")
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox = Sandbox(Path(folder) / "sandbox")
+        try:
+            compare(sandbox.up(["east", "west"], 1), options.megabytes)
+        finally:
+            sandbox.down()
+
+
+def compare(pair: Mapping[str, SandboxCluster], megabytes: int) -> None:
+    for name, (partitions, size) in CASES.items():
+        topic = name.replace(" ", "-").replace(",", "")
+        ids = {alias: created(alias, cluster, topic, partitions) for alias, cluster in pair.items()}
+        fill(pair["east"].bootstrap_servers, topic, size, megabytes * 1_000_000 // size, partitions)
+        servers = {alias: cluster.bootstrap_servers for alias, cluster in pair.items()}
+        told = {"servers": servers, "topic": topic, "ids": ids, "partitions": partitions, "producer_id": 1}
+        report(name, run_task(told))
+        if partitions == max(count for count, _ in CASES.values()):
+            report(f"{name}, found again", run_task(told))
+
+
+def created(alias: str, cluster: SandboxCluster, topic: str, partitions: int) -> str:
+    admin = KafkaAdmin(alias, config_of(alias, cluster.bootstrap_servers), SystemClock())
+    try:
+        limit = {"max.message.bytes": str(2 * LARGE_BYTES)}
+        admin.create_topic(topic, partitions=partitions, replication_factor=1, configuration=limit)
+        return admin.topics()[topic].topic_id
+    finally:
+        admin.close()
+
+
+def config_of(alias: str, servers: str) -> ClusterConfig:
+    return ClusterConfig(name=alias, bootstrap_servers=servers)
+
+
+def run_task(told: Mapping[str, object]) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.benchmarks.task_memory", "--task", json.dumps(told)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def measure(
+    *, servers: Mapping[str, str], topic: str, ids: Mapping[str, str], partitions: int, producer_id: int
+) -> dict[str, float]:
+    """Copy everything by one task; megabytes beyond what the process had before, seconds, records."""
+    source, target = (config_of(alias, servers[alias]) for alias in ("east", "west"))
+    admin = KafkaAdmin("east", source, SystemClock())
+    ends = admin.ends([(topic, partition) for partition in range(partitions)])
+    admin.close()
+    assignments = [
+        Assignment(
+            source=TopicPartition(topic, ids["east"], partition),
+            target=TopicPartition(topic, ids["west"], partition),
+            position=0,
+            target_end=0,
+            next_sequence=0,
+            producer_id=producer_id,
+            stop_at=ends[(topic, partition)].high_watermark,
+            exclusive=True,
+        )
+        for partition in range(partitions)
+    ]
+    network = KafkaNetwork(source, target, request_timeout_s=30.0)
+    before_mb, started = peak_mb(), time.monotonic()
+    task = CopyTask(assignments, network, relaying_directory(), SystemClock(), LIMITS)
+    results = task.run(seconds=DEADLINE_S)
+    seconds = time.monotonic() - started
+    network.close()
+    unreached = [result for result in results if result.position < (result.assignment.stop_at or 0)]
+    if unreached:
+        raise SystemExit(f"{len(unreached)} partitions did not get to their end: {unreached[0]}")
+    syncs = [sync for result in results for sync in result.syncs]
+    return {
+        "peak_mb": peak_mb() - before_mb,
+        "seconds": seconds,
+        "records": sum(sync.records for sync in syncs),
+        "recovered": sum(sync.records for sync in syncs if sync.recovered),
+    }
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def report(name: str, found: Mapping[str, float]) -> None:
+    print(
+        f"{name:32} peak {found['peak_mb']:6.0f} MB, {found['records']:10,.0f} records "
+        f"({found['recovered']:,.0f} recovered) in {found['seconds']:5.1f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
