@@ -9,7 +9,8 @@
 -- status:  claimed_twice
 --
 -- A row is a claim, a segment or an unpaired stretch, whose target range starts below what others claim
--- (claimed_to), in the order of target offsets. Superseded claims are none. finding numbers the claims that
+-- (claimed_to), in the order of target offsets. What was superseded claims nothing, nor does an unpaired
+-- stretch without records of the flow. finding numbers the claims that
 -- start at one target offset.
 with claims as (
     select
@@ -41,7 +42,7 @@ with claims as (
         u.source_start,
         u.source_end
     from effective_syncs as u
-    where u.kind = 'unpaired'
+    where u.kind = 'unpaired' and u.records > 0
 ),
 
 ordered as (

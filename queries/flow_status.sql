@@ -79,46 +79,31 @@ worked as (
 
 held as (
     select
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
+        e.source_topic,
+        e.source_topic_id,
+        e.source_partition,
         cast(sum(e.records) as bigint) as records
-    from maps as m
-    inner join effective_syncs as e
-        on e.source_topic = m.source_topic
-        and e.source_topic_id = m.source_topic_id
-        and e.source_partition = m.source_partition
-        and e.target_cluster = m.target_cluster
-        and e.target_topic = m.target_topic
-        and e.target_topic_id = m.target_topic_id
-        and e.target_partition = m.target_partition
-        and e.flow = m.flow
-    where e.kind in ('copied', 'adopted')
-    group by m.source_topic, m.source_topic_id, m.source_partition
+    from effective_syncs as e
+    inner join params as p on p.flow = e.flow
+    where e.kind in ('copied', 'adopted') and e.is_current
+    group by e.source_topic, e.source_topic_id, e.source_partition
 ),
 
 unmapped as (
     select
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
+        g.source_topic,
+        g.source_topic_id,
+        g.source_partition,
         cast(
             sum(case when g.kind = 'lost' then g.source_end - g.source_start else 0 end) as bigint
         ) as lost_offsets,
         cast(
             sum(case when g.kind = 'gap' then g.source_end - g.source_start else 0 end) as bigint
         ) as gap_offsets
-    from maps as m
-    inner join gaps as g
-        on g.source_topic = m.source_topic
-        and g.source_topic_id = m.source_topic_id
-        and g.source_partition = m.source_partition
-        and g.target_cluster = m.target_cluster
-        and g.target_topic = m.target_topic
-        and g.target_topic_id = m.target_topic_id
-        and g.target_partition = m.target_partition
-        and g.flow = m.flow
-    group by m.source_topic, m.source_topic_id, m.source_partition
+    from gaps as g
+    inner join params as p on p.flow = g.flow
+    where g.is_current
+    group by g.source_topic, g.source_topic_id, g.source_partition
 ),
 
 -- Of events recorded together the stop counts.

@@ -139,10 +139,7 @@ stretches as (
         and s.source_topic = w.source_topic
         and s.source_topic_id = w.source_topic_id
         and s.source_partition = w.source_partition
-        and s.target_cluster = w.target_cluster
-        and s.target_topic = w.target_topic
-        and s.target_topic_id = w.target_topic_id
-        and s.target_partition = w.target_partition
+    where s.is_current
     union all
     select
         w.map_number,
@@ -158,10 +155,7 @@ stretches as (
         and g.source_topic = w.source_topic
         and g.source_topic_id = w.source_topic_id
         and g.source_partition = w.source_partition
-        and g.target_cluster = w.target_cluster
-        and g.target_topic = w.target_topic
-        and g.target_topic_id = w.target_topic_id
-        and g.target_partition = w.target_partition
+    where g.is_current
 ),
 
 striped as (
@@ -197,21 +191,14 @@ unpaired as (
         and u.source_topic = w.source_topic
         and u.source_topic_id = w.source_topic_id
         and u.source_partition = w.source_partition
-        and u.target_cluster = w.target_cluster
-        and u.target_topic = w.target_topic
-        and u.target_topic_id = w.target_topic_id
-        and u.target_partition = w.target_partition
     left join segments as s
         on s.flow = w.flow
         and s.source_topic = w.source_topic
         and s.source_topic_id = w.source_topic_id
         and s.source_partition = w.source_partition
-        and s.target_cluster = w.target_cluster
-        and s.target_topic = w.target_topic
-        and s.target_topic_id = w.target_topic_id
-        and s.target_partition = w.target_partition
+        and s.is_current
         and s.source_start >= u.source_start
-    where u.kind = 'unpaired'
+    where u.kind = 'unpaired' and u.records > 0 and u.is_current
     group by w.map_number, u.target_start
 ),
 

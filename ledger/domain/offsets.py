@@ -159,7 +159,8 @@ class OffsetMap:
         _check_m3(syncs)
         for sync in syncs:
             _check_sync(sync)
-        target = syncs[-1].target
+        last = effective(syncs[-1:])[0]
+        target = last.target
         kept = sorted((sync for sync in effective(syncs) if sync.target == target), key=_place)
         _check_syncs_tile(kept)
         _check_syncs_rise(kept)
@@ -169,10 +170,12 @@ class OffsetMap:
             target=target,
             segments=tuple(segment for sync in kept for segment in expand(sync)),
             unmapped=tuple(stretch for sync in kept for stretch in unmapped(sync)),
-            unpaired=tuple(_unpaired(sync) for sync in kept if sync.kind is SyncKind.UNPAIRED),
+            unpaired=tuple(
+                _unpaired(sync) for sync in kept if sync.kind is SyncKind.UNPAIRED and sync.records
+            ),
             source_start=kept[0].source_start,
-            source_end=kept[-1].source_end,
-            target_end=kept[-1].target_end,
+            source_end=last.source_end,
+            target_end=last.target_end,
         )
 
     def translate(self, committed_offset: int, target_log_start: int | None = None) -> Translation:
@@ -418,7 +421,9 @@ def _check_syncs_tile(syncs: Sequence[OffsetSync]) -> None:
 
 
 def _check_syncs_rise(syncs: Sequence[OffsetSync]) -> None:
-    for before, after in pairwise(syncs):
+    """A row without target offsets says where the target stood; a target that was cut later may stand lower."""
+    with_target = [sync for sync in syncs if sync.target_start < sync.target_end]
+    for before, after in pairwise(with_target):
         if after.target_start < before.target_end:
             raise InvalidValueError(
                 f"M2: target ranges must rise, got {after.target_start} after {before.target_end}"

@@ -12,6 +12,8 @@ from ledger.domain.facts import Gap, OffsetSync, SyncKind
 SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
 """Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""
 
+_PLACED = frozenset({SyncKind.STARTED, SyncKind.UNPAIRED})
+
 
 def recording_order(
     *, writer_epoch: int, round_number: int, kind: str, source_start: int, source_end: int, target_end: int
@@ -28,25 +30,35 @@ def recording_order(
 def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
     """The offset syncs of one partition after supersession, oldest first as they are given.
 
-    A superseded row comes back with an empty source range: where the flow goes on.
+    A superseded row comes back with an empty source range: where the flow goes on. What has no source offsets
+    and lies just there holds when the target goes on behind it.
     """
     kept: list[OffsetSync] = []
-    cut: int | None = None
+    later: list[OffsetSync] = []
     for sync in reversed(syncs):
-        if cut is None or sync.source_start < cut:
-            kept.append(_below(_as_it_holds(sync), cut))
+        if not any(_voids(superseded, sync) for superseded in later):
+            kept.append(_below(_as_it_holds(sync), later))
         if sync.kind is SyncKind.SUPERSEDED:
-            cut = sync.source_start if cut is None else min(cut, sync.source_start)
+            later.append(sync)
     return kept[::-1]
+
+
+def _voids(superseded: OffsetSync, sync: OffsetSync) -> bool:
+    """Whether nothing of an earlier row holds after a superseded one."""
+    if sync.source_start != superseded.source_start or sync.kind not in _PLACED:
+        return sync.source_start >= superseded.source_start
+    goes_on_there = sync.target.topic_id == superseded.target.topic_id
+    return not (goes_on_there and sync.target_end <= superseded.target_end)
 
 
 def _as_it_holds(sync: OffsetSync) -> OffsetSync:
     return replace(sync, source_end=sync.source_start) if sync.kind is SyncKind.SUPERSEDED else sync
 
 
-def _below(sync: OffsetSync, cut: int | None) -> OffsetSync:
-    """The part of a row below `cut`; its bytes, batches and times stay those of the whole."""
-    if cut is None or sync.source_end <= cut:
+def _below(sync: OffsetSync, later: Sequence[OffsetSync]) -> OffsetSync:
+    """What later superseded rows leave of a row; its bytes, batches and times stay those of the whole."""
+    cut = min((superseded.source_start for superseded in later), default=sync.source_end)
+    if sync.source_end <= cut:
         return sync
     gaps = tuple(
         Gap(gap.source_start, min(gap.source_end, cut), gap.cause)

@@ -142,15 +142,20 @@ class History:
         self.pairs = {source: target for source, target in self.pairs.items() if source < source_start}
         self.gaps = {offset for offset in self.gaps if offset < source_start}
         self.lost = {offset for offset in self.lost if offset < source_start}
-        self.unpaired = [stretch for stretch in self.unpaired if stretch[0] < source_start]
+        self.unpaired = [
+            stretch
+            for stretch in self.unpaired
+            if stretch[0] < source_start or (stretch[0] == source_start and stretch[2] <= target_start)
+        ]
         self.source_start = min(self.source_start, source_start)
         self.source_end, self.target_end = source_start, target_start
         self.next_round()
 
     def truncate_target(self, target_end: int) -> None:
-        """The target ends here now: what follows the last record that is left is to be copied again."""
-        left = [source for source, target in self.pairs.items() if target < target_end]
-        self.supersede(max(left, default=self.source_start - 1) + 1, target_end)
+        """The target ends here now: all from the first record on that it lost is to be copied again."""
+        gone = [source for source, target in self.pairs.items() if target >= target_end]
+        gone += [source for source, _, end in self.unpaired if end > target_end]
+        self.supersede(min(gone, default=self.source_end), target_end)
 
     def recreate_target(self, source_start: int) -> None:
         """The target has another topic id, is empty, and gets the source from `source_start` on."""

@@ -19,7 +19,7 @@ from ledger.domain.offsets import (
     expand,
     translate_commit,
 )
-from ledger.domain.supersession import recording_order
+from ledger.domain.supersession import effective, recording_order
 from ledger.errors import InvalidValueError
 from tests.domain.ledgers import (
     SOURCE,
@@ -252,6 +252,32 @@ def test_a_commit_passes_unpaired_records_below_a_record_of_its_own() -> None:
     assert offset_map.translate(12) == Translation(11, STATUS.AT_END)
 
 
+def test_what_others_wrote_behind_adopted_records_is_passed() -> None:
+    others = replace(unpaired(5, 5, 3), records=0)
+    offset_map = OffsetMap.from_syncs("flow", [adopted(0, 5, 0), others])
+    assert offset_map.unpaired == ()
+    assert offset_map.translate(5) == Translation(8, STATUS.AT_END)
+
+
+@pytest.mark.parametrize(("target_start", "unpaired_there"), [(8, 1), (7, 0)])
+def test_unpaired_records_hold_where_the_target_goes_on_behind_them(
+    target_start: int, unpaired_there: int
+) -> None:
+    rows = [copied(0, 5, 0), unpaired(5, 5, 3), superseded(5, 5, target_start)]
+    assert len(OffsetMap.from_syncs("flow", rows).unpaired) == unpaired_there
+    elsewhere = replace(rows[-1], target=replace(TARGET, topic_id="other"))
+    assert effective([*rows[:2], elsewhere]) == [rows[0], elsewhere]
+
+
+def test_a_gap_may_have_stood_higher_than_a_truncated_target() -> None:
+    rows = [copied(0, 5, 0), copied(5, 9, 20, Gap(5, 7, GapCause.CONTROL)), superseded(7, 9, 10)]
+    offset_map = OffsetMap.from_syncs("flow", rows)
+    assert offset_map.target_end == 10
+    assert offset_map.translate(6) == Translation(10, STATUS.GAP)
+    offset_map = OffsetMap.from_syncs("flow", [*rows, copied(7, 9, 10)])
+    assert offset_map.segments == (Segment(0, 5, 0), Segment(7, 9, 10))
+
+
 def test_adopted_records_map_like_copied_ones() -> None:
     offset_map = OffsetMap.from_syncs("flow", [adopted(0, 5, 20, Gap(1, 3, GapCause.COMPACTED))])
     assert offset_map.segments == (Segment(0, 1, 20), Segment(3, 5, 21))
@@ -324,13 +350,13 @@ OTHER_PARTITION = replace(SOURCE, partition=1)
         ("M1", [copied(0, 5, 0), copied(0, 5, 5)]),
         ("M2", [copied(0, 5, 10), copied(5, 9, 14)]),
         ("M2", [copied(0, 5, 10), copied(5, 9, 0)]),
-        ("M2", [copied(0, 5, 10), lost(5, 9, 14)]),
         ("M3", [copied(0, 5, 0), replace(copied(5, 9, 5), source=OTHER_PARTITION)]),
         ("M1", [copied(0, 5, 0), superseded(6, 6, 5)]),
         ("M1", [copied(0, 5, 0), superseded(3, 5, 5), copied(5, 9, 5)]),
         ("M1", [copied(0, 5, 0), unpaired(4, 5, 1)]),
         ("M1", [started(4, 0), copied(5, 9, 5)]),
         ("M2", [copied(0, 5, 0), superseded(3, 5, 2)]),
+        ("M2", [copied(0, 5, 10), lost(5, 9, 14)]),
         ("M2", [copied(0, 5, 0), unpaired(5, 4, 2)]),
         ("M2", [copied(0, 5, 0), unpaired(5, 5, 2), copied(5, 9, 6)]),
         ("no source offsets", [replace(started(4, 0), source_end=5)]),
@@ -339,7 +365,6 @@ OTHER_PARTITION = replace(SOURCE, partition=1)
         ("no target offsets", [replace(started(4, 0), target_end=1)]),
         ("no target offsets", [replace(superseded(4, 5, 0), target_end=1)]),
         ("source_start <= source_end", [superseded(5, 4, 0)]),
-        ("an unpaired stretch needs", [unpaired(4, 0, 0)]),
         ("source_start < source_end", [copied(5, 5, 0)]),
         ("source_start < source_end", [copied(-1, 5, 0)]),
         ("as many target offsets", [replace(copied(0, 5, 0), target_end=6)]),
@@ -356,6 +381,12 @@ OTHER_PARTITION = replace(SOURCE, partition=1)
 def test_a_wrong_construction_is_refused(rule: str, syncs: list[OffsetSync]) -> None:
     with pytest.raises(InvalidValueError, match=rule):
         OffsetMap.from_syncs("flow", syncs)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 5), (-1, 5)])
+def test_an_unpaired_stretch_has_target_offsets(start: int, end: int) -> None:
+    with pytest.raises(InvalidValueError, match="an unpaired stretch needs"):
+        Unpaired(0, start, end)
 
 
 def test_a_segment_starts_at_zero_or_later() -> None:

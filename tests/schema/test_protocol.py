@@ -43,5 +43,17 @@ def test_no_table_is_stated_that_does_not_exist() -> None:
     assert re.findall(r"^### `(\w+)`$", PROTOCOL, re.MULTILINE) == [table.name for table in TABLES]
 
 
+@pytest.mark.parametrize("engine", ["duck", "spark"])
+def test_every_view_is_stated(engine: str) -> None:
+    views = (Path(ledger.__file__).parent / "adapters" / engine / "views.sql").read_text(encoding="utf-8")
+    provided = set(re.findall(r"^create .*view (\w+) as$", views, re.MULTILINE)) - INNER_VIEWS
+    section = re.split(r"\n## ", PROTOCOL.partition("\n## Views\n")[2])[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == provided
+
+
+INNER_VIEWS = {"sync_pieces"}
+"""Views that only other views read."""
+
+
 def test_the_version_is_stated() -> None:
     assert f"Schema version: {SCHEMA_VERSION}," in PROTOCOL

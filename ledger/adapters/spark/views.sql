@@ -64,7 +64,9 @@ where place = 1;
 -- Offset syncs after supersession. `cut` is the lowest source offset from which a superseded row of the same
 -- or a later round took back what a row says; it is found by intervals of rounds, for the rows recorded after
 -- one superseded row and not after the next share it. A superseded row itself is taken back by later rounds,
--- and by a lower one of its round; it says where the flow goes on, so its source range is empty.
+-- and by a lower one of its round; it says where the flow goes on, so its source range is empty. What has no
+-- source offsets and lies just there holds when the target goes on behind it. is_current: the row's target is
+-- the one that the flow went to last.
 create or replace temporary view effective_syncs as
 with supersessions as (
     select
@@ -99,6 +101,40 @@ cuts as (
     from supersessions
 ),
 
+goings_on as (
+    select
+        c.flow,
+        c.source_topic,
+        c.source_topic_id,
+        c.source_partition,
+        c.recorded_order,
+        c.previous_order,
+        c.source_start,
+        c.cut,
+        c.later_cut,
+        min(o.target_end) as goes_on_at,
+        case when min(o.target_topic_id) = max(o.target_topic_id) then min(o.target_topic_id) end as goes_on_in
+    from cuts as c
+    inner join offset_syncs as o
+        on o.flow = c.flow
+        and o.source_topic = c.source_topic
+        and o.source_topic_id = c.source_topic_id
+        and o.source_partition = c.source_partition
+        and o.source_start = c.cut
+        and o.writer_epoch * 4294967296 + o.round >= c.recorded_order
+    where o.kind = 'superseded'
+    group by
+        c.flow,
+        c.source_topic,
+        c.source_topic_id,
+        c.source_partition,
+        c.recorded_order,
+        c.previous_order,
+        c.source_start,
+        c.cut,
+        c.later_cut
+),
+
 held as (
     select
         o.*,
@@ -109,11 +145,23 @@ held as (
         case
             when o.kind = 'superseded'
                 then o.source_start = c.source_start and o.source_start < coalesce(c.later_cut, o.source_start + 1)
+            when o.source_start = c.cut
+                then o.kind in ('started', 'unpaired')
+                    and coalesce(o.target_topic_id = c.goes_on_in and o.target_end <= c.goes_on_at, false)
             else o.source_start < coalesce(c.cut, o.source_start + 1)
         end as holds,
+        o.target_cluster = l.target_cluster
+            and o.target_topic = l.target_topic
+            and o.target_topic_id = l.target_topic_id
+            and o.target_partition = l.target_partition as is_current,
         c.cut
     from offset_syncs as o
-    left join cuts as c
+    inner join last_syncs as l
+        on l.flow = o.flow
+        and l.source_topic = o.source_topic
+        and l.source_topic_id = o.source_topic_id
+        and l.source_partition = o.source_partition
+    left join goings_on as c
         on c.flow = o.flow
         and c.source_topic = o.source_topic
         and c.source_topic_id = o.source_topic_id
@@ -149,6 +197,7 @@ shortened as (
             )
         end as gaps,
         held_end < source_end and kind in ('copied', 'adopted') as is_cut,
+        is_current,
         kind,
         cause,
         records,
@@ -190,6 +239,7 @@ select
     kind,
     cause,
     cast(held_records as bigint) as records,
+    is_current,
     writer,
     writer_epoch,
     round,
@@ -199,39 +249,37 @@ from counted;
 -- What a flow's map of a source partition reaches from and to, in the target that it went to last.
 create or replace temporary view current_maps as
 select
-    e.flow,
-    e.source_cluster,
-    e.target_cluster,
-    e.source_topic,
-    e.source_topic_id,
-    e.source_partition,
-    e.target_topic,
-    e.target_topic_id,
-    e.target_partition,
+    l.flow,
+    l.source_cluster,
+    l.target_cluster,
+    l.source_topic,
+    l.source_topic_id,
+    l.source_partition,
+    l.target_topic,
+    l.target_topic_id,
+    l.target_partition,
     min(e.source_start) as source_start,
-    max(e.source_end) as source_end,
-    max(e.target_end) as target_end
-from effective_syncs as e
-inner join last_syncs as l
-    on l.flow = e.flow
-    and l.source_cluster = e.source_cluster
-    and l.target_cluster = e.target_cluster
-    and l.source_topic = e.source_topic
-    and l.source_topic_id = e.source_topic_id
-    and l.source_partition = e.source_partition
-    and l.target_topic = e.target_topic
-    and l.target_topic_id = e.target_topic_id
-    and l.target_partition = e.target_partition
+    l.source_end,
+    l.target_end
+from last_syncs as l
+inner join effective_syncs as e
+    on e.flow = l.flow
+    and e.source_topic = l.source_topic
+    and e.source_topic_id = l.source_topic_id
+    and e.source_partition = l.source_partition
+where e.is_current
 group by
-    e.flow,
-    e.source_cluster,
-    e.target_cluster,
-    e.source_topic,
-    e.source_topic_id,
-    e.source_partition,
-    e.target_topic,
-    e.target_topic_id,
-    e.target_partition;
+    l.flow,
+    l.source_cluster,
+    l.target_cluster,
+    l.source_topic,
+    l.source_topic_id,
+    l.source_partition,
+    l.target_topic,
+    l.target_topic_id,
+    l.target_partition,
+    l.source_end,
+    l.target_end;
 
 -- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end.
 create or replace temporary view sync_pieces as
@@ -295,6 +343,7 @@ select
     piece_start as source_start,
     gap.source_start as source_end,
     piece_target_start as target_start,
+    is_current,
     writer,
     writer_epoch,
     round,
@@ -318,6 +367,7 @@ select
     piece_target_start + (gap.source_start - piece_start) as target_start,
     gap.cause as cause,
     'gap' as kind,
+    is_current,
     writer,
     writer_epoch,
     round,
@@ -340,6 +390,7 @@ select
     target_start,
     cause,
     'lost' as kind,
+    is_current,
     writer,
     writer_epoch,
     round,
