@@ -228,6 +228,9 @@ class Simulation:
             if after == before and not is_stopped:
                 return
             before = after
+            if is_stopped:
+                for drivers in self.flows:
+                    drivers.run_a_while(_LAST_ROUNDS_S)
         raise AssertionError(("it does not settle", self._stopped(), self._ends()))
 
     def _ends(self) -> dict[tuple[str, str, int], int]:
