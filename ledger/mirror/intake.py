@@ -160,6 +160,10 @@ class Intake:
 def copy_again(
     standing: Standing, source: PartitionEnds, target: PartitionEnds, cause: SyncCause
 ) -> OffsetSync:
-    """All that the source still has goes into a target partition that the flow has not written to."""
-    restart = Restart(source.log_start, target.log_start, next_sequence=0, leader_epoch=None)
+    """All that the source still has goes into a target partition that the flow has not written to.
+
+    What the source deleted before it was copied at all is behind the position: it is met, and recorded as lost.
+    """
+    start = min(source.log_start, standing.position)
+    restart = Restart(start, target.log_start, next_sequence=0, leader_epoch=None)
     return standing.supersede(restart, cause)

@@ -149,7 +149,8 @@ class RoundLoop:
                 started_at=starts.get((pair.source.topic_id, pair.source.partition)),
                 is_first_look=is_first_look,
             )
-            taken.standing.stop_at = source.last_stable if until_caught_up else None
+            if until_caught_up:
+                taken.standing.end_at(source)
             self.progress.take_on(taken.standing)
             taken_on.append(taken)
         self._record([fact for taken in taken_on for fact in taken.facts])

@@ -9,7 +9,7 @@ from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, source_may_be_g
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
-from ledger.ports import FlowPosition
+from ledger.ports import FlowPosition, PartitionEnds
 
 
 @dataclass(slots=True)
@@ -70,6 +70,11 @@ class Standing:
     @property
     def has_reached_end(self) -> bool:
         return self.stop_at is not None and self.position >= self.stop_at
+
+    def end_at(self, source: PartitionEnds) -> None:
+        """Go up to what is stable now; a source that ends before the position has to be asked what it took back."""
+        lost_end = source.high_watermark < self.position
+        self.stop_at = self.position + 1 if lost_end else source.last_stable
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""

@@ -134,8 +134,10 @@ def _is_gone(at: At, row: Row) -> bool:
 
 
 def _recorded(row: Row) -> tuple[Any, ...]:
+    """Within a round a superseded row is the last word, of two the lower one."""
     is_last_word = row["kind"] == SyncKind.SUPERSEDED
-    return row["writer_epoch"], row["round"], is_last_word, row["source_end"], row["target_end"]
+    end = -row["source_start"] if is_last_word else row["source_end"]
+    return row["writer_epoch"], row["round"], is_last_word, end, row["target_end"]
 
 
 def _covered(row: Row) -> range:

@@ -129,6 +129,14 @@ class FlowDrivers:
             assert schedule.monotonic() < give_up_at, ("a flow does not catch up", self.flow.name, error)
             schedule.wait(0.5)
 
+    def run_a_while(self, seconds: float) -> None:
+        """A driver that looks at every partition, those included that have nothing new."""
+        driver = self.start(until_caught_up=False)
+        self._world.schedule.wait(seconds, lambda: driver.actor.done)
+        driver.stop.is_asked = True
+        self._world.schedule.wait(FOREVER_S, lambda: driver.actor.done)
+        self.bury_the_dead()
+
     def _run_until_caught_up(self) -> BaseException | None:
         """What ended the driver."""
         actor = self.start(until_caught_up=True).actor

@@ -52,8 +52,26 @@ BY_WHOLE_LOGS = frozenset(
 FORGETFUL = frozenset({Fault.NODES_RESTART, Fault.PRODUCERS_EXPIRE, Fault.IDLE_DAY})
 """Brokers forget the flow's producer id: at a restart only where the records' times are old."""
 
-LATE = frozenset({Fault.ZOMBIES, Fault.NODES_HANG, Fault.LOST_CONNECTIONS})
-"""Something may be written later than its sender, or somebody else, believes."""
+LATE = frozenset(
+    {
+        Fault.ZOMBIES,
+        Fault.NODES_HANG,
+        Fault.LOST_CONNECTIONS,
+        Fault.TASKS_DIE,  # what they had sent is executed all the same
+        Fault.DRIVERS_DIE,
+        Fault.CRASH_POINTS,
+        Fault.REPLICAS_FALL_BEHIND,  # what was appended is seen once they have caught up
+    }
+)
+"""Something may be written, or seen, later than its sender or somebody else believes."""
+
+APART = (
+    # A target that went back and has grown past the recorded end again, by others' records, is not noticed.
+    frozenset({Fault.TARGET_UNCLEAN, Fault.FOREIGN_WRITES}),
+    # The sequence to go on with is known from rows of the same incarnation only.
+    frozenset({Fault.TARGET_UNCLEAN, Fault.SOURCE_RECREATED}),
+)
+"""Faults that are not promised to be survived together."""
 
 
 class Promise(StrEnum):
@@ -73,6 +91,9 @@ def draw_faults(rng: random.Random, allowed: frozenset[Fault], *, old_timestamps
     if faults & forgetful and faults & LATE:
         # Brokers that have forgotten let through what is late: promised to be found, not prevented.
         faults -= rng.choice((forgetful, LATE))
+    for pair in APART:
+        if pair <= faults:
+            faults.remove(rng.choice(sorted(pair)))
     return frozenset(faults)
 
 

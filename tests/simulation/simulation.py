@@ -11,6 +11,7 @@ from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import TargetMode
+from ledger.domain.requests import RequestKind
 from ledger.mirror.assignments import StopCause
 from tests.simulation.accounts import Account, Place, accounts, walk
 from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
@@ -228,6 +229,9 @@ class Simulation:
             if after == before and not is_stopped:
                 return
             before = after
+            if is_stopped:
+                for drivers in self.flows:
+                    drivers.run_a_while(_LAST_ROUNDS_S)
         raise AssertionError(("it does not settle", self._stopped(), self._ends()))
 
     def _ends(self) -> dict[tuple[str, str, int], int]:
@@ -313,6 +317,7 @@ class Simulation:
             is_exclusive=flow.target_mode is TargetMode.EXCLUSIVE,
             is_source_living=place[0] in chronicles[flow.source].living,
             is_reopened=Fault.SOURCE_UNCLEAN in self.faults,
+            is_accepted=self._is_accepted(flow.name, account.source_topic, place[1]),
             promise=self._plot.promise,
             stop=self._stop(flow.name, place),
             stops_told=self._stops_told(flow.name, place),
@@ -337,6 +342,10 @@ class Simulation:
             for content in state.events(flow, "partition_stopped")
             if (content["topic_id"], content["partition"]) == place
         )
+
+    def _is_accepted(self, flow: str, topic: str, partition: int) -> bool:
+        asked = self.flows[0].state.events(flow, RequestKind.ACCEPT_FOREIGN)
+        return any((content["topic"], content["partition"]) == (topic, partition) for content in asked)
 
     def _tally_account(self, account: Account) -> None:
         for row in account.rows:

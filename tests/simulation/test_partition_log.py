@@ -122,6 +122,21 @@ def test_b4_open_transactions_and_replicas_hold_readers_back() -> None:
     assert produce(log, 2) == (0, 4)
 
 
+def test_b4_a_transaction_is_open_until_its_marker_is_replicated() -> None:
+    log = PartitionLog()
+    log.append(
+        application_batch(
+            [content(b"t", None)], [NOW_MS], attributes=TRANSACTIONAL, producer=Producer(5, 0, 0)
+        ),
+        now_ms=NOW_MS,
+    )
+    log.hold()
+    log.end_transaction(5, 0, commit=True, now_ms=NOW_MS)
+    assert (log.last_stable, log.high_watermark) == (0, 1)
+    log.fail_over(keep_held=True)
+    assert log.last_stable == 2
+
+
 def test_b5_the_first_batch_is_whole_and_the_last_may_be_cut() -> None:
     log = PartitionLog()
     produce(log, 0)
@@ -208,3 +223,13 @@ def test_the_log_start_moves_the_beginning_of_its_epoch() -> None:
     log.delete_before(4)
     log.fail_over(keep_held=True)
     assert (diverging(log, 4, 1), diverging(log, 5, 1)) == (None, (1, 4))
+
+
+def test_what_is_known_of_a_cleaned_batch_is_what_was_written() -> None:
+    log = PartitionLog()
+    produce(log, 0, 3)
+    log.compact(3)
+    log.fail_over(keep_held=True)
+    log.lose_end(3)
+    assert produce(log, 1)[0] == OUT_OF_ORDER
+    assert produce(log, 3) == (0, 3)

@@ -119,7 +119,11 @@ class PartitionLog:
 
     @property
     def last_stable(self) -> int:
-        return min([self.high_watermark, *self._open.values()])
+        if self.replication is Replication.HELD:
+            # An ended transaction counts as open until its marker is replicated.
+            ended = (t.first_offset for t in self._ended if t.last_offset >= self._held_at)
+            return min([self._held_at, *self._open.values(), *ended])
+        return min([self._end, *self._open.values()])
 
     # -- writing ---------------------------------------------------------------------------------
 

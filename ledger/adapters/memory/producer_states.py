@@ -13,7 +13,7 @@ _REMEMBERED_BATCHES = 5
 
 @dataclass(frozen=True, slots=True)
 class KnownBatch:
-    """A batch that the broker remembers of a producer."""
+    """A batch that the broker remembers of a producer, as it was written."""
 
     first_sequence: int
     count: int
@@ -43,8 +43,9 @@ class ProducerStates:
             state.epoch = header.producer_epoch
             state.batches.clear()
         if not header.is_control:
+            written = header.last_offset_delta + 1  # a cleaner may have left fewer
             state.batches.append(
-                KnownBatch(header.base_sequence, header.count, header.base_offset, header.max_timestamp)
+                KnownBatch(header.base_sequence, written, header.base_offset, header.max_timestamp)
             )
 
     def has_later_epoch(self, header: BatchHeader) -> bool:
