@@ -22,6 +22,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolEr
 from ledger.ports import Clock, GroupListing, PartitionEnds, SettingsAnswer, TopicDescription
 
 DEFAULT_TIMEOUT_S = 9.0
+_LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
 _POLL_S = 0.05
 _GROUPS_AT_ONCE = 500
 _PARTITIONS_AT_ONCE = 5000
@@ -175,12 +176,13 @@ class KafkaAdmin:
         return [topic_requests.description(self.alias, topic) for topic in described]
 
     def _wait_for_partitions(self, name: str, partitions: int) -> None:
-        deadline = time.monotonic() + self._timeout_s
+        patience_s = self._timeout_s + partitions / _LEADERS_PER_S
+        deadline = time.monotonic() + patience_s
         while len(self._ends([(name, partition) for partition in range(partitions)])) < partitions:
             if time.monotonic() > deadline:
                 raise ClusterUnavailableError(
                     f"cluster {self.alias} accepted topic {name} with {partitions} partitions but has no "
-                    f"leaders for all of them after {self._timeout_s:g} s; nothing was written to it"
+                    f"leaders for all of them after {patience_s:g} s; nothing was written to it"
                 )
             time.sleep(_POLL_S)
 
