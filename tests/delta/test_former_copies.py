@@ -22,7 +22,7 @@ from tests.domain.test_returning import LOST, sync
 EAST_TO_WEST = FlowIdentity("east-to-west", "east", "west")
 ELSEWHERE = FlowIdentity("south-to-west", "south", "west")
 LIVING = replace(LOST, topic_id="living")
-OTHER = replace(LOST, topic="payments")
+OTHER = replace(LOST, topic="payments", topic_id="also-lost")
 TAKEN_BACK = replace(sync((3, 9), 5), kind=SyncKind.SUPERSEDED, cause=SyncCause.TARGET_TRUNCATED)
 
 ROWS = [

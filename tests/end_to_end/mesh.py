@@ -24,10 +24,10 @@ from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 
 PARTITIONS = 2
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0  # an upper bound, for machines that are busy
 _BURST = 6
 _BURSTS_PER_PRODUCER = 8
-_PAUSE_S = 0.05
+_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)

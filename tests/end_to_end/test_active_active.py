@@ -98,7 +98,7 @@ def test_both_sides_are_written_while_mirrors_start_die_and_stop(
                 wait_until(lambda: holds(mesh, "east", "west-transactional"), "west's records reach east")
         with mesh.running("east-to-west"), mesh.running("west-to-east"):
             after_the_kill = written(west).total()
-            wait_until(lambda: written(west).total() > after_the_kill + 300, "applications go on")
+            wait_until(lambda: written(west).total() > after_the_kill + 100, "applications go on")
     assert mesh.run_all() > 0
     assert_at_rest(mesh, written([*east, *west]))
     assert mesh.gaps("east-to-west")["mirror_write"] == written(west).total()
@@ -117,7 +117,7 @@ def test_a_recreated_topic_gets_its_history_back(
     recreate(mesh, "east")
     second = [*applications(mesh, "east", "-again"), *applications(mesh, "west", "-again")]
     write(*second)
-    assert mesh.run_all() == written([*first, *second]).total() + written(second[:3]).total()
+    assert mesh.run_all() == written([*first, *second]).total(), "west gives east its first records back"
     assert_at_rest(mesh, written([*first, *second]))
 
 
