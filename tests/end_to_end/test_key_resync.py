@@ -18,7 +18,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.operations.key_resync.resyncing import PartitionKeys
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS
 from ledger.sandbox.reading import PlacedRecord, read_topics
@@ -154,7 +154,7 @@ def refused_while_running(config: MirrorConfig, topic: str, spark: SparkSession)
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(lambda: run(config, spark, until_caught_up=False, stop=stop))
         try:
-            wait_for(is_claimed, 60)
+            wait_for(is_claimed, "a driver has claimed the flow", 60)
             with pytest.raises(PreconditionError) as refused:
                 resync(config, topic, None)
         finally:
@@ -244,6 +244,6 @@ def test_a_topic_that_is_not_compacted_is_refused(
     before = token(config)
     with pytest.raises(PreconditionError, match=r"cleanup\.policy delete"):
         resync(config, topic, spark)
-    with pytest.raises(app.UsageError, match="nowhere: not a topic"):
+    with pytest.raises(UsageError, match="nowhere: not a topic"):
         resync(config, "nowhere", spark)
     assert token(config) == before
