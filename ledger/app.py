@@ -59,6 +59,8 @@ from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
+from ledger.operations.key_resync import resyncing
+from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
 from ledger.recording.background import BackgroundRecorders
@@ -184,6 +186,44 @@ def adopt_flow(
             fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
             host=str(LocalProcesses().own()),
             wait=time.sleep,
+        )
+
+
+def resync_keys(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    topic: str,
+    partition: int | None,
+    session: SessionFactory | None,
+) -> list[PartitionKeys]:
+    """Delete at a flow's target what its source has no record of; without a session nothing is written."""
+    flow = config.flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    resyncing.require_exclusive(flow)
+    require_free(
+        flow,
+        state.last_claim(f"flow:{flow.name}"),
+        LocalProcesses(),
+        now_ms=SystemClock().now_ms(),
+        way_out=f"Stop it first: mirror-ledger stop {flow.name}",
+    )
+    network = closing(
+        KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
+    )
+    with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
+        existing = _topics(config, flow, source, target, state).existing()
+        pairs = resyncing.chosen(existing, topic, partition)
+        resyncing.require_compacted(source, topic)
+        ports = ResyncPorts(source, target, state, _operations(config), links, SystemClock())
+        if session is None:
+            return resyncing.preview(flow, pairs, ports)
+        return resyncing.resync(
+            flow,
+            pairs,
+            ports,
+            fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
+            host=str(LocalProcesses().own()),
         )
 
 

@@ -14,6 +14,7 @@ import click
 from ledger.cli.adoption import adopt
 from ledger.cli.demo import demo
 from ledger.cli.doctor import doctor
+from ledger.cli.key_resync import resync_keys
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.offsets import offsets
 from ledger.cli.operating import COMMANDS
@@ -38,7 +39,21 @@ def cli(context: click.Context, config_file: str | None) -> None:
     context.obj = config_file
 
 
-for command in (init, doctor, adopt, run, stop, *COMMANDS, status, query, offsets, sandbox, spark_jars, demo):
+for command in (
+    init,
+    doctor,
+    adopt,
+    resync_keys,
+    run,
+    stop,
+    *COMMANDS,
+    status,
+    query,
+    offsets,
+    sandbox,
+    spark_jars,
+    demo,
+):
     cli.add_command(command)
 
 

@@ -25,7 +25,9 @@ class SyncKind(StrEnum):
     ADOPTED = "adopted"  # paired with records that something else had written at the target
     LOST = "lost"
     SUPERSEDED = "superseded"  # what earlier rows say from `source_start` on holds no longer
-    UNPAIRED = "unpaired"  # the flow's own records at the target whose source offsets cannot be told
+    UNPAIRED = (
+        "unpaired"  # the flow's own records at the target that have no source offset that could be told
+    )
 
 
 class SyncCause(StrEnum):
@@ -37,7 +39,9 @@ class SyncCause(StrEnum):
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
     TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
-    RESYNC = "resync"  # superseded: an operator had it copied again
+    RESYNC = (
+        "resync"  # superseded: an operator had it copied again; unpaired: tombstones of a comparison of keys
+    )
     EARLIEST = "earliest"  # started at the source's log start
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time

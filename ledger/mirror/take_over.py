@@ -13,11 +13,18 @@ def driver_verdict(
     return verdict_here(claim, processes, now_ms=now_ms, heartbeat_ms=heartbeat_ms(flow))
 
 
-def require_free(flow: FlowConfig, claim: LastClaim | None, processes: ProcessTable, *, now_ms: int) -> None:
+def require_free(
+    flow: FlowConfig,
+    claim: LastClaim | None,
+    processes: ProcessTable,
+    *,
+    now_ms: int,
+    way_out: str = "--take-over shuts that driver out",
+) -> None:
     """Raises `PreconditionError` while another driver of the flow may be at work.
 
     A process of this host that lives has the flow however long it has been silent; one of another host
-    has it until it has been silent for three heartbeats.
+    has it until it has been silent for three heartbeats. `way_out`: what the operator can do about it.
     """
     verdict = driver_verdict(flow, claim, processes, now_ms=now_ms)
     if claim is None or not (verdict is RoleVerdict.IN_USE or _is_silent_here(verdict, claim, processes)):
@@ -26,7 +33,7 @@ def require_free(flow: FlowConfig, claim: LastClaim | None, processes: ProcessTa
     raise PreconditionError(
         f"flow {flow.name} is being mirrored: epoch {claim.epoch} by process {holder.pid} on host {holder.host}, "
         f"which last recorded something {(now_ms - claim.last_recorded_at_ms) / 1000:.0f} s ago; nothing was "
-        "copied. --take-over shuts that driver out"
+        f"copied. {way_out}"
     )
 
 

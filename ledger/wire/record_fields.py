@@ -1,9 +1,14 @@
-"""Key and headers inside the content of a record, for whoever has to look into it. Source: Kafka's `DefaultRecord`."""
+"""Key, value and headers inside the content of a record, for whoever has to look into it.
+
+Source: Kafka's `DefaultRecord`.
+"""
 
 from dataclasses import dataclass
 
 from ledger.errors import ProtocolError
 from ledger.wire import varint
+
+_NONE = varint.signed(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,31 @@ def read_fields(content: bytes) -> RecordFields:
             "it was not copied"
         )
     return RecordFields(key, tuple(headers))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """Key of a record (None: it has none) and whether its value is null."""
+
+    key: bytes | None
+    is_tombstone: bool
+
+
+def key_state(content: bytes) -> KeyState:
+    """What a cleaner looks at. Raises `ProtocolError` when key and value are longer than the content."""
+    try:
+        key, position = _read_bytes(content, 0)
+        value_size, position = varint.read_signed(content, position)
+    except IndexError as error:
+        raise ProtocolError("the key of a record ends too late; nothing was done with it") from error
+    if position + max(value_size, 0) > len(content):
+        raise ProtocolError("the value of a record ends too late; nothing was done with it")
+    return KeyState(key, value_size < 0)
+
+
+def tombstone(key: bytes) -> bytes:
+    """The content of a record that deletes the key: no value, no headers."""
+    return varint.signed(len(key)) + key + _NONE + varint.signed(0)
 
 
 def _read_bytes(content: bytes, position: int) -> tuple[bytes | None, int]:

@@ -5,7 +5,7 @@ import pytest
 from ledger.adapters.memory.stored_batches import content
 from ledger.errors import ProtocolError
 from ledger.wire import varint
-from ledger.wire.record_fields import RecordFields, read_fields
+from ledger.wire.record_fields import KeyState, RecordFields, key_state, read_fields, tombstone
 
 
 def text(value: bytes | None) -> bytes:
@@ -44,3 +44,20 @@ def test_the_value_is_passed_over_also_when_there_is_none() -> None:
 def test_lengths_that_do_not_add_up_are_an_error(broken: bytes) -> None:
     with pytest.raises(ProtocolError, match="was not copied"):
         read_fields(broken)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 300])
+@pytest.mark.parametrize("value", [None, b"", b"v" * 300])
+def test_a_value_of_no_bytes_is_no_tombstone(key: bytes | None, value: bytes | None) -> None:
+    assert key_state(content(key, value, [("a", b"1")])) == KeyState(key, value is None)
+
+
+@pytest.mark.parametrize("key", [b"", b"key", b"k" * 300])
+def test_a_tombstone_is_a_key_without_value_and_headers(key: bytes) -> None:
+    assert tombstone(key) == content(key, None)
+
+
+@pytest.mark.parametrize("broken", [b"", text(b"k"), text(b"key")[:-1], text(b"k") + text(b"value")[:-1]])
+def test_a_key_or_value_that_ends_too_late_is_an_error(broken: bytes) -> None:
+    with pytest.raises(ProtocolError, match="ends too late"):
+        key_state(broken)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from ledger.domain.facts import Gap, GapCause
 from ledger.errors import MirrorLedgerError
-from ledger.operations.adoption.records import LogRecord, key_state
+from ledger.operations.adoption.records import LogRecord
+from ledger.wire.record_fields import key_state
 
 MAXIMUM_PIECES = 2_000_000
 MAXIMUM_KEYS = 1_000_000

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Protocol
 
 from ledger.domain.facts import Gap, GapCause
-from ledger.wire import varint
 
 WINDOW_RECORDS = 10_000
 WINDOW_BYTES = 64 * 1024 * 1024
@@ -60,22 +59,6 @@ class ReadableLog(Protocol):
     def read(self, offset: int) -> Iterator[LogRecord]:
         """Records from `offset` on, in order. Raises `UnreadableLogError` when they are there no more."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class KeyState:
-    """Key of a record (None: it has none) and whether its value is null."""
-
-    key: bytes | None
-    is_tombstone: bool
-
-
-def key_state(content: bytes) -> KeyState:
-    """What a cleaner looks at, from the encoded content."""
-    key_size, position = varint.read_signed(content, 0)
-    key = None if key_size < 0 else content[position : position + key_size]
-    value_size, _ = varint.read_signed(content, position + max(key_size, 0))
-    return KeyState(key, value_size < 0)
 
 
 class Lookahead:

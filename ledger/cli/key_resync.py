@@ -1,0 +1,75 @@
+"""`resync-keys`: delete keys at a target that its source deleted while the mirror could not see it."""
+
+from collections.abc import Sequence
+
+import click
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.adapters.spark.session import local_session
+from ledger.cli.configured import configuration
+from ledger.cli.reading import output_option
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.operations.key_resync.resyncing import PartitionKeys, result_row
+from ledger.reports.rendering import RENDERERS
+
+_LARGEST_PARTITION = 2**31 - 1
+
+
+@click.command(name="resync-keys")
+@click.argument("flow")
+@click.option("--topic", required=True, help="The source topic; it must be compacted.")
+@click.option(
+    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
+)
+@click.option("--dry-run", is_flag=True, help="Compare and report; claim, write and record nothing.")
+@output_option
+@click.pass_context
+def resync_keys(
+    context: click.Context, flow: str, topic: str, partition: int | None, dry_run: bool, output: str
+) -> None:
+    """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
+    config = configuration(context)
+    tasks = config.flow(flow).tasks
+
+    def session() -> SparkSession:
+        return local_session(tasks=tasks)
+
+    done = app.resync_keys(
+        config, flow, topic=topic, partition=partition, session=None if dry_run else session
+    )
+    table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)
+    click.echo(RENDERERS[output](table), nl=False)
+    if dry_run:
+        click.echo("dry run: nothing was claimed, written or recorded", err=True)
+    _refuse_refused(flow, done)
+
+
+def _refuse_refused(flow: str, done: Sequence[PartitionKeys]) -> None:
+    """Some partitions refused is exit code 4, all of them 5."""
+    refused = [keys for keys in done if keys.refused is not None]
+    if not refused:
+        return
+    lines = "\n  ".join(
+        f"{keys.pair.source.topic} partition {keys.pair.source.partition}: {keys.refused}" for keys in refused
+    )
+    message = f"{flow}: keys of {len(refused)} of {len(done)} partitions may still differ:\n  {lines}"
+    raise PreconditionError(message) if len(refused) == len(done) else UnsafeError(message)
+
+
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_SCHEMA = pa.schema(
+    {
+        "source_topic": _TEXT,
+        "partition": _NUMBER,
+        "target_topic": _TEXT,
+        "source_keys": _NUMBER,
+        "target_keys": _NUMBER,
+        "left_over": _NUMBER,
+        "tombstones": _NUMBER,
+        "target_first": _NUMBER,
+        "target_last": _NUMBER,
+        "remarks": _TEXT,
+    }
+)

@@ -1,0 +1,1 @@
+"""Deleting keys that a compacted target kept although the source deleted them: compare, write tombstones, record."""
