@@ -52,6 +52,7 @@ class Assignment:
     source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
+    `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
     `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
     """
 
@@ -66,6 +67,7 @@ class Assignment:
     leader_epoch: int | None = None
     accepted_below: int = 0
     lost_before: bool = False
+    tail_start: int = 0
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
 
@@ -77,7 +79,7 @@ class PartitionResult:
     `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
     when it no longer knew the end of that epoch. `target_lost_from`: the target offset at which a batch
     landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
-    the source as of the last answer, None when there was none.
+    the source as of the last answer, None when there was none. `tail_start`: as of the next assignment.
     """
 
     assignment: Assignment
@@ -91,6 +93,7 @@ class PartitionResult:
     divergence: Divergence | None = None
     target_lost_from: int | None = None
     source_ends: tuple[int, int] | None = None
+    tail_start: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

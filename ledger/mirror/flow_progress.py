@@ -105,6 +105,7 @@ class FlowProgress:
                 leader_epoch=standing.leader_epoch,
                 accepted_below=standing.accepted_below,
                 lost_before=standing.follows_loss,
+                tail_start=standing.tail_start,
             )
             for standing in self._standings.values()
             if standing.stop is None and not standing.has_reached_end
@@ -136,6 +137,7 @@ class FlowProgress:
         standing = self.standing_of(result)
         standing.position = result.position
         standing.target_end = result.target_end
+        standing.tail_start = result.tail_start
         standing.next_sequence = result.next_sequence
         standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)

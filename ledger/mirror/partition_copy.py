@@ -67,6 +67,7 @@ class PartitionCopy:
         self._troubles: dict[str, str] = {}
         self._node: int | None = None
         self._builder = SyncBuilder(assignment)
+        self._tail_start = assignment.tail_start
         self._fall_back()
 
     def _fall_back(self) -> None:
@@ -77,9 +78,9 @@ class PartitionCopy:
         self.fetch_position = self._builder.position
         self.fetch_epoch = self._builder.leader_epoch
         self._is_drained = False
-        self._next_offset = self._builder.target_end
+        self._next_offset = max(self._builder.target_end, self._tail_start)
         self._next_sequence = self._builder.next_sequence
-        self.tail = TargetTail(start=self._builder.target_end)
+        self.tail = TargetTail(start=self._next_offset)
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -308,6 +309,7 @@ class PartitionCopy:
         """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
         if base_offset >= self._builder.target_end:
             self.generation += 1
+            self._tail_start = 0
             self._fall_back()
             return
         self._target_lost_from = base_offset
@@ -375,6 +377,12 @@ class PartitionCopy:
         self.pending_bytes = 0
         self.tail = TargetTail(start=self.tail.position)
 
+    def _next_tail_start(self) -> int:
+        """A target that others fill is not read again from the flow's last record in every round."""
+        if self.assignment.exclusive or self.stop is not None:
+            return 0
+        return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
+
     def result(self) -> PartitionResult:
         return PartitionResult(
             assignment=self.assignment,
@@ -388,4 +396,5 @@ class PartitionCopy:
             divergence=self._divergence,
             target_lost_from=self._target_lost_from,
             source_ends=self._source_ends,
+            tail_start=self._next_tail_start(),
         )

@@ -26,6 +26,7 @@ class Standing:
     leader_epoch: int | None = None
     follows_loss: bool = False
     accepted_below: int = 0
+    tail_start: int = 0
     stop_at: int | None = None
     stop: Stop | None = None
     copied_bytes: int = 0
@@ -95,6 +96,7 @@ class Standing:
         source_end = max(self.position, restart.source_start)
         self.position = restart.source_start
         self.target_end = restart.target_end
+        self.tail_start = 0
         self.next_sequence = restart.next_sequence
         self.leader_epoch = restart.leader_epoch
         self.follows_loss = source_may_be_gone(SyncKind.SUPERSEDED, cause)

@@ -1,5 +1,7 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
+from dataclasses import replace
+
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
@@ -318,3 +320,57 @@ def test_when_the_target_lost_others_records_alone_it_is_looked_at_again() -> No
     assert target.stop is None
     target.copy_all()
     assert target.ranges() == [(0, 2, 0, 2, True), (2, 5, 2, 5, False)]
+
+
+def filled_by_others(*counts: int) -> PartitionLog:
+    log = PartitionLog()
+    for count in counts:
+        log.append(application_batch([content(b"not", b"ours")] * count, [NOW_MS] * count), now_ms=NOW_MS)
+    return log
+
+
+def test_what_others_wrote_to_a_shared_partition_is_read_once_over_rounds_that_are_too_short() -> None:
+    log = filled_by_others(4, 4, 4)
+    first = Target(source_log(2), assignment(exclusive=False), log)
+    read = log.read(0, committed=False, max_bytes=1, at_least_one=True)
+    first.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
+    assert first.copy.next_copy is None
+    assert first.copy.result().tail_start == 4
+    second = Target(first.source, replace(assignment(exclusive=False), tail_start=4), log)
+    assert second.copy.tail.position == 4
+    second.copy_all()
+    assert second.ranges() == [(0, 2, 12, 14, False)]
+    assert second.copy.result().tail_start == 12
+
+
+def test_own_records_that_wait_for_their_source_are_read_again() -> None:
+    log = filled_by_others(3)
+    writing = Target(source_log(2), assignment(exclusive=False), log)
+    writing.copy_all()
+    again = Target(writing.source, assignment(exclusive=False), log)
+    again.read_tail()
+    assert again.copy.result().tail_start == 3
+    last = Target(writing.source, replace(assignment(exclusive=False), tail_start=3), log)
+    last.copy_all()
+    assert last.ranges() == [(0, 2, 3, 5, True)]
+
+
+def test_an_exclusive_or_stopped_partition_is_read_from_its_last_record() -> None:
+    exclusive = Target(source_log(2), assignment())
+    exclusive.copy_all()
+    assert exclusive.copy.result().tail_start == 0
+    stopped = Target(source_log(2), replace(assignment(exclusive=False), tail_start=2), filled_by_others(2))
+    stopped.read_tail()
+    stopped.copy.halt(StopCause.TARGET_OUT_OF_RANGE, "lost")
+    assert stopped.copy.result().tail_start == 0
+
+
+def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() -> None:
+    log = filled_by_others(6)
+    target = Target(source_log(2, 3), replace(assignment(exclusive=False), tail_start=6), log)
+    target.read_tail()
+    target.fetch()
+    log.lose_end(0)
+    target.acknowledge(target.send()[1])
+    assert target.stop is None
+    assert target.copy.tail.position == 0
