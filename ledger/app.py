@@ -64,6 +64,7 @@ from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
 from ledger.recording.background import BackgroundRecorders
+from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
 
@@ -270,7 +271,7 @@ def _record(
 ) -> Mapping[str, int]:
     admin.broker_count()
     fact_log = DeltaFactLog(session(), config.ledger.path, SystemClock())
-    mirrored = _MirroredPartitions(config, admin, flows)
+    mirrored = MirroredPartitions(config, admin, flows)
     settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)
     recorder = _recorder(admin, fact_log, state, settings, mirrored)
     if recorder.take_role() is RoleVerdict.IN_USE:
@@ -285,30 +286,6 @@ def _record(
 
 
 _RECORDER_TICK_S = 0.5
-
-
-class _MirroredPartitions:
-    """Partitions of a cluster that flows read or write, as its topics are now."""
-
-    def __init__(self, config: MirrorConfig, admin: KafkaAdmin, flows: Sequence[FlowConfig]) -> None:
-        self._config = config
-        self._admin = admin
-        self._flows = flows
-
-    def __call__(self) -> Partitions:
-        return [
-            (topic.name, partition)
-            for topic in self._admin.topics().values()
-            if any(self._is_mirrored(flow, topic.name, internal=topic.internal) for flow in self._flows)
-            for partition in range(topic.partitions)
-        ]
-
-    def _is_mirrored(self, flow: FlowConfig, topic: str, *, internal: bool) -> bool:
-        selection = self._config.topic_selection(flow.name)
-        if flow.source == self._admin.alias and selection.selects(topic, internal=internal):
-            return True
-        origin = flow.naming.source_name(topic) if flow.target == self._admin.alias else None
-        return origin is not None and selection.selects(origin, internal=internal)
 
 
 def request_stop(

@@ -54,7 +54,8 @@ def produce(
 
 def delete_before(servers: str, topic: str, offset: int) -> None:
     at = TopicPartition(topic, 0, offset)
-    AdminClient({"bootstrap.servers": servers}).delete_records([at])[at].result(30)
+    client = AdminClient({"bootstrap.servers": servers})  # its futures need it as long as they wait
+    client.delete_records([at])[at].result(120)
 
 
 def resync(
