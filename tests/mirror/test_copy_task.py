@@ -218,6 +218,7 @@ def test_14_a_target_that_is_gone_from_the_start_stops_an_idle_partition() -> No
 def test_a_partition_without_a_leader_is_trouble_and_no_stop() -> None:
     bench = Bench()
     bench.write(3)
+    bench.target.move_leader("orders", 0, None)
     [result] = bench.run(bench.assignment())
     assert (result.position, cause(result)) == (0, None)
     assert result.trouble == "a partition without a leader at the target"
