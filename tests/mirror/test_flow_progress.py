@@ -9,6 +9,7 @@ from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.standing import Standing
+from ledger.ports import PartitionEnds
 from tests.mirror.sources import RECORDED, SOURCE, TARGET, assignment
 
 PAIR = PartitionPair(SOURCE, TARGET)
@@ -95,6 +96,17 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     progress.take_on(standing)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
     assert progress.recorded(PAIR) is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "stop_at"),
+    [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20), (PartitionEnds(0, 20, 29, 0), 31)],
+)
+def test_a_source_that_ends_before_the_position_is_asked_once_more(ends: PartitionEnds, stop_at: int) -> None:
+    """It took records back; a run until caught up must not take its end for reached."""
+    standing = Standing.recorded(PAIR, RECORDED)
+    standing.end_at(ends)
+    assert standing.stop_at == stop_at
 
 
 @pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])

@@ -10,7 +10,8 @@ from ledger.domain.facts import SyncCause, SyncKind
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.intake import Intake, TakenOn
+from ledger.mirror.intake import Intake, TakenOn, copy_again
+from ledger.mirror.standing import Standing
 from ledger.ports import FlowPosition, PartitionEnds, RecordedStop
 from tests.mirror.sources import RECORDED, SOURCE, TARGET
 
@@ -175,3 +176,11 @@ def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_
         "new-target",
     )
     assert stands(taken) == (3, 8, 0)
+
+
+def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
+    standing = Standing.recorded(PAIR, RECORDED)
+    ends = PartitionEnds(RECORDED.source_end + 4, 60, 60, 0)
+    fact = copy_again(standing, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
+    assert (fact.source_start, fact.source_end) == (RECORDED.source_end, RECORDED.source_end)
+    assert standing.position == RECORDED.source_end, "the task meets the hole and it becomes a row"
