@@ -16,6 +16,7 @@ from tests.end_to_end.following import (
     Pair,
     admin_of,
     config_of,
+    consumed,
     east_to_west,
     eventually,
     name_of,
