@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")
+    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}, default=sorted) + "\n")
     return UnsafeError.exit_code if summary.stopped else 0
 
 
