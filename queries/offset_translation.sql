@@ -246,11 +246,10 @@ placed as (
         m.target_topic,
         m.target_partition,
         h.log_start,
-        case
-            when s.copied_start <= m.committed_offset
-                then s.target_start + m.committed_offset - s.copied_start
-            else coalesce(s.target_start, m.target_end)
-        end as answer,
+        coalesce(
+            s.target_start + greatest(m.committed_offset - s.copied_start, 0),
+            m.target_end
+        ) as answer,
         case
             when s.copied_start <= m.committed_offset then 'exact'
             when s.lost_start <= m.committed_offset then 'lost'
