@@ -44,7 +44,7 @@ copied as (
         o.source_topic,
         o.source_topic_id,
         o.source_partition,
-        cast(sum(o.bytes) as double) / sum(o.source_end - o.source_start) as bytes_per_offset
+        cast(sum(o.bytes) as double) / nullif(sum(o.source_end - o.source_start), 0) as bytes_per_offset
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
     where o.kind = 'copied'
