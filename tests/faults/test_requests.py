@@ -53,6 +53,6 @@ def test_a_driver_pauses_resumes_and_refuses(flow: FaultFlow) -> None:
     told = flow.start_command("status", "flow").stdout
     assert "driver    released" in told
     assert told.count("receipt   ") == 5
-    assert "paused" not in told
-    assert "waiting" not in told
+    assert "\n  paused" not in told
+    assert "\n  waiting" not in told
     assert flow.broken_invariants() == {}
