@@ -121,6 +121,7 @@ def test_a_recreated_topic_gets_its_history_back(
     assert_at_rest(mesh, written([*first, *second]))
 
 
+@pytest.mark.soak  # thirty runs of drivers; the simulation has the same shape in every run of the tests
 def test_three_clusters_mirror_to_each_other_and_give_history_back_once(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:
