@@ -27,7 +27,8 @@ lint: bootstrap ## Check style, types and imports
 test: lint ## Lint, then run all tests
 	$(BIN)/pytest
 
-soak: bootstrap ## Simulate faults with random seeds (SECONDS=... says how long)
+soak: bootstrap ## Run the long tests, then simulate faults with random seeds (SECONDS=... says how long)
+	$(BIN)/pytest -m soak
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, and the memory of a task
