@@ -153,6 +153,7 @@ def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio, connected
 
 
 @pytest.mark.fault(9)
+@pytest.mark.soak  # on a busy machine the brokers answer later than its rounds end
 def test_too_few_replicas_in_sync_is_waited_for(
     trio: Trio, broker_pair: Mapping[str, SandboxCluster]
 ) -> None:
