@@ -49,7 +49,7 @@ def finish(flow: FaultFlow) -> None:
 def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(flow: FaultFlow) -> None:
     driver = flow.start()
     try:
-        with steady_load(flow, seconds=60, per_second=LOAD_PER_S):
+        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
             wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
             driver.kill()
     finally:
@@ -66,7 +66,7 @@ def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(flow: Fau
 def test_a_killed_worker_is_replaced_and_reconciles(flow: FaultFlow) -> None:
     driver = flow.start()
     try:
-        with steady_load(flow, seconds=60, per_second=LOAD_PER_S):
+        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
             wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
             kill_python_worker(driver.process.pid)
             copied = flow.target_records()
@@ -83,7 +83,7 @@ def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
     first = flow.start()
     second = None
     try:
-        with steady_load(flow, seconds=90, per_second=LOAD_PER_S):
+        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
             wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
             second = flow.start("--take-over")
             assert first.wait() == 5

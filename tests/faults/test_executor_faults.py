@@ -51,7 +51,7 @@ def executors(driver: "subprocess.Popen[bytes]") -> list[int]:
 def test_a_killed_executor_is_replaced_and_reconciles(flow: FaultFlow) -> None:
     driver = submitted(flow)
     try:
-        with steady_load(flow, seconds=90, per_second=LOAD_PER_S):
+        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
             wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
             killed = executors(driver)
             assert killed, "the driver has no executor of its own"
