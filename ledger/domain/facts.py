@@ -6,6 +6,9 @@ Ranges are half-open. Times are milliseconds since the epoch, UTC. An unknown va
 from dataclasses import dataclass
 from enum import StrEnum
 
+SEQUENCE_MODULUS = 1 << 31
+"""Producer sequences count records modulo this."""
+
 
 class GapCause(StrEnum):
     """Why a source offset inside an offset sync holds no copied record."""
@@ -50,9 +53,6 @@ class SyncCause(StrEnum):
     ACCEPTED = "accepted"  # unpaired: an operator said to go on after them
 
 
-LOSS_CAUSES = frozenset({SyncCause.RETENTION, SyncCause.DELETED_RECORDS, SyncCause.SKIPPED})
-
-
 def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
@@ -88,7 +88,10 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
-    """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out."""
+    """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out.
+
+    What only copies have is left at its default by rows of the other kinds.
+    """
 
     source: TopicPartition
     target: TopicPartition
@@ -98,17 +101,17 @@ class OffsetSync:
     target_start: int
     target_end: int
     first_sequence: int
-    gaps: tuple[Gap, ...]
     kind: SyncKind
     cause: SyncCause | None
-    recovered: bool
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
-    records: int
-    bytes: int
-    checksum: int | None
-    raw_batches: int
-    record_path_batches: int
+    gaps: tuple[Gap, ...] = ()
+    recovered: bool = False
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    records: int = 0
+    bytes: int = 0
+    checksum: int | None = None
+    raw_batches: int = 0
+    record_path_batches: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

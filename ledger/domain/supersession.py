@@ -7,7 +7,7 @@ A `superseded` row voids what was recorded before it, or beside it in its round,
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ledger.domain.facts import Gap, OffsetSync, SyncKind
+from ledger.domain.facts import SEQUENCE_MODULUS, Gap, OffsetSync, SyncKind
 
 SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
 """Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""
@@ -70,9 +70,6 @@ def _below(sync: OffsetSync, later: Sequence[OffsetSync]) -> OffsetSync:
         return shorter
     records = cut - sync.source_start - sum(gap.source_end - gap.source_start for gap in gaps)
     return replace(shorter, records=records, target_end=sync.target_start + records)
-
-
-SEQUENCE_MODULUS = 2**31
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,17 +138,10 @@ class SyncBuilder:
             target_start=target_start,
             target_end=target_start + count,
             first_sequence=first_sequence,
-            gaps=(),
             kind=SyncKind.UNPAIRED,
             cause=cause,
             recovered=True,
-            first_timestamp_ms=None,
-            last_timestamp_ms=None,
             records=count,
-            bytes=0,
-            checksum=None,
-            raw_batches=0,
-            record_path_batches=0,
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import crc32c
 
+from ledger.domain.facts import SEQUENCE_MODULUS
 from ledger.errors import ProtocolError
 
 HEADER_BYTES = 61
@@ -20,7 +21,6 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-SEQUENCE_MODULUS = 1 << 31
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content, marker
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import SEQUENCE_MODULUS, Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.batch_plan import Copy, Skip
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from ledger.schema import OFFSET_SYNCS, STAMP
-from ledger.wire.record_batch import SEQUENCE_MODULUS, payload_checksum, read_header
+from ledger.wire.record_batch import payload_checksum, read_header
 from tests.mirror.sources import SOURCE, TARGET, assignment
 
 

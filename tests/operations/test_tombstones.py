@@ -6,10 +6,9 @@ import pytest
 
 from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
 from ledger.adapters.memory.stored_batches import application_batch, content
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import SEQUENCE_MODULUS, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment, StopCause
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
-from ledger.wire.record_batch import SEQUENCE_MODULUS
 from ledger.wire.record_fields import key_state
 from tests.mirror.test_copy_task import NOW_MS, Bench, cause
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.domain.facts import GapCause, SyncCause, SyncKind
-from ledger.wire.record_batch import SEQUENCE_MODULUS
+from ledger.domain.facts import SEQUENCE_MODULUS, GapCause, SyncCause, SyncKind
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]

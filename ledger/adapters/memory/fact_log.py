@@ -9,10 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, SyncKind, source_may_be_gone
+from ledger.domain.facts import (
+    SEQUENCE_MODULUS,
+    Checkpoint,
+    HighWatermark,
+    SyncCause,
+    SyncKind,
+    source_may_be_gone,
+)
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, recording_order
+from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import former_copies, recorded_sync
@@ -31,7 +38,6 @@ from ledger.ports import (
     open_findings,
 )
 from ledger.schema import STAMP
-from ledger.wire.record_batch import SEQUENCE_MODULUS
 
 _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
@@ -95,7 +101,7 @@ class MemoryLedgerState:
     def positions(self, flow: str) -> list[FlowPosition]:
         last: dict[tuple[str, int], dict[str, Any]] = {}
         rows = [row for row in self._rows("offset_syncs") if row["flow"] == flow]
-        for row in sorted(rows, key=_recording_order):
+        for row in sorted(rows, key=lambda row: recorded_sync(row).place):
             last[(row["source_topic_id"], row["source_partition"])] = row
         return [_position(row) for row in last.values()]
 
@@ -220,17 +226,6 @@ class MemoryOperationLog:
         }
         self._ledger.append("operations", [row])
         return str(row["operation_id"])
-
-
-def _recording_order(row: dict[str, Any]) -> tuple[int, int, bool, int, int]:
-    return recording_order(
-        writer_epoch=row["writer_epoch"],
-        round_number=row["round"],
-        kind=row["kind"],
-        source_start=row["source_start"],
-        source_end=row["source_end"],
-        target_end=row["target_end"],
-    )
 
 
 def _position(row: dict[str, Any]) -> FlowPosition:

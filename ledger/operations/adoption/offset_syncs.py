@@ -119,13 +119,8 @@ class _Rows:
                 gaps=tuple(self._gaps),
                 kind=kind,
                 cause=cause,
-                recovered=False,
                 first_timestamp_ms=runs[0].first_timestamp_ms if runs else None,
                 last_timestamp_ms=max((run.last_timestamp_ms for run in runs), default=None),
                 records=sum(run.records for run in runs),
-                bytes=0,
-                checksum=None,
-                raw_batches=0,
-                record_path_batches=0,
             )
         )

@@ -7,11 +7,11 @@ and that a hole and an overlap are refused. Partition 1 shows the same where seq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.domain.facts import SEQUENCE_MODULUS
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, duration, unknown
 from ledger.operations.doctor.measurements import AppendObservation, ClockObservation, Send, Settings
 from ledger.wire.error_codes import ErrorCode
-from ledger.wire.record_batch import SEQUENCE_MODULUS
 
 CLOCK_WARNING_MS = 1_000
 PRODUCER_STATE_WARNING_MS = 3_600_000
