@@ -292,8 +292,8 @@ class LedgerState(Protocol):
 
     def positions(self, flow: str) -> list[FlowPosition]: ...
 
-    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
-        """All rows of one flow and source partition, superseded ones included."""
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        """All rows of one flow and source partition, of each topic id that it had, superseded ones included."""
         ...
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:

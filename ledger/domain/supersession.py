@@ -109,21 +109,31 @@ class Restart:
     leader_epoch: int | None
 
 
-def restart_after_target_truncation(recorded: Sequence[RecordedSync], target_end: int) -> Restart | None:
+def by_source_incarnation(recorded: Iterable[RecordedSync]) -> dict[str, list[RecordedSync]]:
+    """The rows of one partition by the topic id that its source had."""
+    found: dict[str, list[RecordedSync]] = {}
+    for row in recorded:
+        found.setdefault(row.sync.source.topic_id, []).append(row)
+    return found
+
+
+def restart_after_target_truncation(
+    holding_there: Iterable[OffsetSync], target_end: int, *, next_sequence: int
+) -> Restart | None:
     """The first source offset whose record the target lost when its log ends at `target_end`.
 
-    The sequence is that of the log: it counts records that a supersession took out of the map, too. None
-    when nothing that was recorded reaches past that end.
+    `holding_there`: what holds of one incarnation of the source in that log, oldest first. None when nothing of
+    it reaches past that end.
     """
     before: OffsetSync | None = None
-    for sync in holding(recorded):
+    for sync in holding_there:
         if sync.records and sync.target_end > target_end:
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
             return Restart(
                 source_start=_source_of(sync, kept),
                 target_end=target_end,
-                next_sequence=_sequence_at(recorded, target_end),
+                next_sequence=next_sequence,
                 leader_epoch=None if epoch_of is None else epoch_of.source_leader_epoch,
             )
         before = sync
@@ -143,16 +153,22 @@ def _source_of(sync: OffsetSync, records: int) -> int:
     return offset + records
 
 
-def _sequence_at(recorded: Sequence[RecordedSync], target_offset: int) -> int:
-    """The sequence of the flow's record at a target offset, or of the next one; of two claims the later counts."""
+def sequence_at(recorded: Iterable[RecordedSync], target_topic_id: str, target_offset: int) -> int | None:
+    """The sequence of the flow's record at a target offset, or of the next one; of two claims the later counts.
+
+    It is that of the log: it counts what a supersession took out of the map, and what other incarnations of
+    the source left there. None when nothing that was recorded lies there or behind.
+    """
     rows = [
-        row.sync for row in sorted(recorded, key=lambda row: row.place) if row.sync.kind in SEQUENCED_KINDS
+        row.sync
+        for row in sorted(recorded, key=lambda row: row.place)
+        if row.sync.kind in SEQUENCED_KINDS and row.sync.target.topic_id == target_topic_id
     ]
     for sync in reversed(rows):
         if sync.target_start <= target_offset < sync.target_end:
             return (sync.first_sequence + target_offset - sync.target_start) % SEQUENCE_MODULUS
     following = [sync for sync in rows if sync.target_start >= target_offset and sync.records]
-    return min(following, key=lambda sync: sync.target_start).first_sequence if following else 0
+    return min(following, key=lambda sync: sync.target_start).first_sequence if following else None
 
 
 @dataclass(frozen=True, slots=True)

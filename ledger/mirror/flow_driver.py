@@ -112,7 +112,7 @@ def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:
 def _reactions(flow: FlowConfig, ports: FlowPorts) -> Reactions:
     def recorded(standing: Standing) -> Sequence[RecordedSync]:
         source = standing.pair.source
-        return ports.state.recorded_syncs(flow.name, source.topic_id, source.partition)
+        return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
 
     def judge_loss(standing: Standing) -> SyncCause:
         configuration = ports.source.configurations([standing.pair.source.topic])

@@ -1,7 +1,9 @@
 """Where a running flow stands on all its partitions: from the ledger at the start, from its rounds afterwards."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.standing import Standing
@@ -85,6 +87,15 @@ class FlowProgress:
             if standing.has_begun:
                 self._recorded[key] = standing.as_recorded()
         return left
+
+    def take_back(self, facts: Iterable[OffsetSync]) -> None:
+        """Earlier incarnations whose records the target lost end before them."""
+        for fact in facts:
+            key = (fact.source.topic_id, fact.source.partition)
+            if fact.kind is SyncKind.SUPERSEDED and key in self._recorded and key not in self._standings:
+                self._recorded[key] = replace(
+                    self._recorded[key], target_end=fact.target_end, next_sequence=fact.first_sequence
+                )
 
     def standing_of(self, result: PartitionResult) -> Standing:
         source = result.assignment.source

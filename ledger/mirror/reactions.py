@@ -12,16 +12,23 @@ from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.supersession import (
     RecordedSync,
     Restart,
+    by_source_incarnation,
     common_end,
+    holding,
     restart_after_target_truncation,
+    sequence_at,
 )
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
 from ledger.ports import ClusterAdmin
 
 RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
-"""All recorded rows of a standing's partition; read back from the ledger, so slow and only asked for in trouble."""
+"""All recorded rows of a standing's partition, those of other incarnations of its source topic among them.
+
+Read back from the ledger, so slow and only asked for in trouble.
+"""
 
 LossJudge = Callable[[Standing], SyncCause]
 
@@ -36,6 +43,29 @@ class Reaction:
 
 
 TRY_AGAIN = Reaction()
+
+
+@dataclass(frozen=True, slots=True)
+class _TruncatedTarget:
+    """A target log that ends at `end` now, where the flow's next record has `next_sequence`."""
+
+    topic_id: str
+    end: int
+    next_sequence: int
+
+    def restart(self, recorded: Sequence[RecordedSync]) -> Restart | None:
+        """Where the copy of one incarnation of the source goes on; None when nothing of it was lost."""
+        there = [sync for sync in holding(recorded) if sync.target.topic_id == self.topic_id]
+        return restart_after_target_truncation(there, self.end, next_sequence=self.next_sequence)
+
+    def gone(self, recorded: Sequence[RecordedSync]) -> OffsetSync | None:
+        """The fact that what an earlier incarnation of the source had beyond the end is not there any more."""
+        restart = self.restart(recorded)
+        if restart is None:
+            return None
+        last = holding(recorded)[-1]
+        standing = Standing(PartitionPair(last.source, last.target), last.source_end, last.target_end, 0)
+        return standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +116,8 @@ class Reactions:
         return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
 
     def _source_truncated(self, standing: Standing, divergence: Divergence, message: str) -> Reaction:
-        common = common_end(self.recorded(standing), epoch=divergence.epoch, end=divergence.end)
+        recorded = by_source_incarnation(self.recorded(standing)).get(standing.pair.source.topic_id, [])
+        common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
         restart = Restart(
             source_start=min(common.source_end, standing.position),
             target_end=standing.target_end,
@@ -105,17 +136,31 @@ class Reactions:
         if lost_from is None and ends.high_watermark >= standing.target_end:
             return Reaction(stop=stop) if ends.log_start > standing.target_end else TRY_AGAIN
         kept_end = ends.high_watermark if lost_from is None else min(lost_from, ends.high_watermark)
-        message = (
-            f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: "
-            "the target lost records"
+        return self._target_truncated(standing, kept_end)
+
+    def _target_truncated(self, standing: Standing, kept_end: int) -> Reaction:
+        """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
+        recorded = self.recorded(standing)
+        target_id = standing.pair.target.topic_id
+        sequence = sequence_at(recorded, target_id, kept_end)
+        log = _TruncatedTarget(target_id, kept_end, standing.next_sequence if sequence is None else sequence)
+        incarnations = by_source_incarnation(recorded)
+        restart = log.restart(incarnations.pop(standing.pair.source.topic_id, ())) or Restart(
+            standing.position, kept_end, log.next_sequence, standing.leader_epoch
         )
-        restart = restart_after_target_truncation(self.recorded(standing), kept_end)
-        if restart is None:
-            return Reaction(stop=Stop(StopCause.TARGET_TRUNCATED, f"{message}, none of which is recorded"))
-        message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
+        gone = [fact for rows in incarnations.values() if (fact := log.gone(rows)) is not None]
+        message = (
+            f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: the target lost "
+            f"records; source offsets {restart.source_start} to {standing.position} are superseded"
+        )
+        for fact in gone:
+            message += (
+                f"; what it held of source offsets {fact.source_start} to {fact.source_end} of topic id "
+                f"{fact.source.topic_id}, which was deleted since, is gone"
+            )
         fact = standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
         stop = Stop(StopCause.TARGET_TRUNCATED, message)
-        return self._by_policy(self.flow.on_target_truncated, (fact,), stop)
+        return self._by_policy(self.flow.on_target_truncated, (fact, *gone), stop)
 
     def _by_policy(self, policy: Policy, facts: tuple[OffsetSync, ...], stop: Stop) -> Reaction:
         if policy is Policy.CONTINUE:

@@ -230,6 +230,7 @@ class RoundLoop:
             log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
             return
         self._record(reaction.facts)
+        self.progress.take_back(reaction.facts)
         self.summary.count_lost(reaction.facts)
         standing.stop = reaction.stop
         if reaction.facts:

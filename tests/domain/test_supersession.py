@@ -14,6 +14,7 @@ from ledger.domain.supersession import (
     common_end,
     holding,
     restart_after_target_truncation,
+    sequence_at,
 )
 
 SOURCE, TARGET = TopicPartition("orders", "s", 0), TopicPartition("east.orders", "t", 0)
@@ -117,7 +118,18 @@ def test_a_later_epoch_comes_after_every_round_of_an_earlier_one() -> None:
 def test_a_target_that_lost_its_end_is_written_again_from_the_first_lost_record(
     target_end: int, expected: Restart | None
 ) -> None:
-    assert restart_after_target_truncation(in_rounds(FIRST, SECOND), target_end) == expected
+    assert restart_at(in_rounds(FIRST, SECOND), target_end) == expected
+
+
+def restart_at(recorded: list[RecordedSync], target_end: int) -> Restart | None:
+    """Where a copy goes on when nothing but `recorded` lies at its target."""
+    sequence = sequence_at(recorded, TARGET.topic_id, target_end)
+    return restart_after_target_truncation(holding(recorded), target_end, next_sequence=sequence or 0)
+
+
+def test_a_log_without_records_of_the_flow_from_there_on_tells_no_sequence() -> None:
+    assert sequence_at(in_rounds(FIRST, SECOND), TARGET.topic_id, 118) is None
+    assert sequence_at(in_rounds(FIRST, SECOND), "another log", 100) is None
 
 
 def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:
@@ -125,14 +137,14 @@ def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:
         *in_rounds(row((0, 50), (0, 50), 0), row((40, 50), (50, 50), 50, kind=SyncKind.SUPERSEDED)),
         RecordedSync(1, 3, row((40, 60), (50, 70), 50)),
     ]
-    assert restart_after_target_truncation(orphaned, 45) == Restart(40, 45, 45, 5)
+    assert restart_at(orphaned, 45) == Restart(40, 45, 45, 5)
 
 
 def test_a_truncation_inside_unpaired_records_keeps_their_sequences() -> None:
     recorded = in_rounds(
         FIRST, row((10, 10), (108, 112), 8, kind=SyncKind.UNPAIRED), row((10, 12), (112, 114), 12)
     )
-    assert restart_after_target_truncation(recorded, 110) == Restart(10, 110, 10, 5)
+    assert restart_at(recorded, 110) == Restart(10, 110, 10, 5)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +191,7 @@ def test_a_cut_keeps_exactly_the_records_below_it(sync: OffsetSync, place: int) 
     superseded = row((place, 200), (200, 200), 0, kind=SyncKind.SUPERSEDED)
     kept = holding(in_rounds(sync, superseded))
     assert sum(part.records for part in kept) == len(below)
-    lost = restart_after_target_truncation(in_rounds(sync), sync.target_start + len(below))
+    lost = restart_at(in_rounds(sync), sync.target_start + len(below))
     assert (lost is None) == (len(below) == len(copied))
     if lost is not None:
         following = copied[len(below)]

@@ -68,8 +68,6 @@ LATE = frozenset(
 APART = (
     # A target that went back and has grown past the recorded end again, by others' records, is not noticed.
     frozenset({Fault.TARGET_UNCLEAN, Fault.FOREIGN_WRITES}),
-    # The sequence to go on with is known from rows of the same incarnation only.
-    frozenset({Fault.TARGET_UNCLEAN, Fault.SOURCE_RECREATED}),
 )
 """Faults that are not promised to be survived together."""
 

@@ -60,10 +60,10 @@ class DeltaLedgerState:
         rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
         return [flow_position(row) for row in rows]
 
-    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
         wanted: list[Filter] = [
             ("flow", "=", flow),
-            ("source_topic_id", "=", source_topic_id),
+            ("source_topic", "=", source_topic),
             ("source_partition", "=", partition),
         ]
         return [recorded_sync(row) for row in self._rows("offset_syncs", wanted)]

@@ -105,12 +105,12 @@ class MemoryLedgerState:
             last[(row["source_topic_id"], row["source_partition"])] = row
         return [_position(row) for row in last.values()]
 
-    def recorded_syncs(self, flow: str, source_topic_id: str, partition: int) -> list[RecordedSync]:
-        wanted = (flow, source_topic_id, partition)
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        wanted = (flow, source_topic, partition)
         return [
             recorded_sync(row)
             for row in self._rows("offset_syncs")
-            if (row["flow"], row["source_topic_id"], row["source_partition"]) == wanted
+            if (row["flow"], row["source_topic"], row["source_partition"]) == wanted
         ]
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
