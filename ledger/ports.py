@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
-from ledger.domain.requests import RECEIPT, OperatorRequest
+from ledger.domain.requests import RECEIPT, Acceptance, OperatorRequest
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.wire.record_batch import BatchHeader
 from ledger.wire.requests import Fetched, Produced
 
 Row = Mapping[str, object]
@@ -124,6 +125,13 @@ class ClusterAdmin(Protocol):
         self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
     ) -> dict[tuple[str, int], int]:
         """The first offset whose record is of that time or later; partitions without such a record are left out."""
+        ...
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        """The batch that holds an offset, or the first one after it; None where the log does not reach.
+
+        Raises `ProtocolError` when the topic has another id by now.
+        """
         ...
 
     def groups(self) -> list[GroupListing]: ...
@@ -320,6 +328,10 @@ class LedgerState(Protocol):
 
     def requests(self, flow: str) -> FlowRequests: ...
 
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        """By source topic id and partition, what operators accepted last."""
+        ...
+
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         """Findings that were raised and not cleared since."""
         ...
@@ -383,6 +395,10 @@ class ClusterLink(Protocol):
 
     def leader(self, partition: TopicPartition) -> int | None:
         """Node that leads the partition as last heard; None when unknown."""
+        ...
+
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        """Which leader that is, counted by the cluster; None when unknown."""
         ...
 
     def is_gone(self, partition: TopicPartition) -> bool:

@@ -94,6 +94,39 @@ def command_line(
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What lies below `below` in a target partition was accepted when the flow had written up to `target_end`.
+
+    It is of use until the flow has written behind it.
+    """
+
+    target_topic_id: str
+    target_end: int
+    below: int
+
+    def told(self, topic_id: str, partition: int) -> dict[str, object]:
+        """As a receipt has it."""
+        return {
+            "topic_id": topic_id,
+            "partition": partition,
+            "target_topic_id": self.target_topic_id,
+            "target_end": self.target_end,
+            "below": self.below,
+        }
+
+
+def acceptances(receipts: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Acceptance]:
+    """By source topic id and partition the last acceptance, from rows of receipts, oldest first."""
+    return {
+        (told["topic_id"], told["partition"]): Acceptance(
+            told["target_topic_id"], told["target_end"], told["below"]
+        )
+        for row in receipts
+        for told in json.loads(row["content"]).get("accepted", ())
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class Pauses:
     """What is paused; `whole_flow` covers every topic."""
 

@@ -53,6 +53,8 @@ class Assignment:
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
     `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
+    `target_leader_epoch`: that of the target's leader under which the flow's last record was looked for, None
+    when it was not in this run. `is_first_look`: the partition is read at both sides though it may be at its end.
     `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
     """
 
@@ -68,6 +70,8 @@ class Assignment:
     accepted_below: int = 0
     lost_before: bool = False
     tail_start: int = 0
+    target_leader_epoch: int | None = None
+    is_first_look: bool = False
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
 
@@ -79,7 +83,8 @@ class PartitionResult:
     `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
     when it no longer knew the end of that epoch. `target_lost_from`: the target offset at which a batch
     landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
-    the source as of the last answer, None when there was none. `tail_start`: as of the next assignment.
+    the source as of the last answer, None when there was none. `tail_start` and `target_leader_epoch`: as of the
+    next assignment. `has_seen_both`: the source answered and the target's tail was read up to its end.
     """
 
     assignment: Assignment
@@ -94,6 +99,8 @@ class PartitionResult:
     target_lost_from: int | None = None
     source_ends: tuple[int, int] | None = None
     tail_start: int = 0
+    target_leader_epoch: int | None = None
+    has_seen_both: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,12 +84,15 @@ class CopyTask:
         if sum(copy.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
             return
         wanting = [copy for copy in self._copies if copy.wants_tail(now)]
-        for node, copies in self._by_leader(self._network.target, Side.TARGET, wanting, now).items():
+        target = self._network.target
+        for node, copies in self._by_leader(target, Side.TARGET, wanting, now).items():
+            for copy in copies:
+                copy.begin_tail(target.leader_epoch(copy.assignment.target))
             items = [
                 FetchItem(copy.assignment.target, copy.tail.position, self._limits.partition_fetch_bytes)
                 for copy in copies
             ]
-            ticket = self._network.target.fetch(
+            ticket = target.fetch(
                 node, items, committed=False, max_wait_ms=0, max_bytes=self._limits.fetch_bytes
             )
             for copy in copies:

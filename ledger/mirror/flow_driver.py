@@ -68,6 +68,8 @@ def run_flow(
     on_claimed()
     progress = FlowProgress(ports.state.positions(flow.name))
     log_book = PartitionLogBook(flow.name, ports.operations)
+    # Two first drivers may each have allocated an id: the first claim's is the flow's.
+    producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
     with BackgroundAppender(ports.fact_log, claim, _TABLE) as appender:
         loop = RoundLoop(
             flow=flow,
@@ -80,9 +82,14 @@ def run_flow(
             appender=appender,
             progress=progress,
             intake=Intake(
-                flow, ports.source, progress, ports.state.stopped_partitions(flow.name), is_first_run
+                flow,
+                ports.source,
+                progress,
+                ports.state.stopped_partitions(flow.name),
+                ports.state.acceptances(flow.name),
+                is_first_run,
             ),
-            reactions=_reactions(flow, ports),
+            reactions=_reactions(flow, ports, producer_id),
             desk=RequestDesk(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
             ),
@@ -95,8 +102,7 @@ def run_flow(
             ),
             selection=RecordSelection(flow, ports.state, returned_elsewhere),
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
-            # Two first drivers may each have allocated an id: the first claim's is the flow's.
-            producer_id=ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name],
+            producer_id=producer_id,
             on_round=on_round,
             summary=RunSummary(),
         )
@@ -109,7 +115,7 @@ def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:
     return lambda standing: log_book.resumed(standing.pair)
 
 
-def _reactions(flow: FlowConfig, ports: FlowPorts) -> Reactions:
+def _reactions(flow: FlowConfig, ports: FlowPorts, producer_id: int) -> Reactions:
     def recorded(standing: Standing) -> Sequence[RecordedSync]:
         source = standing.pair.source
         return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
@@ -118,7 +124,7 @@ def _reactions(flow: FlowConfig, ports: FlowPorts) -> Reactions:
         configuration = ports.source.configurations([standing.pair.source.topic])
         return loss_cause(configuration.get(standing.pair.source.topic, {}))
 
-    return Reactions(flow, ports.source, ports.target, recorded, judge_loss)
+    return Reactions(flow, ports.source, ports.target, producer_id, recorded, judge_loss)
 
 
 def claim_row(

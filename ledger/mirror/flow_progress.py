@@ -117,6 +117,8 @@ class FlowProgress:
                 accepted_below=standing.accepted_below,
                 lost_before=standing.follows_loss,
                 tail_start=standing.tail_start,
+                target_leader_epoch=standing.target_leader_epoch,
+                is_first_look=not standing.is_looked_at,
             )
             for standing in self._standings.values()
             if standing.stop is None and not standing.has_reached_end
@@ -149,6 +151,8 @@ class FlowProgress:
         standing.position = result.position
         standing.target_end = result.target_end
         standing.tail_start = result.tail_start
+        standing.target_leader_epoch = result.target_leader_epoch
+        standing.is_looked_at = standing.is_looked_at or result.has_seen_both
         standing.next_sequence = result.next_sequence
         standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)

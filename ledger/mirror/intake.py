@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ledger.config import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.requests import Acceptance
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress, PartitionKey, key_of
@@ -36,12 +37,16 @@ class TakenOn:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """`is_first_run`: the flow never claimed an epoch before. `stops`: stopped partitions as the ledger has them."""
+    """`is_first_run`: the flow never claimed an epoch before.
+
+    `stops` and `acceptances`: stopped partitions, and what operators accepted last, as the ledger has them.
+    """
 
     flow: FlowConfig
     source: ClusterAdmin
     progress: FlowProgress
     stops: Mapping[PartitionKey, RecordedStop]
+    acceptances: Mapping[PartitionKey, Acceptance]
     is_first_run: bool
 
     def start_offsets(
@@ -74,10 +79,18 @@ class Intake:
         standing = Standing.recorded(pair, recorded)
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(standing, recorded, source, target)
+        self._accept_again(standing)
         told = self.stops.get(key_of(pair))
         if told is not None:
             standing.stop = Stop(StopCause(told.cause), told.message)
         return TakenOn(standing)
+
+    def _accept_again(self, standing: Standing) -> None:
+        """What was accepted stays so while the flow has written nothing since."""
+        accepted = self.acceptances.get(key_of(standing.pair))
+        here = standing.pair.target.topic_id, standing.target_end
+        if accepted is not None and (accepted.target_topic_id, accepted.target_end) == here:
+            standing.accepted_below = accepted.below
 
     def _begin(
         self,

@@ -68,6 +68,7 @@ class PartitionCopy:
         self._node: int | None = None
         self._builder = SyncBuilder(assignment)
         self._tail_start = assignment.tail_start
+        self._target_leader_epoch = assignment.target_leader_epoch
         self._fall_back()
 
     def _fall_back(self) -> None:
@@ -81,6 +82,7 @@ class PartitionCopy:
         self._next_offset = max(self._builder.target_end, self._tail_start)
         self._next_sequence = self._builder.next_sequence
         self.tail = TargetTail(start=self._next_offset)
+        self._looks_for_last_record = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -94,7 +96,9 @@ class PartitionCopy:
     @property
     def has_reached_end(self) -> bool:
         stop_at = self.assignment.stop_at
-        return stop_at is not None and self._builder.position >= stop_at
+        is_there = stop_at is not None and self._builder.position >= stop_at
+        is_seen = self._source_ends is not None and not self.tail.needs_read
+        return is_there and (is_seen or not self.assignment.is_first_look)
 
     @property
     def has_more(self) -> bool:
@@ -109,7 +113,8 @@ class PartitionCopy:
     def wants_records(self, now: float, *, buffer_limit: int) -> bool:
         """Not before the tail is read: what cannot be sent yet would take the room of what can."""
         stop_at = self.assignment.stop_at
-        wanted = stop_at is None or self.fetch_position < stop_at
+        is_first = self._source_ends is None and self.assignment.is_first_look
+        wanted = stop_at is None or self.fetch_position < stop_at or is_first
         room = self.pending_bytes < buffer_limit and not self.tail.needs_read
         return self.is_active and wanted and room and not self.fetching and now >= self.retry_at
 
@@ -154,10 +159,43 @@ class PartitionCopy:
         if isinstance(step, Copy):
             self.pending_bytes += len(step.batch)
 
+    def begin_tail(self, leader_epoch: int | None) -> None:
+        """Under another leader than before the tail begins one record earlier, with the flow's last one.
+
+        Where that is not there any more the log went back, and may have grown past it since by others' records.
+        """
+        if leader_epoch == self._target_leader_epoch or self.tail.position != self._next_offset:
+            return
+        self._target_leader_epoch = leader_epoch
+        if self._builder.next_sequence and self._builder.target_end:
+            self._looks_for_last_record = True
+            self.tail = TargetTail(start=self._builder.target_end - 1)
+
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         self.tail.add(records, high_watermark=high_watermark)
         self.settle_trouble(Side.TARGET)
+        if self._looks_for_last_record:
+            self._looks_for_last_record = False
+            self._take_last_record()
         self.advance()
+
+    def _take_last_record(self) -> None:
+        """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
+        found, last = self.tail.first, self._builder.target_end - 1
+        if found is None:
+            self.tail = TargetTail(start=self._next_offset)
+        elif found.base_offset <= last:
+            sequence = next_sequence(found.base_sequence, last - found.base_offset + 1)
+            is_own = found.producer_id == self.assignment.producer_id
+            if not is_own or sequence != self._builder.next_sequence:
+                self.halt(
+                    StopCause.TARGET_OUT_OF_RANGE,
+                    f"target offset {last} holds a record of producer id {found.producer_id}, sequence {sequence - 1}, "
+                    f"where this flow's with sequence {self._builder.next_sequence - 1} was: the target lost what was "
+                    "there; nothing was written",
+                )
+            elif not found.is_control:
+                self.tail.pop()
 
     def advance(self) -> None:
         """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
@@ -397,4 +435,6 @@ class PartitionCopy:
             target_lost_from=self._target_lost_from,
             source_ends=self._source_ends,
             tail_start=self._next_tail_start(),
+            target_leader_epoch=self._target_leader_epoch,
+            has_seen_both=self._source_ends is not None and self.tail.complete and self.tail.head is None,
         )

@@ -22,6 +22,7 @@ from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCau
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
+from ledger.mirror.target_history import TargetHistory
 from ledger.ports import ClusterAdmin
 
 RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
@@ -75,6 +76,7 @@ class Reactions:
     flow: FlowConfig
     source: ClusterAdmin
     target: ClusterAdmin
+    producer_id: int
     recorded: RecordedRows
     judge_loss: LossJudge
 
@@ -133,14 +135,22 @@ class Reactions:
         ends = living_ends(self.target, standing.pair.target)
         if ends is None:
             return TRY_AGAIN
-        if lost_from is None and ends.high_watermark >= standing.target_end:
-            return Reaction(stop=stop) if ends.log_start > standing.target_end else TRY_AGAIN
-        kept_end = ends.high_watermark if lost_from is None else min(lost_from, ends.high_watermark)
-        return self._target_truncated(standing, kept_end)
-
-    def _target_truncated(self, standing: Standing, kept_end: int) -> Reaction:
-        """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
+        if ends.log_start > standing.target_end:
+            return Reaction(stop=stop)
         recorded = self.recorded(standing)
+        history = TargetHistory(self.target, standing.pair.target, self.producer_id, tuple(recorded))
+        known_end = min(standing.target_end, ends.high_watermark)
+        held_end = history.held_end(known_end if lost_from is None else min(lost_from, known_end))
+        return (
+            TRY_AGAIN
+            if held_end == standing.target_end
+            else self._target_truncated(standing, held_end, recorded)
+        )
+
+    def _target_truncated(
+        self, standing: Standing, kept_end: int, recorded: Sequence[RecordedSync]
+    ) -> Reaction:
+        """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
         target_id = standing.pair.target.topic_id
         sequence = sequence_at(recorded, target_id, kept_end)
         log = _TruncatedTarget(target_id, kept_end, standing.next_sequence if sequence is None else sequence)

@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
-from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
+from ledger.domain.requests import (
+    RECEIPT,
+    Acceptance,
+    OperatorRequest,
+    RequestKind,
+    RequestResult,
+)
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress
@@ -14,6 +20,8 @@ from ledger.mirror.standing import Standing
 from ledger.ports import ClusterAdmin, OperationLog, PartitionEnds
 
 Facts = list[OffsetSync]
+Accepted = list[dict[str, object]]
+"""Acceptances as a receipt tells them."""
 
 
 class _RefusedError(Exception):
@@ -35,12 +43,16 @@ class RequestDesk:
         """Move the standings; returns the facts to record first, and how to give the receipt afterwards."""
         try:
             facts, message = self._grant(request)
-            result = RequestResult.DONE
         except _RefusedError as refused:
-            facts, message, result = [], str(refused), RequestResult.REFUSED
-        return facts, lambda: self._give_receipt(request, result, message)
+            reason = str(refused)
+            return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, [])
+        is_acceptance = request.kind is RequestKind.ACCEPT_FOREIGN
+        accepted = [_accepted(standing) for standing in self._concerned(request)] if is_acceptance else []
+        return facts, lambda: self._give_receipt(request, RequestResult.DONE, message, accepted)
 
-    def _give_receipt(self, request: OperatorRequest, result: RequestResult, message: str) -> None:
+    def _give_receipt(
+        self, request: OperatorRequest, result: RequestResult, message: str, accepted: Accepted
+    ) -> None:
         self.operations.record(
             RECEIPT,
             flow=self.flow,
@@ -50,6 +62,7 @@ class RequestDesk:
                 "request_kind": str(request.kind),
                 "result": str(result),
                 "message": message,
+                **({"accepted": accepted} if accepted else {}),
             },
         )
 
@@ -180,6 +193,12 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
             "or is a new topic by now"
         )
     return found
+
+
+def _accepted(standing: Standing) -> dict[str, object]:
+    source, target = standing.pair.source, standing.pair.target
+    acceptance = Acceptance(target.topic_id, standing.target_end, standing.accepted_below)
+    return acceptance.told(source.topic_id, source.partition)
 
 
 def _coordinates(request: OperatorRequest) -> str:

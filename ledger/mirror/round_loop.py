@@ -198,7 +198,7 @@ class RoundLoop:
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._submit(facts)
-        if facts:
+        if facts or any(result.tail_start > result.assignment.tail_start for result in results):
             self._progressed_at = self.clock.monotonic()
         for result in results:
             self._react(result)

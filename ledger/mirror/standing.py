@@ -16,7 +16,8 @@ from ledger.ports import FlowPosition, PartitionEnds
 class Standing:
     """One partition that the flow takes care of; `stop`: why it stands still.
 
-    `is_first_time`: it began in this run and was not at the source's end yet.
+    `is_first_time`: it began in this run and was not at the source's end yet. `is_looked_at`: a task of this run
+    has read at both sides.
     """
 
     pair: PartitionPair
@@ -31,6 +32,8 @@ class Standing:
     stop: Stop | None = None
     copied_bytes: int = 0
     is_first_time: bool = False
+    is_looked_at: bool = False
+    target_leader_epoch: int | None = None
 
     @classmethod
     def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
@@ -70,12 +73,12 @@ class Standing:
 
     @property
     def has_reached_end(self) -> bool:
-        return self.stop_at is not None and self.position >= self.stop_at
+        """Where it is to go; it is looked at all the same, once: either side may have taken records back."""
+        return self.stop_at is not None and self.position >= self.stop_at and self.is_looked_at
 
     def end_at(self, source: PartitionEnds) -> None:
-        """Go up to what is stable now; a source that ends before the position has to be asked what it took back."""
-        lost_end = source.high_watermark < self.position
-        self.stop_at = self.position + 1 if lost_end else source.last_stable
+        """Go up to what is stable now."""
+        self.stop_at = source.last_stable
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""

@@ -32,10 +32,14 @@ class TailBatch:
 
 
 class TargetTail:
-    """The target partition from the recorded end to its high watermark, read piece by piece."""
+    """The target partition from the recorded end to its high watermark, read piece by piece.
+
+    `first`: the batch that the first piece began with, also one of a transaction's markers.
+    """
 
     def __init__(self, *, start: int) -> None:
         self.position = start
+        self.first: BatchHeader | None = None
         self.complete = False
         self.held_bytes = 0
         self._batches: deque[TailBatch] = deque()
@@ -57,6 +61,7 @@ class TargetTail:
             if header.end_offset <= self.position:
                 continue
             self.position = header.end_offset
+            self.first = self.first or header
             if not header.is_control:
                 self.held_bytes += len(batch)
                 self._batches.append(TailBatch(header, batch))

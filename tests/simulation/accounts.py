@@ -43,7 +43,7 @@ class Account:
     adopted: set[int] = field(default_factory=set)
     gaps: dict[int, GapCause] = field(default_factory=dict)
     lost: dict[int, SyncCause] = field(default_factory=dict)
-    unpaired: dict[At, SyncCause] = field(default_factory=dict)
+    unpaired: dict[At, int] = field(default_factory=dict)
     superseded: set[At] = field(default_factory=set)
     kinds: list[SyncKind] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Account:
 
     def _leave_unpaired(self, row: Row) -> None:
         for offset in range(row["target_start"], row["target_end"]):
-            self.unpaired[At(row["target_topic_id"], offset)] = SyncCause(row["cause"])
+            self.unpaired[At(row["target_topic_id"], offset)] = row["target_end"]
         self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
 
     def _supersede(self, row: Row) -> None:
@@ -102,9 +102,9 @@ class Account:
         self.adopted = {offset for offset in self.adopted if offset < start}
         self.gaps = {offset: cause for offset, cause in self.gaps.items() if offset < start}
         self.lost = {offset: cause for offset, cause in self.lost.items() if offset < start}
-        gone = {at for at in self.unpaired if _is_gone(at, row)}
+        gone = {at for at, end in self.unpaired.items() if _is_gone(at, end, row)}
         self.superseded |= gone
-        self.unpaired = {at: cause for at, cause in self.unpaired.items() if at not in gone}
+        self.unpaired = {at: end for at, end in self.unpaired.items() if at not in gone}
         self.start = min(self.start, start)
         self.position = start
         self.sequence = row["first_sequence"]
@@ -127,8 +127,9 @@ def accounts(rows: Iterable[Row]) -> dict[tuple[str, Place], Account]:
     return found
 
 
-def _is_gone(at: At, row: Row) -> bool:
-    is_truncated = row["cause"] == SyncCause.TARGET_TRUNCATED and at.offset >= row["target_start"]
+def _is_gone(at: At, end: int, row: Row) -> bool:
+    """An unpaired stretch that the target lost a part of is not told any more, from its `end` back to its start."""
+    is_truncated = row["cause"] == SyncCause.TARGET_TRUNCATED and end > row["target_start"]
     return is_truncated or at.topic_id != row["target_topic_id"]
 
 

@@ -21,7 +21,7 @@ from ledger.domain.facts import (
     WriterEvent,
     source_may_be_gone,
 )
-from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.requests import RECEIPT, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -109,6 +109,10 @@ class DeltaLedgerState:
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
         return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        rows = self._rows("operations", [("kind", "=", RECEIPT), ("flow", "=", flow)])
+        return acceptances(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""

@@ -12,14 +12,21 @@ from typing import Any
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.producer import InitProducerIdRequest
 
-from ledger.adapters.kafka import acl_requests, group_requests, setting_requests, topic_requests
+from ledger.adapters.kafka import (
+    acl_requests,
+    fetch_requests,
+    group_requests,
+    setting_requests,
+    topic_requests,
+)
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.end_requests import Partition, known_epoch, offsets_at, partition_ends
 from ledger.config import ClusterConfig
-from ledger.domain.facts import Checkpoint
+from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.ports import Clock, GroupListing, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0
 _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
@@ -156,6 +163,12 @@ class KafkaAdmin:
 
         topics = sorted({topic for topic, _ in partitions})
         return self._connection.run(f"list offsets by time of {_listed(topics)}", work)
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        async def work(manager: KafkaConnectionManager) -> BatchHeader | None:
+            return await fetch_requests.batch_at(manager, partition, offset)
+
+        return self._connection.run(f"read topic {partition.topic} partition {partition.partition}", work)
 
     def groups(self) -> list[GroupListing]:
         listed = self._connection.run("list consumer groups", group_requests.listed_groups)

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ledger.adapters.kafka.channel import Channel
 from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
-from ledger.adapters.kafka.metadata import ClusterMetadata, MetadataReader
+from ledger.adapters.kafka.metadata import ClusterMetadata, Leader, MetadataReader
 from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
@@ -77,7 +77,7 @@ class KafkaLink:
         self._cluster = cluster
         self._network = network
         self._properties: Mapping[str, str] | None = None
-        self._leaders: Mapping[tuple[str, int], int] = {}
+        self._leaders: Mapping[tuple[str, int], Leader] = {}
         self._heard: Mapping[str, str | None] = {}
         self._denied: frozenset[str] = frozenset()
         self._nodes: dict[int, Node] = {}
@@ -88,7 +88,12 @@ class KafkaLink:
     # -- metadata --------------------------------------------------------------------------------
 
     def leader(self, partition: TopicPartition) -> int | None:
-        return self._leaders.get((partition.topic_id, partition.partition))
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known.node
+
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known.epoch
 
     def is_gone(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id

@@ -18,6 +18,14 @@ _METADATA_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Leader:
+    """The node that leads a partition; every new leader, the same node again included, has a new epoch."""
+
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterMetadata:
     """One answer: brokers by node id, leaders by (topic id, partition), and the topic id of each name.
 
@@ -26,7 +34,7 @@ class ClusterMetadata:
     """
 
     addresses: Mapping[int, Address]
-    leaders: Mapping[tuple[str, int], int]
+    leaders: Mapping[tuple[str, int], Leader]
     topic_ids: Mapping[str, str | None]
     denied: frozenset[str]
 
@@ -76,7 +84,9 @@ def _read(answer: MetadataResponse) -> ClusterMetadata:
             topic.name for topic in answer.topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         ),
         leaders={
-            (topic_id_text(topic.topic_id.bytes), partition.partition_index): partition.leader_id
+            (topic_id_text(topic.topic_id.bytes), partition.partition_index): Leader(
+                partition.leader_id, partition.leader_epoch
+            )
             for topic in answer.topics
             if topic.error_code == 0
             for partition in topic.partitions

@@ -17,7 +17,7 @@ from ledger.domain.facts import (
     SyncKind,
     source_may_be_gone,
 )
-from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.requests import RECEIPT, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -157,6 +157,9 @@ class MemoryLedgerState:
     def requests(self, flow: str) -> FlowRequests:
         kinds = {*RequestKind, RECEIPT}
         return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
+
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        return acceptances([row for row in self._operations(flow) if row["kind"] == RECEIPT])
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         kinds = {"finding_raised", "finding_cleared"}

@@ -14,7 +14,7 @@ from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, Part
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
-from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.ports import (
     Clock,
     FetchItem,
@@ -26,6 +26,7 @@ from ledger.ports import (
     TopicSettings,
 )
 from ledger.wire.error_codes import ErrorCode
+from ledger.wire.record_batch import BatchHeader, read_header
 from ledger.wire.requests import Fetched, Produced
 
 NOT_LEADER_OR_FOLLOWER = 6
@@ -184,6 +185,16 @@ class MemoryCluster:
             later = [record.offset for record in records if record.timestamp >= timestamp_ms]
             found |= {(name, partition): later[0]} if later else {}
         return found
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        self._reach()
+        topic = self.topic_by_name.get(partition.topic)
+        if topic is None or topic.topic_id != partition.topic_id:
+            raise ProtocolError(f"{partition.topic} has another topic id than {partition.topic_id} by now")
+        if topic.leaders[partition.partition] is None:
+            raise ClusterUnavailableError(f"{partition.topic} partition {partition.partition} has no leader")
+        read = topic.logs[partition.partition].read(offset, committed=False, max_bytes=0, at_least_one=True)
+        return read_header(memoryview(read.records)) if read.records else None
 
     def groups(self) -> list[GroupListing]:
         self._reach()

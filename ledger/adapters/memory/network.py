@@ -110,7 +110,7 @@ class MemoryLink:
     def __init__(self, cluster: MemoryCluster, network: "MemoryNetwork") -> None:
         self._cluster = cluster
         self._network = network
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
         self._heard: dict[str, str | None] = {}
         self._connections: dict[int, _Connection] = {}
         self._lost: list[_Connection] = []
@@ -118,7 +118,12 @@ class MemoryLink:
         cluster.on_wake.append(self._woken)
 
     def leader(self, partition: TopicPartition) -> int | None:
-        return self._leaders.get((partition.topic_id, partition.partition))
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known[0]
+
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known[1]
 
     def is_gone(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
@@ -138,7 +143,7 @@ class MemoryLink:
         }
         known = [self._cluster.topic_by_name[name] for name in allowed if name in self._cluster.topic_by_name]
         self._leaders = {
-            (topic.topic_id, partition): leader
+            (topic.topic_id, partition): (leader, topic.logs[partition].leader_epoch)
             for topic in known
             for partition, leader in enumerate(topic.leaders)
             if leader is not None

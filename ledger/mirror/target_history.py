@@ -1,0 +1,55 @@
+"""Up to where a target log still holds what the flow wrote there, by the batches that lie there.
+
+The end of a log alone does not tell: a log that lost its end grows again, by others' records or by a request
+of the flow's own that was late.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from ledger.domain.facts import SEQUENCE_MODULUS, TopicPartition
+from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, sequence_at
+from ledger.ports import ClusterAdmin
+
+
+@dataclass(frozen=True, slots=True)
+class TargetHistory:
+    """What a flow recorded of one target partition, to be held against what lies there."""
+
+    target: ClusterAdmin
+    partition: TopicPartition
+    producer_id: int
+    recorded: tuple[RecordedSync, ...]
+
+    def held_end(self, end: int) -> int:
+        """The highest recorded end, at most `end`, up to which the log is the one that was recorded.
+
+        A log loses records from its end only, so recorded ends are searched by halves. A hole that a cleaner
+        left, and what is below the log's start, prove nothing and count as held.
+        """
+        written = self._written(end)
+        ends = sorted({min(stop, end) for _start, stop in written})
+        lost = bisect_left(ends, True, key=lambda at: not self._is_held(at))
+        if lost:
+            return ends[lost - 1]
+        return min((start for start, _stop in written), default=end)
+
+    def _written(self, end: int) -> list[tuple[int, int]]:
+        topic_id = self.partition.topic_id
+        return [
+            (sync.target_start, sync.target_end)
+            for sync in (row.sync for row in self.recorded)
+            if sync.kind in SEQUENCED_KINDS
+            and sync.records
+            and sync.target.topic_id == topic_id
+            and sync.target_start < end
+        ]
+
+    def _is_held(self, end: int) -> bool:
+        """Whether the record before `end` is the flow's own with the sequence that it was recorded with."""
+        found = self.target.batch_at(self.partition, end - 1)
+        if found is None or found.base_offset >= end:
+            return True
+        sequence = (found.base_sequence + end - 1 - found.base_offset) % SEQUENCE_MODULUS
+        wanted = sequence_at(self.recorded, self.partition.topic_id, end - 1)
+        return found.producer_id == self.producer_id and sequence == wanted
