@@ -131,7 +131,8 @@ def restart_after_target_truncation(
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
             return Restart(
-                source_start=_source_of(sync, kept),
+                # A gap at its start may be of the same leader epoch as the sync, and is told again with it.
+                source_start=_source_of(sync, kept) if kept else sync.source_start,
                 target_end=target_end,
                 next_sequence=next_sequence,
                 leader_epoch=None if epoch_of is None else epoch_of.source_leader_epoch,

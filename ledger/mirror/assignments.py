@@ -55,6 +55,7 @@ class Assignment:
     `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
     `target_leader_epoch`: that of the target's leader under which the flow's last record was looked for, None
     when it was not in this run. `is_first_look`: the partition is read at both sides though it may be at its end.
+    `refused_sequences`: how often the target refused the next sequence since it last took one.
     `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
     """
 
@@ -72,6 +73,7 @@ class Assignment:
     tail_start: int = 0
     target_leader_epoch: int | None = None
     is_first_look: bool = False
+    refused_sequences: int = 0
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
 
@@ -83,8 +85,9 @@ class PartitionResult:
     `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
     when it no longer knew the end of that epoch. `target_lost_from`: the target offset at which a batch
     landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
-    the source as of the last answer, None when there was none. `tail_start` and `target_leader_epoch`: as of the
-    next assignment. `has_seen_both`: the source answered and the target's tail was read up to its end.
+    the source as of the last answer, None when there was none. `tail_start`, `target_leader_epoch` and
+    `refused_sequences`: as of the next assignment. `has_seen_both`: the source answered and the target's tail
+    was read up to its end.
     """
 
     assignment: Assignment
@@ -101,6 +104,7 @@ class PartitionResult:
     tail_start: int = 0
     target_leader_epoch: int | None = None
     has_seen_both: bool = False
+    refused_sequences: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,7 @@ class FlowProgress:
                 lost_before=standing.follows_loss,
                 tail_start=standing.tail_start,
                 target_leader_epoch=standing.target_leader_epoch,
+                refused_sequences=standing.refused_sequences,
                 is_first_look=not standing.is_looked_at,
             )
             for standing in self._standings.values()
@@ -152,6 +153,7 @@ class FlowProgress:
         standing.target_end = result.target_end
         standing.tail_start = result.tail_start
         standing.target_leader_epoch = result.target_leader_epoch
+        standing.refused_sequences = result.refused_sequences
         standing.is_looked_at = standing.is_looked_at or result.has_seen_both
         standing.next_sequence = result.next_sequence
         standing.leader_epoch = result.leader_epoch

@@ -59,7 +59,7 @@ class PartitionCopy:
         self.produce_requests = 0
         self.retry_at = 0.0
         self.stop: Stop | None = None
-        self.refused_sequences = 0
+        self.refused_sequences = assignment.refused_sequences
         self._divergence: Divergence | None = None
         self._target_lost_from: int | None = None
         self._source_ends: tuple[int, int] | None = None
@@ -436,5 +436,6 @@ class PartitionCopy:
             source_ends=self._source_ends,
             tail_start=self._next_tail_start(),
             target_leader_epoch=self._target_leader_epoch,
+            refused_sequences=0 if self.stop is not None else self.refused_sequences,
             has_seen_both=self._source_ends is not None and self.tail.complete and self.tail.head is None,
         )

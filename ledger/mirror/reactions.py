@@ -140,7 +140,9 @@ class Reactions:
         recorded = self.recorded(standing)
         history = TargetHistory(self.target, standing.pair.target, self.producer_id, tuple(recorded))
         known_end = min(standing.target_end, ends.high_watermark)
-        held_end = history.held_end(known_end if lost_from is None else min(lost_from, known_end))
+        held_end = history.held_end(
+            known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
+        )
         return (
             TRY_AGAIN
             if held_end == standing.target_end

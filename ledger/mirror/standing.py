@@ -34,6 +34,7 @@ class Standing:
     is_first_time: bool = False
     is_looked_at: bool = False
     target_leader_epoch: int | None = None
+    refused_sequences: int = 0
 
     @classmethod
     def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":

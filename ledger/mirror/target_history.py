@@ -21,29 +21,29 @@ class TargetHistory:
     producer_id: int
     recorded: tuple[RecordedSync, ...]
 
-    def held_end(self, end: int) -> int:
+    def held_end(self, end: int, *, log_start: int) -> int:
         """The highest recorded end, at most `end`, up to which the log is the one that was recorded.
 
         A log loses records from its end only, so recorded ends are searched by halves. A hole that a cleaner
-        left, and what is below the log's start, prove nothing and count as held.
+        left, and what is below the log's start, prove nothing and count as held. `log_start` when nothing that
+        the flow wrote is left: then any of its requests may have come late, to any place.
         """
-        written = self._written(end)
-        ends = sorted({min(stop, end) for _start, stop in written})
+        ends = self._ends(end)
         lost = bisect_left(ends, True, key=lambda at: not self._is_held(at))
         if lost:
             return ends[lost - 1]
-        return min((start for start, _stop in written), default=end)
+        return log_start if ends else end
 
-    def _written(self, end: int) -> list[tuple[int, int]]:
+    def _ends(self, end: int) -> list[int]:
         topic_id = self.partition.topic_id
-        return [
-            (sync.target_start, sync.target_end)
+        return sorted(
+            min(sync.target_end, end)
             for sync in (row.sync for row in self.recorded)
             if sync.kind in SEQUENCED_KINDS
             and sync.records
             and sync.target.topic_id == topic_id
             and sync.target_start < end
-        ]
+        )
 
     def _is_held(self, end: int) -> bool:
         """Whether the record before `end` is the flow's own with the sequence that it was recorded with."""

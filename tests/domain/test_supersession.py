@@ -198,3 +198,10 @@ def test_a_cut_keeps_exactly_the_records_below_it(sync: OffsetSync, place: int) 
         assert set(range(lost.source_start, following)) & set(copied) == set()
         assert lost.source_start <= following
         assert lost.next_sequence == 7 + len(below)
+
+
+def test_a_row_that_was_lost_as_a_whole_is_copied_again_with_the_gap_at_its_start() -> None:
+    """The gap is of the lost row's leader epoch, the restart tells that of the row before."""
+    began_with_gap = row((20, 30), (118, 127), 18, gaps=(Gap(20, 21, GapCause.CONTROL),), epoch=6)
+    recorded = in_rounds(FIRST, SECOND, began_with_gap)
+    assert restart_at(recorded, 118) == Restart(20, 118, 18, 5)

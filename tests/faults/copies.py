@@ -167,20 +167,25 @@ class Pair:
         return any(known.producer_id == self.producer_id for known in producers)
 
     def produce(
-        self, count: int, *, size: int = 100, start: int = 0, age_ms: int = 0, **settings: object
+        self,
+        count: int,
+        *,
+        side: str = "source",
+        size: int = 100,
+        start: int = 0,
+        age_ms: int = 0,
+        **settings: object,
     ) -> None:
         """Records with a serial in their value, spread over the partitions in turn."""
         timestamp_ms = int(time.time() * 1000) - age_ms
-        producer = Producer(
-            {"bootstrap.servers": self.near["source"], "linger.ms": 5, "acks": "all", **settings}
-        )
+        producer = Producer({"bootstrap.servers": self.near[side], "linger.ms": 5, "acks": "all", **settings})
         for serial in range(start, start + count):
             value = b"%d." % serial + b"v" * size
             partition = serial % self.partitions
             while True:
                 try:
                     producer.produce(
-                        self.topics["source"], value, b"%d" % serial, partition, timestamp=timestamp_ms
+                        self.topics[side], value, b"%d" % serial, partition, timestamp=timestamp_ms
                     )
                     break
                 except BufferError:

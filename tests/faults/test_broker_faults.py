@@ -223,3 +223,9 @@ def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
     assert stopped.stop is not None
     assert (str(stopped.stop.cause), stopped.position) == ("target_out_of_range", 150)
     assert of_target.ends("target") == {0: 100}, "nothing was written"
+    of_target.produce(60, side="target")
+    (stopped,) = of_target.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert str(stopped.stop.cause) == "target_out_of_range", "its end is past the recorded one again"
+    assert "offset 149 holds a record of" in stopped.stop.message
+    assert of_target.ends("target") == {0: 160}, "nothing was written"

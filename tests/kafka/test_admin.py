@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig, SecretReference
+from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.topic_ids import topic_id_bytes
-from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
 
@@ -299,3 +301,24 @@ def ends_if_reachable(
         return admin.ends(partitions)
     except ClusterUnavailableError:
         return {}
+
+
+def test_the_batch_that_holds_an_offset_is_told_by_its_header(
+    admin: KafkaAdmin, east: SandboxCluster
+) -> None:
+    name = f"batches-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(name, partitions=2, replication_factor=1, configuration={})
+    at = FactsPartition(name, admin.topics()[name].topic_id, 1)
+    producer = Producer({"bootstrap.servers": east.bootstrap_servers, "linger.ms": 500, "acks": "all"})
+    for size in (3, 4):
+        for _ in range(size):
+            producer.produce(name, b"v" * 100, partition=1)
+        producer.flush(10)
+    for offset, held in ((0, (0, 3)), (2, (0, 3)), (3, (3, 7)), (6, (3, 7))):
+        header = admin.batch_at(at, offset)
+        assert header is not None
+        assert (header.base_offset, header.end_offset) == held
+    assert admin.batch_at(at, 7) is None, "the end"
+    assert admin.batch_at(at, 8) is None, "past the end"
+    with pytest.raises(ProtocolError, match="another topic id"):
+        admin.batch_at(replace(at, topic_id=str(uuid.uuid4())), 0)

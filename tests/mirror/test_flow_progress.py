@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.domain.facts import SyncCause
+from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
@@ -28,7 +30,7 @@ def assigned(progress: FlowProgress) -> list[tuple[int, int, int, int | None]]:
     return [(a.position, a.target_end, a.next_sequence, a.stop_at) for a in told]
 
 
-def result(position: int) -> PartitionResult:
+def result(position: int, *, has_seen_both: bool = True) -> PartitionResult:
     return PartitionResult(
         assignment=assignment(),
         syncs=(),
@@ -37,6 +39,7 @@ def result(position: int) -> PartitionResult:
         next_sequence=position - 6,
         stop=None,
         trouble=None,
+        has_seen_both=has_seen_both,
     )
 
 
@@ -52,6 +55,36 @@ def test_a_round_moves_the_position_and_the_end_takes_a_partition_out() -> None:
     assert assigned(progress) == [(98, 93, 92, 99)]
     progress.take(result(99))
     assert assigned(progress) == []
+
+
+def test_a_partition_at_its_end_is_looked_at_once_in_a_run() -> None:
+    progress = taking_care(stop_at=30)
+    [first] = progress.assignments(7, exclusive=True)
+    progress.take(result(30, has_seen_both=False))
+    [second] = progress.assignments(7, exclusive=True)
+    assert first.is_first_look
+    assert second.is_first_look
+    progress.take(result(30))
+    assert assigned(progress) == []
+
+
+def test_what_a_task_learned_of_the_target_is_told_to_the_next_one() -> None:
+    progress = taking_care()
+    progress.take(replace(result(31), target_leader_epoch=4, refused_sequences=2))
+    [told] = progress.assignments(7, exclusive=True)
+    assert (told.target_leader_epoch, told.refused_sequences, told.is_first_look) == (4, 2, False)
+
+
+def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> None:
+    """The next incarnation begins behind what is left of it."""
+    progress = FlowProgress([RECORDED, replace(RECORDED, source_topic_id="before", target_end=99)])
+    before = PartitionPair(replace(SOURCE, topic_id="before"), TARGET)
+    lost = Standing.recorded(before, replace(RECORDED, source_topic_id="before", target_end=99))
+    progress.take_back([lost.supersede(Restart(5, 12, 12, None), SyncCause.TARGET_TRUNCATED)])
+    recorded = progress.recorded(before)
+    assert recorded is not None
+    assert (recorded.target_end, recorded.next_sequence) == (12, 12)
+    assert progress.recorded(PAIR) == RECORDED
 
 
 def test_a_stopped_partition_is_not_assigned() -> None:
@@ -100,10 +133,9 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("ends", "stop_at"),
-    [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20), (PartitionEnds(0, 20, 29, 0), 31)],
+    [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20)],
 )
-def test_a_source_that_ends_before_the_position_is_asked_once_more(ends: PartitionEnds, stop_at: int) -> None:
-    """It took records back; a run until caught up must not take its end for reached."""
+def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(ends: PartitionEnds, stop_at: int) -> None:
     standing = Standing.recorded(PAIR, RECORDED)
     standing.end_at(ends)
     assert standing.stop_at == stop_at

@@ -7,6 +7,7 @@ import pytest
 
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import SyncCause, SyncKind
+from ledger.domain.requests import Acceptance
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import PartitionPair
@@ -38,6 +39,7 @@ def intake(
     start: str = "earliest",
     policy: Policy = Policy.STOP,
     stops: Mapping[tuple[str, int], RecordedStop] | None = None,
+    accepted: Acceptance | None = None,
     is_first_run: bool = True,
     times: Times | None = None,
 ) -> Intake:
@@ -50,7 +52,8 @@ def intake(
         on_source_recreated=policy,
         on_target_recreated=policy,
     )
-    return Intake(flow, times or Times(), FlowProgress(positions), stops or {}, is_first_run)
+    acceptances = {} if accepted is None else {key_of(PAIR): accepted}
+    return Intake(flow, times or Times(), FlowProgress(positions), stops or {}, acceptances, is_first_run)
 
 
 def take_on(desk: Intake, pair: PartitionPair = PAIR, *, is_first_look: bool = True) -> TakenOn:
@@ -184,3 +187,18 @@ def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_i
     fact = copy_again(standing, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
     assert (fact.source_start, fact.source_end) == (RECORDED.source_end, RECORDED.source_end)
     assert standing.position == RECORDED.source_end, "the task meets the hole and it becomes a row"
+
+
+@pytest.mark.parametrize(
+    ("target_topic_id", "target_end", "below"),
+    [
+        (TARGET.topic_id, RECORDED.target_end, 90),
+        (TARGET.topic_id, RECORDED.target_end - 1, 0),
+        ("recreated", RECORDED.target_end, 0),
+    ],
+)
+def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
+    target_topic_id: str, target_end: int, below: int
+) -> None:
+    accepted = Acceptance(target_topic_id, target_end, 90)
+    assert take_on(intake(RECORDED, accepted=accepted)).standing.accepted_below == below

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
+from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
 from ledger.domain.facts import GapCause
 from ledger.mirror.assignments import Assignment, StopCause
 from ledger.mirror.partition_copy import PartitionCopy, Side
@@ -21,6 +23,18 @@ def source_log(*counts: int) -> PartitionLog:
     for number, count in enumerate(counts):
         contents = [content(b"%d-%d" % (number, n), b"v") for n in range(count)]
         log.append(application_batch(contents, [NOW_MS] * count), now_ms=NOW_MS)
+    return log
+
+
+OWN_END = 5
+
+
+def written_log(*, then: StoredBatch | None = None) -> PartitionLog:
+    """A target that holds five records of the flow, and a batch behind them."""
+    log = PartitionLog()
+    Target(source_log(2, 3), assignment(), log).copy_all()
+    if then is not None:
+        log.append(then, now_ms=NOW_MS)
     return log
 
 
@@ -374,3 +388,76 @@ def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() 
     target.acknowledge(target.send()[1])
     assert target.stop is None
     assert target.copy.tail.position == 0
+
+
+def again(log: PartitionLog, **told: object) -> Target:
+    """A copy that goes on where `written_log` ends, under a leader that it has not met."""
+    there = {"position": OWN_END, "target_end": OWN_END, "next_sequence": OWN_END, **told}
+    target = Target(source_log(2, 3, 4), replace(assignment(), **there), log)
+    target.copy.begin_tail(3)
+    return target
+
+
+def test_under_another_leader_the_flows_last_record_is_looked_for_and_not_taken_twice() -> None:
+    target = again(written_log())
+    assert target.copy.tail.position == OWN_END - 1
+    target.copy_all()
+    assert target.ranges() == [(5, 9, 5, 9, False)]
+    assert target.copy.result().target_leader_epoch == 3
+
+
+@pytest.mark.parametrize("told", [{"target_leader_epoch": 3}, {"next_sequence": 0}, {"target_end": 0}])
+def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(
+    told: dict[str, object],
+) -> None:
+    target = again(written_log(), **told)
+    assert target.copy.tail.position == target.copy.assignment.target_end
+
+
+@pytest.mark.parametrize("kept", [4, 2, 0])
+def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int) -> None:
+    """Also where the log was shorter for a while and reaches past the recorded end by others' records."""
+    log = written_log()
+    log.lose_end(kept)
+    for _ in range(6):
+        log.append(FOREIGN, now_ms=NOW_MS)
+    target = again(log, exclusive=False)
+    target.read_tail()
+    assert target.stop is StopCause.TARGET_OUT_OF_RANGE
+    assert "sequence 4" in target.copy.stop.message
+    assert target.ranges() == []
+
+
+def test_a_hole_where_the_last_record_was_proves_nothing() -> None:
+    log = written_log(then=FOREIGN)
+    log.delete_before(OWN_END)
+    target = again(log, exclusive=False)
+    read = log.read(OWN_END, committed=False, max_bytes=1 << 20, at_least_one=True)
+    target.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
+    assert target.stop is None
+    assert target.copy.tail.head is None
+
+
+def test_a_target_without_anything_there_is_read_from_the_recorded_end() -> None:
+    log = written_log()
+    target = again(log)
+    target.copy.take_tail(memoryview(b""), high_watermark=OWN_END)
+    assert (target.copy.tail.position, target.copy.tail.complete) == (OWN_END, False)
+
+
+def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
+    target = again(written_log(), stop_at=OWN_END, is_first_look=True)
+    assert target.copy.is_active
+    target.read_tail()
+    assert target.copy.wants_records(0.0, buffer_limit=1)
+    target.fetch()
+    assert not target.copy.is_active
+    assert target.copy.result().has_seen_both
+    assert target.ranges() == []
+
+
+def test_refused_sequences_are_counted_over_tasks_until_one_is_taken() -> None:
+    target = again(written_log(), refused_sequences=4)
+    assert target.copy.result().refused_sequences == 4
+    target.copy_all()
+    assert target.copy.result().refused_sequences == 0

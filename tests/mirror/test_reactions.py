@@ -1,12 +1,12 @@
 """What a driver does about a partition that a task could not go on with: facts, then the policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from ledger.config import FlowConfig, Policy
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.supersession import RecordedSync
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
@@ -14,20 +14,31 @@ from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.reactions import TRY_AGAIN, Reaction, Reactions
 from ledger.mirror.standing import Standing
 from ledger.ports import PartitionEnds, TopicDescription
+from ledger.wire.record_batch import BatchHeader, build, patch_for_target, read_header
 from tests.domain.test_supersession import row
 from tests.mirror.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
 
+
+def recorded_as(number: int, sync: OffsetSync) -> RecordedSync:
+    return RecordedSync(1, number, replace(sync, source=SOURCE, target=TARGET))
+
+
 COPIED = [
-    RecordedSync(1, 1, row((0, 20), (0, 20), 0, epoch=1)),
-    RecordedSync(1, 2, row((20, 30), (20, 25), 20, epoch=2, gaps=(Gap(25, 30, GapCause.CONTROL),))),
+    recorded_as(1, row((0, 20), (0, 20), 0, epoch=1)),
+    recorded_as(2, row((20, 30), (20, 25), 20, epoch=2, gaps=(Gap(25, 30, GapCause.CONTROL),))),
 ]
+
+
+OWN = 7
+FOREIGN = 8
 
 
 @dataclass
 class Ends:
-    """A cluster that only knows where one partition starts and ends."""
+    """A cluster that only knows where one partition starts and ends, and the batches that lie in it."""
 
     now: PartitionEnds | None = None
+    batches: Sequence[BatchHeader] = ()
     alias: str = "either"
     described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
     asked: list[object] = field(default_factory=list)
@@ -38,6 +49,20 @@ class Ends:
 
     def topics(self) -> Mapping[str, TopicDescription]:
         return self.described
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        assert partition == TARGET
+        return next((header for header in self.batches if header.end_offset > offset), None)
+
+
+def batch(start: int, end: int, *, sequence: int, producer_id: int = OWN) -> BatchHeader:
+    """The header of a batch that covers `[start, end)`."""
+    built = build(attributes=0, base_timestamp=0, max_timestamp=0, count=end - start, payload=b"")
+    patch_for_target(memoryview(built), 0, producer_id=producer_id, sequence=sequence)
+    return replace(read_header(memoryview(built)), base_offset=start)
+
+
+WRITTEN = (batch(0, 20, sequence=0), batch(20, 25, sequence=20))
 
 
 def flow(policy: Policy) -> FlowConfig:
@@ -61,6 +86,8 @@ def react(
     lost_from: int | None = None,
     described: Mapping[str, TopicDescription] = TOPICS,
     policy: Policy = Policy.STOP,
+    batches: Sequence[BatchHeader] = WRITTEN,
+    recorded: Sequence[RecordedSync] = COPIED,
 ) -> tuple[Reaction, Standing]:
     standing = Standing.recorded(PartitionPair(SOURCE, TARGET), RECORDED)
     stop = Stop(cause, "as told")
@@ -78,8 +105,9 @@ def react(
     reactions = Reactions(
         flow(policy),
         Ends(source, described=described),
-        Ends(target, described=described),
-        lambda _: COPIED,
+        Ends(target, batches, described=described),
+        OWN,
+        lambda _: recorded,
         lambda _: SyncCause.DELETED_RECORDS,
     )
     return reactions.to(standing, result, stop), standing
@@ -153,6 +181,51 @@ def test_what_landed_below_says_where_the_target_went_back_to() -> None:
     reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
     assert told(reaction.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
     assert (standing.position, standing.target_end, standing.next_sequence) == (7, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("batches", "held_end"),
+    [
+        (WRITTEN, 25),
+        ((WRITTEN[0], batch(20, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 22, sequence=20), batch(22, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 60, sequence=40)), 20),
+        ((batch(0, 60, sequence=0, producer_id=FOREIGN),), 0),
+        ((batch(0, 5, sequence=0), batch(5, 60, sequence=5, producer_id=FOREIGN)), 0),
+        ((WRITTEN[0], batch(30, 60, sequence=4, producer_id=FOREIGN)), 25),
+    ],
+)
+def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
+    batches: Sequence[BatchHeader], held_end: int
+) -> None:
+    """Its end says nothing; what remains of a row that was lost in part is found as the tail. A hole proves nothing."""
+    reaction, standing = react(
+        StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), batches=batches, policy=Policy.CONTINUE
+    )
+    assert (standing.target_end, standing.next_sequence) == (held_end, min(held_end, 24))
+    assert (reaction == TRY_AGAIN) == (held_end == 25)
+
+
+def test_what_was_superseded_before_is_not_copied_again() -> None:
+    """The source took it back: the flow goes on where it stood, at the end that the target has now."""
+    superseded = row((20, 30), (25, 25), 25, kind=SyncKind.SUPERSEDED)
+    recorded = [*COPIED, recorded_as(3, superseded)]
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    assert told(reaction.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+
+
+def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
+    former = replace(SOURCE, topic_id="former")
+    recorded = [RecordedSync(1, n, replace(r.sync, source=former)) for n, r in enumerate(COPIED, 1)]
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    own, gone = reaction.facts
+    assert (own.source, gone.source) == (SOURCE, former)
+    assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
+    assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+    assert reaction.stop is not None
+    assert "20 to 30 of topic id former" in reaction.stop.message
 
 
 @pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])

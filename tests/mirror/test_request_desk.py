@@ -1,12 +1,19 @@
 """What becomes of operators' requests: facts, standings, one receipt each."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.requests import OperatorRequest, RequestKind, pauses_after
+from ledger.domain.requests import (
+    Acceptance,
+    OperatorRequest,
+    RequestKind,
+    acceptances,
+    pauses_after,
+)
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
@@ -155,7 +162,16 @@ def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
     assert desk.ask(RequestKind.ACCEPT_FOREIGN) == []
     assert (desk.first.accepted_below, desk.first.stop) == (40, None)
     assert desk.progress.standings[1].accepted_below == 0
-    assert "40" in str(desk.receipts[0]["message"])
+    [receipt] = desk.receipts
+    assert "40" in str(receipt["message"])
+    kept = acceptances([{"content": json.dumps(receipt)}])
+    assert kept == {(SOURCE.topic_id, 0): Acceptance(TARGET.topic_id, target_end=25, below=40)}
+
+
+def test_only_an_acceptance_is_kept_with_its_receipt() -> None:
+    desk = Desk()
+    desk.ask(RequestKind.RESUME)
+    assert acceptances([{"content": json.dumps(receipt)} for receipt in desk.receipts]) == {}
 
 
 @pytest.mark.parametrize(("offset", "start"), [(None, 5), (5, 5), (30, 30)])

@@ -65,12 +65,6 @@ LATE = frozenset(
 )
 """Something may be written, or seen, later than its sender or somebody else believes."""
 
-APART = (
-    # A target that went back and has grown past the recorded end again, by others' records, is not noticed.
-    frozenset({Fault.TARGET_UNCLEAN, Fault.FOREIGN_WRITES}),
-)
-"""Faults that are not promised to be survived together."""
-
 
 class Promise(StrEnum):
     """What holds at the target (GUARANTEES)."""
@@ -89,9 +83,6 @@ def draw_faults(rng: random.Random, allowed: frozenset[Fault], *, old_timestamps
     if faults & forgetful and faults & LATE:
         # Brokers that have forgotten let through what is late: promised to be found, not prevented.
         faults -= rng.choice((forgetful, LATE))
-    for pair in APART:
-        if pair <= faults:
-            faults.remove(rng.choice(sorted(pair)))
     return frozenset(faults)
 
 

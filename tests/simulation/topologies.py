@@ -72,4 +72,6 @@ def draw_topology(rng: random.Random, shape: Shape) -> Topology:
     )
     clusters = tuple(dict.fromkeys(name for link in links for name in link))
     allowed = frozenset(Fault) if is_single else _EVERYDAY
+    if shape is Shape.MERGED:
+        allowed |= {Fault.TARGET_UNCLEAN}  # each flow's records are followed by the other's
     return Topology(shape, clusters, _WRITTEN_AT[shape], flows, allowed)
