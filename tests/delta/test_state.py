@@ -1,5 +1,6 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import load_config
-from ledger.domain.requests import RequestKind
+from ledger.domain.requests import Acceptance, RequestKind
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from tests.cli.operated import FLOW, Operated, make_operated
 from tests.recording.fakes import FakeClock
@@ -55,6 +56,31 @@ def test_requests_and_receipts_of_one_flow(flow: Operated) -> None:
         (last, RequestKind.SKIP_TO),
     ]
     assert [request.operation_id for request in found.waiting] == [last]
+
+
+def test_the_last_acceptance_of_a_partition_counts(flow: Operated) -> None:
+    for below in (50, 40):
+        accepted = [Acceptance("t", 30, below).told("s", 1)]
+        request = {
+            "request": str(below),
+            "request_kind": "accept_foreign",
+            "result": "done",
+            "message": "as told",
+        }
+        flow.operation("receipt", **request, accepted=accepted)
+        time.sleep(0.002)
+    flow.operation("receipt", flow="another", **request, accepted=[Acceptance("t", 9, 9).told("s", 1)])
+    flow.receipt("later", "resume", "done", "goes on")
+    assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("t", 30, 40)}
+
+
+def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: Operated) -> None:
+    flow.copied("orders", 0, source_end=10, at_ms=5_000)
+    flow.copied("orders", 1, source_end=20, at_ms=6_000)
+    flow.copied("others", 0, source_end=30, at_ms=7_000)
+    [found] = state(flow).recorded_syncs(FLOW, "orders", 0)
+    assert found.sync.source_end == 10
+    assert state(flow).recorded_syncs("another", "orders", 0) == []
 
 
 def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
