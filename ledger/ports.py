@@ -432,13 +432,15 @@ class ClusterLink(Protocol):
 class Completion:
     """The answer to one request: partitions of the response in the order asked, or why there is none.
 
-    `failure` says that the outcome is unknown: the connection was lost or the deadline passed.
+    `failure` says that the outcome is unknown: the connection was lost or the deadline passed. `throttle_ms`: for
+    how long a quota made the broker hold back.
     """
 
     ticket: int
     fetched: tuple[Fetched | None, ...] = ()
     produced: tuple[Produced | None, ...] = ()
     failure: str | None = None
+    throttle_ms: int = 0
 
 
 class Network(Protocol):

@@ -30,6 +30,7 @@ class _Flight:
 
     copies: tuple[PartitionCopy, ...]
     generations: tuple[int, ...]
+    side: Side
     take: Callable[["_Flight", Completion], None]
     size: int = 0
     node: int = 0
@@ -97,7 +98,7 @@ class CopyTask:
             )
             for copy in copies:
                 copy.reading_tail = True
-            self._track(ticket, copies, self._take_tails)
+            self._track(ticket, copies, Side.TARGET, self._take_tails)
 
     def _take_tails(self, flight: _Flight, completion: Completion) -> None:
         for copy, generation, fetched in _zip(flight, completion.fetched):
@@ -156,7 +157,7 @@ class CopyTask:
         for copy in copies:
             copy.fetching = True
         self._fetching_nodes.add(node)
-        self._track(ticket, copies, self._take_records, node=node)
+        self._track(ticket, copies, Side.SOURCE, self._take_records, node=node)
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
@@ -247,7 +248,7 @@ class CopyTask:
             return False
         ticket = target.produce(node, items, timeout_ms=self._limits.request_timeout_ms)
         self._in_flight.setdefault(node, []).append(size)
-        self._track(ticket, chosen, self._take_acknowledgements, node=node, size=size)
+        self._track(ticket, chosen, Side.TARGET, self._take_acknowledgements, node=node, size=size)
         return True
 
     def _take_acknowledgements(self, flight: _Flight, completion: Completion) -> None:
@@ -350,18 +351,22 @@ class CopyTask:
         self,
         ticket: int,
         copies: list[PartitionCopy],
+        side: Side,
         take: Callable[[_Flight, Completion], None],
         *,
         node: int = 0,
         size: int = 0,
     ) -> None:
         generations = tuple(copy.generation for copy in copies)
-        self._flights[ticket] = _Flight(tuple(copies), generations, take, size, node)
+        self._flights[ticket] = _Flight(tuple(copies), generations, side, take, size, node)
 
     def _poll(self, timeout_s: float) -> None:
         for completion in self._network.poll(max(timeout_s, 0.0)):
             flight = self._flights.pop(completion.ticket)
             flight.take(flight, completion)
+            if completion.throttle_ms:
+                for copy in flight.copies:
+                    copy.note(flight.side, f"the {flight.side} throttles this client by a quota")
 
 
 def _zip(

@@ -8,6 +8,7 @@ schemas of Apache Kafka 4.3 (`FetchRequest.json`, `ProduceRequest.json` and thei
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ledger.wire import varint
 
@@ -33,6 +34,7 @@ _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _PRODUCED_PARTITION = struct.Struct(">ihqqq")
 _INT = struct.Struct(">i")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +221,26 @@ class _Reader:
         return self.take(self.unsigned())
 
 
-def parse_fetch_response(body: memoryview, *, by_id: bool) -> tuple[int, list[Fetched]]:
-    """(top-level error code, partitions) of a response body that starts after the correlation id."""
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Part]):
+    """A whole response: its partitions, and for how long a quota made the broker hold back this client."""
+
+    parts: list[Part]
+    throttle_ms: int
+    error: int = 0
+
+
+def parse_fetch_response(body: memoryview, *, by_id: bool) -> Answer[Fetched]:
+    """A response body that starts after the correlation id."""
     reader = _Reader(body)
     reader.tags()
-    _throttle_ms, error, _session = reader.unpack(_FETCH_RESPONSE_HEAD)
+    throttle_ms, error, _session = reader.unpack(_FETCH_RESPONSE_HEAD)
     fetched: list[Fetched] = []
     for _ in range(reader.array_length()):
         topic = reader.topic(by_id=by_id)
         fetched += [_fetched_partition(reader, topic) for _ in range(reader.array_length())]
         reader.tags()
-    return error, fetched
+    return Answer(fetched, throttle_ms, error)
 
 
 def _fetched_partition(reader: _Reader, topic: str | bytes) -> Fetched:
@@ -256,8 +267,8 @@ def _fetched_partition(reader: _Reader, topic: str | bytes) -> Fetched:
     )
 
 
-def parse_produce_response(body: memoryview, *, by_id: bool) -> list[Produced]:
-    """The partitions of a response body that starts after the correlation id."""
+def parse_produce_response(body: memoryview, *, by_id: bool) -> Answer[Produced]:
+    """A response body that starts after the correlation id."""
     reader = _Reader(body)
     reader.tags()
     produced: list[Produced] = []
@@ -265,7 +276,8 @@ def parse_produce_response(body: memoryview, *, by_id: bool) -> list[Produced]:
         topic = reader.topic(by_id=by_id)
         produced += [_produced_partition(reader, topic) for _ in range(reader.array_length())]
         reader.tags()
-    return produced
+    (throttle_ms,) = reader.unpack(_INT)
+    return Answer(produced, throttle_ms)
 
 
 def _produced_partition(reader: _Reader, topic: str | bytes) -> Produced:

@@ -250,6 +250,7 @@ def test_a_target_that_throttles_slows_the_copy_down_and_stops_nothing(near_copy
         slow_s = time.monotonic() - started
         held = sum(result.position for result in results)
         assert [cause(result) for result in results] == [None, None]
+        assert "the target throttles this client by a quota" in {result.trouble for result in results}
         assert 0 < held < 4_000, "the quota has no effect"
         limit_producing(servers, "mirror-ledger", None)
         near_copy.run(seconds=40)

@@ -177,13 +177,14 @@ def test_a_fetch_response_is_read_as_it_was_written(
         for topic, partitions in answered
     ]
     response = FetchResponse(throttle_time_ms=throttle, error_code=error, session_id=0, responses=responses)
-    found_error, found = parse_fetch_response(response_body(response, version), by_id=by_id)
+    answer = parse_fetch_response(response_body(response, version), by_id=by_id)
+    found = answer.parts
     expected = [
         (topic.topic_id if by_id else topic.name, values)
         for topic, partitions in answered
         for values in partitions
     ]
-    assert found_error == error
+    assert (answer.error, answer.throttle_ms) == (error, throttle)
     assert len(found) == len(expected)
     for fetched, (topic, values) in zip(found, expected, strict=True):
         diverging = values["diverging_epoch"]
@@ -257,7 +258,9 @@ def test_a_produce_response_is_read_as_it_was_written(by_id: bool, answered: lis
     ]
     version = PRODUCE_VERSIONS[by_id]
     response = ProduceResponse(responses=responses, throttle_time_ms=3)
-    found = parse_produce_response(response_body(response, version), by_id=by_id)
+    answer = parse_produce_response(response_body(response, version), by_id=by_id)
+    assert answer.throttle_ms == 3
+    found = answer.parts
     assert [(p.topic, p.partition, p.error, p.base_offset, p.message) for p in found] == [
         (topic.topic_id if by_id else topic.name, partition, error, base_offset, message)
         for topic, partitions in answered

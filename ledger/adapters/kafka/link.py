@@ -298,15 +298,19 @@ class KafkaLink:
         """The parsed answer, its partitions in the order asked."""
         if waiting.api is FETCH:
             self._note_speed(waiting, len(body))
-            error, fetched = parse_fetch_response(body, by_id=waiting.by_id)
-            if error:
+            fetched = parse_fetch_response(body, by_id=waiting.by_id)
+            if fetched.error:
                 return Completion(
-                    waiting.ticket, failure=f"{self._cluster.name} answered a fetch with error {error}"
+                    waiting.ticket,
+                    failure=f"{self._cluster.name} answered a fetch with error {fetched.error}",
                 )
-            return Completion(waiting.ticket, fetched=_in_order(waiting, fetched))
+            return Completion(
+                waiting.ticket, _in_order(waiting, fetched.parts), throttle_ms=fetched.throttle_ms
+            )
         self._note_round_trip(waiting)
+        produced = parse_produce_response(body, by_id=waiting.by_id)
         return Completion(
-            waiting.ticket, produced=_in_order(waiting, parse_produce_response(body, by_id=waiting.by_id))
+            waiting.ticket, produced=_in_order(waiting, produced.parts), throttle_ms=produced.throttle_ms
         )
 
     def _note_speed(self, waiting: Waiting, size: int) -> None:
