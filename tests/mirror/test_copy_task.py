@@ -139,6 +139,18 @@ def test_30_a_second_attempt_finds_what_the_first_has_written() -> None:
     assert bench.is_copied()
 
 
+def test_25_a_full_disk_is_trouble_until_there_is_room() -> None:
+    bench = Bench()
+    bench.write(2, 3)
+    bench.target_log().replication = Replication.NO_ROOM
+    [result] = bench.run(bench.assignment(), seconds=1.0)
+    assert (cause(result), result.syncs, bench.target_log().end) == (None, (), 0)
+    assert "KAFKA_STORAGE_ERROR" in str(result.trouble)
+    bench.target_log().replication = Replication.FULL
+    [result] = bench.run(bench.assignment())
+    assert (cause(result), result.position, bench.is_copied()) == (None, 5, True)
+
+
 @pytest.mark.parametrize("refused_s", [0.0005, 0.0025, 0.0045, 0.0065, 0.0085, 0.0105])
 def test_p5_no_batch_overtakes_one_that_was_refused(refused_s: float) -> None:
     """A new partition knows no producer: it would take the second batch where the first was refused."""

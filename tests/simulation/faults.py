@@ -12,6 +12,7 @@ class Fault(StrEnum):
     NODES_RESTART = "nodes restart"  # 3; brokers forget what they knew of producers
     NODES_HANG = "nodes hang"  # 8
     REPLICAS_FALL_BEHIND = "replicas fall behind"  # 2, 9
+    DISK_FULL = "disk full"  # 25
     CLUSTER_UNREACHABLE = "cluster unreachable"  # 4, 5, 6
     TASKS_DIE = "tasks die"  # 29, 30, 35
     DRIVERS_DIE = "drivers die"  # 30, 31, 32

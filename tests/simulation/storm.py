@@ -87,6 +87,7 @@ class Storm:
             Fault.NODES_RESTART: self._restart_node,
             Fault.NODES_HANG: self._hang_node,
             Fault.REPLICAS_FALL_BEHIND: self._hold_back,
+            Fault.DISK_FULL: self._fill_disk,
             Fault.CLUSTER_UNREACHABLE: self._cut_off,
             Fault.FOREIGN_WRITES: self._write_foreign,
             Fault.PARTITIONS_ADDED: self._add_partitions,
@@ -189,6 +190,12 @@ class Storm:
             log.replication = Replication.REFUSED
         keep_held = self._rng.random() < 0.5
         self._later(0.05, 0.5, lambda: log.fail_over(keep_held=keep_held))
+
+    def _fill_disk(self) -> None:
+        place = self._any_place(self._where.targets)
+        if place is not None and place.log.replication is Replication.FULL:
+            place.log.replication = Replication.NO_ROOM
+            self._later(0.05, 0.5, lambda: place.log.fail_over(keep_held=True))
 
     def _cut_off(self) -> None:
         cluster = self._rng.choice(self._where.clusters)

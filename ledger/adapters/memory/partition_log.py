@@ -53,7 +53,14 @@ class Replication(Enum):
 
     FULL = auto()
     REFUSED = auto()  # not enough replicas: nothing is appended
+    NO_ROOM = auto()  # the leader's disk is full: nothing is appended
     HELD = auto()  # appended, but the replicas do not follow: neither acknowledged nor readable
+
+
+_REFUSALS = {
+    Replication.REFUSED: NOT_ENOUGH_REPLICAS,
+    Replication.NO_ROOM: int(ErrorCode.KAFKA_STORAGE_ERROR),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +145,8 @@ class PartitionLog:
             return self._acknowledged(known.base_offset, header.count)
         if not self._producers.is_next(header):
             return Appended(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-        if self.replication is Replication.REFUSED:
-            return Appended(NOT_ENOUGH_REPLICAS, -1)
+        if self.replication in _REFUSALS:
+            return Appended(_REFUSALS[self.replication], -1)
         return self._acknowledged(self._append(self._recompressed(header, batch), now_ms), header.count)
 
     def _validation_error(self, header: BatchHeader, batch: bytes) -> int:
