@@ -35,7 +35,7 @@ from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
-from ledger.domain.requests import Receipt
+from ledger.domain.requests import STOP, Receipt
 from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError, UsageError
@@ -294,7 +294,7 @@ def request_stop(
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return _operations(config).record("stop", flow=flow_name, reason=reason, ticket=ticket, content={})
+    return _operations(config).record(STOP, flow=flow_name, reason=reason, ticket=ticket, content={})
 
 
 @dataclass(frozen=True, slots=True)

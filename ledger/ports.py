@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
-from ledger.domain.requests import RECEIPT, Acceptance, OperatorRequest
+from ledger.domain.requests import RECEIPT, STOP, Acceptance, OperatorRequest, RequestKind
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
@@ -200,22 +200,34 @@ class FlowPosition:
     follows_loss: bool = False
 
 
+_REQUESTS = frozenset(RequestKind)
+
+
 @dataclass(frozen=True, slots=True)
 class FlowRequests:
-    """All that operators asked of a flow, in the order of asking, and which of it has a receipt."""
+    """All that operators asked of a flow, in the order of asking, and which of it has a receipt.
+
+    `stopped_at_ms`: when drivers were asked to end.
+    """
 
     asked: tuple[OperatorRequest, ...] = ()
     answered: frozenset[str] = frozenset()
+    stopped_at_ms: tuple[int, ...] = ()
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "FlowRequests":
         """From rows of `operations` in the order in which they were recorded."""
         return cls(
-            asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] != RECEIPT),
+            asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] in _REQUESTS),
             answered=frozenset(
                 json.loads(row["content"])["request"] for row in rows if row["kind"] == RECEIPT
             ),
+            stopped_at_ms=tuple(row["recorded_at_ms"] for row in rows if row["kind"] == STOP),
         )
+
+    def asks_to_stop(self, *, since_ms: int) -> bool:
+        """Whether drivers that run since then are to end."""
+        return any(at_ms >= since_ms for at_ms in self.stopped_at_ms)
 
     @property
     def waiting(self) -> tuple[OperatorRequest, ...]:
@@ -323,8 +335,6 @@ class LedgerState(Protocol):
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
         """By (source topic id, partition) those whose last event is that they stopped."""
         ...
-
-    def stop_requested(self, flow: str, *, since_ms: int) -> bool: ...
 
     def requests(self, flow: str) -> FlowRequests: ...
 

@@ -48,6 +48,9 @@ class OperatorRequest:
 RECEIPT = "receipt"
 """Kind of the row that answers a request."""
 
+STOP = "stop"
+"""Kind of the row that asks drivers which run to end; it gets no receipt."""
+
 
 class RequestResult(StrEnum):
     """What became of a request."""

@@ -29,7 +29,7 @@ from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from ledger.ports import Clock, ClusterAdmin, LedgerState
+from ledger.ports import Clock, ClusterAdmin, FlowRequests, LedgerState
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +81,13 @@ class RoundLoop:
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         started_ms = self.clock.now_ms()
         self._progressed_at = self.clock.monotonic()
-        while not self._is_to_end(stop, started_ms):
+        while not stop.is_set():
+            requests = self.state.requests(self.flow.name)
+            if requests.asks_to_stop(since_ms=started_ms):
+                break
             self.heartbeat.beat()
             self._follow_topics_when_due(until_caught_up)
-            self._answer_requests()
+            self._answer(requests)
             assignments = self._assignments()
             if assignments:
                 self._round(assignments)
@@ -106,9 +109,6 @@ class RoundLoop:
             ]
         self.summary.stopped += [f"{topic}: {reason}" for topic, reason in self.topics.blocked.items()]
         return self.summary
-
-    def _is_to_end(self, stop: StopSignal, started_ms: int) -> bool:
-        return stop.is_set() or self.state.stop_requested(self.flow.name, since_ms=started_ms)
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -165,8 +165,7 @@ class RoundLoop:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _answer_requests(self) -> None:
-        requests = self.state.requests(self.flow.name)
+    def _answer(self, requests: FlowRequests) -> None:
         self.summary.pauses = pauses_after(requests.asked)
         for request in requests.waiting:
             try:

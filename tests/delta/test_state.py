@@ -85,9 +85,11 @@ def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: Operat
 
 def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
     flow.operation("stop")
-    assert state(flow).stop_requested(FLOW, since_ms=0)
-    assert not state(flow).stop_requested(FLOW, since_ms=2**62)
-    assert not state(flow).stop_requested("another", since_ms=0)
+    found = state(flow).requests(FLOW)
+    assert found.asks_to_stop(since_ms=0)
+    assert not found.asks_to_stop(since_ms=2**62)
+    assert found.waiting == ()
+    assert not state(flow).requests("another").asks_to_stop(since_ms=0)
 
 
 def test_the_last_claim_of_a_writer(flow: Operated) -> None:

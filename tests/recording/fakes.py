@@ -104,9 +104,6 @@ class FakeLedger:
     def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
         raise AssertionError(f"a recorder does not ask for producer ids of {target_cluster_id}")
 
-    def stop_requested(self, flow: str, *, since_ms: int) -> bool:
-        raise AssertionError(f"a recorder does not ask for stops of {flow} since {since_ms}")
-
 
 @dataclass
 class FakeCluster:

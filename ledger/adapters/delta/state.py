@@ -21,7 +21,7 @@ from ledger.domain.facts import (
     WriterEvent,
     source_may_be_gone,
 )
-from ledger.domain.requests import RECEIPT, Acceptance, RequestKind, acceptances
+from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -98,16 +98,8 @@ class DeltaLedgerState:
             for topic_id, partition, cause, message in found
         }
 
-    def stop_requested(self, flow: str, *, since_ms: int) -> bool:
-        filters: list[Filter] = [
-            ("kind", "=", "stop"),
-            ("flow", "=", flow),
-            ("recorded_at_ms", ">=", since_ms),
-        ]
-        return bool(self._rows("operations", filters))
-
     def requests(self, flow: str) -> FlowRequests:
-        rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT, STOP]), ("flow", "=", flow)])
         return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:

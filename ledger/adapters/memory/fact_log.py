@@ -17,7 +17,7 @@ from ledger.domain.facts import (
     SyncKind,
     source_may_be_gone,
 )
-from ledger.domain.requests import RECEIPT, Acceptance, RequestKind, acceptances
+from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -155,7 +155,7 @@ class MemoryLedgerState:
         return stopped
 
     def requests(self, flow: str) -> FlowRequests:
-        kinds = {*RequestKind, RECEIPT}
+        kinds = {*RequestKind, RECEIPT, STOP}
         return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
@@ -170,11 +170,6 @@ class MemoryLedgerState:
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         return followed_settings([row for row in self._operations(flow) if row["kind"] == TOPIC_FOLLOWED])
-
-    def stop_requested(self, flow: str, *, since_ms: int) -> bool:
-        return any(
-            row["kind"] == "stop" and row["recorded_at_ms"] >= since_ms for row in self._operations(flow)
-        )
 
     def events(self, flow: str, kind: str) -> list[dict[str, Any]]:
         """Contents of the rows of one kind in `operations`, oldest first."""
