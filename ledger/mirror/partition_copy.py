@@ -9,6 +9,9 @@ Invariants, by name
     P5  a batch is sent after another one only to the same node, and only once the target has acknowledged
         a batch of this attempt: a broker that remembers nothing of the flow's producer id takes any
         sequence, so a later batch could land where an earlier one was refused
+    P6  what came between the tail and the first batch of an attempt is read before the second one is sent:
+        for a broker that had forgotten the flow's producer id it may be a late batch of its own. An exclusive
+        target needs no look: nothing may come between
 """
 
 from collections import deque
@@ -83,6 +86,7 @@ class PartitionCopy:
         self._next_sequence = self._builder.next_sequence
         self.tail = TargetTail(start=self._next_offset)
         self._looks_for_last_record = False
+        self._between_end: int | None = None
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -96,7 +100,7 @@ class PartitionCopy:
     @property
     def has_reached_end(self) -> bool:
         stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position >= stop_at
+        is_there = stop_at is not None and self._builder.position >= stop_at and self._between_end is None
         is_seen = self._source_ends is not None and not self.tail.needs_read
         return is_there and (is_seen or not self.assignment.is_first_look)
 
@@ -172,12 +176,34 @@ class PartitionCopy:
             self.tail = TargetTail(start=self._builder.target_end - 1)
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
+        """Take the next piece of what the target holds past the recorded end, or of what came between (P6)."""
+        if self._between_end is not None:
+            self._take_between(records, self._between_end)
+            return
         self.tail.add(records, high_watermark=high_watermark)
         self.settle_trouble(Side.TARGET)
         if self._looks_for_last_record:
             self._looks_for_last_record = False
             self._take_last_record()
         self.advance()
+
+    def _take_between(self, records: memoryview, end: int) -> None:
+        """A record of the flow's own among what came between was written twice."""
+        self.tail.add(records, high_watermark=end)
+        self.settle_trouble(Side.TARGET)
+        while (found := self.tail.head) is not None:
+            self.tail.pop()
+            if self._is_own(found) and found.header.base_offset < end:
+                self.halt(
+                    StopCause.TAIL_MISMATCH,
+                    f"target offset {found.header.base_offset} holds {found.written} records of this flow once more: "
+                    f"they came late, with sequence {found.header.base_sequence}, after the target had forgotten this "
+                    "flow's producer id; nothing was written after it",
+                )
+                return
+        if self.tail.complete:
+            self._between_end = None
+            self.advance()
 
     def _take_last_record(self) -> None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
@@ -327,7 +353,7 @@ class PartitionCopy:
             return  # what else is on its way landed behind that and is found by reconciliation
         self.settle_trouble(Side.TARGET)
         self.refused_sequences = 0
-        self._is_known_to_target = True
+        is_first, self._is_known_to_target = not self._is_known_to_target, True
         sent = next(
             entry for entry in self._unsettled if isinstance(entry.step, Copy) and entry.base_offset is None
         )
@@ -336,6 +362,9 @@ class PartitionCopy:
             return
         sent.base_offset = base_offset
         self._settle()
+        if is_first and base_offset > sent.expected_offset and not self.assignment.exclusive:
+            self._between_end = base_offset
+            self.tail = TargetTail(start=sent.expected_offset)
         if self.assignment.exclusive and base_offset != sent.expected_offset and self.stop is None:
             self.halt(
                 StopCause.FOREIGN_WRITE,

@@ -1,5 +1,6 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -461,3 +462,50 @@ def test_refused_sequences_are_counted_over_tasks_until_one_is_taken() -> None:
     assert target.copy.result().refused_sequences == 4
     target.copy_all()
     assert target.copy.result().refused_sequences == 0
+
+
+def late(log: PartitionLog, *, sequence: int) -> None:
+    """A batch of the flow's own that a broker takes which has forgotten its producer id."""
+    batch = Target(source_log(3), replace(assignment(), next_sequence=sequence))
+    batch.read_tail()
+    batch.fetch()
+    batch.copy.produce_requests = 0
+    log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
+    assert log.produce(bytes(batch.copy.send_next(NODE)), now_ms=NOW_MS).error == 0
+
+
+def landing_behind(log: PartitionLog, between: Callable[[], object]) -> Target:
+    """A shared copy whose first batch lands behind what came after the tail was read."""
+    target = Target(source_log(2, 3, 4), replace(assignment(exclusive=False), next_sequence=7), log)
+    target.read_tail()
+    target.fetch()
+    between()
+    log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
+    error, base_offset = target.send()
+    assert error == 0
+    target.acknowledge(base_offset)
+    return target
+
+
+def test_p6_what_came_before_the_first_batch_of_an_attempt_is_read_before_the_second() -> None:
+    log = PartitionLog()
+    target = landing_behind(log, lambda: log.append(FOREIGN, now_ms=NOW_MS))
+    assert target.copy.next_copy is None
+    assert target.copy.wants_tail(0.0)
+    target.read_tail()
+    assert target.copy.next_copy is not None
+    target.copy_all()
+    assert target.ranges() == [(0, 9, 1, 10, False)]
+
+
+def test_p6_a_late_batch_of_its_own_among_them_stops_the_partition() -> None:
+    log = PartitionLog()
+    target = landing_behind(log, lambda: late(log, sequence=4))
+    target.read_tail()
+    assert target.stop is StopCause.TAIL_MISMATCH
+    assert target.ranges() == [(0, 2, 3, 5, False)], "what landed is recorded all the same"
+
+
+def test_p6_nothing_is_read_again_where_nothing_came_between() -> None:
+    target = landing_behind(PartitionLog(), lambda: None)
+    assert target.copy.next_copy is not None
