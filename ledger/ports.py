@@ -130,7 +130,7 @@ class ClusterAdmin(Protocol):
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
         """The batch that holds an offset, or the first one after it; None where the log does not reach.
 
-        Raises `ProtocolError` when the topic has another id by now.
+        Raises `ClusterUnavailableError` also when the topic has another id by now.
         """
         ...
 

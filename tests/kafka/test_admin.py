@@ -14,7 +14,7 @@ from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig, SecretReference
 from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.topic_ids import topic_id_bytes
-from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, UsageError
+from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
 
@@ -320,5 +320,5 @@ def test_the_batch_that_holds_an_offset_is_told_by_its_header(
         assert (header.base_offset, header.end_offset) == held
     assert admin.batch_at(at, 7) is None, "the end"
     assert admin.batch_at(at, 8) is None, "past the end"
-    with pytest.raises(ProtocolError, match="another topic id"):
+    with pytest.raises(ClusterUnavailableError, match="another topic id"):
         admin.batch_at(replace(at, topic_id=str(uuid.uuid4())), 0)

@@ -10,7 +10,7 @@ from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topic_ids import topic_id_text
-from ledger.errors import ProtocolError
+from ledger.errors import ClusterUnavailableError
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
 
 _READ_UNCOMMITTED = 0
@@ -37,7 +37,7 @@ async def _leader(manager: KafkaConnectionManager, at: TopicPartition) -> int:
     [topic] = answer.topics
     require(topic.error_code, at.topic)
     if topic_id_text(topic.topic_id.bytes) != at.topic_id:
-        raise ProtocolError(f"{at.topic} has another topic id than {at.topic_id} by now; it was not read")
+        raise ClusterUnavailableError(f"{at.topic} has another topic id than {at.topic_id} by now; not read")
     leaders = {entry.partition_index: entry.leader_id for entry in topic.partitions}
     if leaders.get(at.partition, -1) < 0:
         raise errors.LeaderNotAvailableError(f"{at.topic} partition {at.partition}")

@@ -14,7 +14,7 @@ from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, Part
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
-from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
+from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports import (
     Clock,
     FetchItem,
@@ -190,7 +190,9 @@ class MemoryCluster:
         self._reach()
         topic = self.topic_by_name.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id:
-            raise ProtocolError(f"{partition.topic} has another topic id than {partition.topic_id} by now")
+            raise ClusterUnavailableError(
+                f"{partition.topic} has another topic id than {partition.topic_id} by now"
+            )
         if topic.leaders[partition.partition] is None:
             raise ClusterUnavailableError(f"{partition.topic} partition {partition.partition} has no leader")
         read = topic.logs[partition.partition].read(offset, committed=False, max_bytes=0, at_least_one=True)
