@@ -53,7 +53,8 @@ class Assignment:
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
     `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
-    `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
+    `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
+    out as if one had. `record_filter`: what is left out of the rest.
     """
 
     source: TopicPartition
@@ -70,6 +71,7 @@ class Assignment:
     tail_start: int = 0
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
+    adopted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
