@@ -4,10 +4,11 @@ Adapters implement them on Kafka, Delta and Spark; simulations and tests impleme
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.requests import RECEIPT, OperatorRequest
 from ledger.domain.returning import FormerCopy
@@ -298,6 +299,10 @@ class LedgerState(Protocol):
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
         """What flows copied from these topics of a cluster when they had another id than the one given."""
+        ...
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
         ...
 
     def has_run(self, flow: str) -> bool:

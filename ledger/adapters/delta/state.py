@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable
@@ -12,6 +12,7 @@ from ledger.adapters.delta.tables import append_operation, table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
+from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.facts import (
     Checkpoint,
     HighWatermark,
@@ -27,7 +28,7 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
-from ledger.mirror.sync_rows import former_copies, recorded_sync
+from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
 from ledger.ports import (
     ACLS_FOLLOWED,
     SCOPE_REDUCED,
@@ -75,6 +76,13 @@ class DeltaLedgerState:
             ("source_topic_id", "not in", sorted(topic_ids.values())),
         ]
         return former_copies(self._rows("offset_syncs", wanted))
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
+        at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
+        rows = self._rows("offset_syncs", [("kind", "in", list(ADOPTION_KINDS)), at_target])
+        went_back = self._rows("offset_syncs", [("cause", "=", SyncCause.SOURCE_TRUNCATED), at_source])
+        return adoptions([*rows, *went_back])
 
     def has_run(self, flow: str) -> bool:
         return bool(self._rows("writers", [("flow", "=", flow)]))
