@@ -399,8 +399,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_n
     return flow_report.flow_report(
         flow_name,
         driver=_driver(at, flow, now_ms=SystemClock().now_ms() if is_now else None),
-        status_rows=_status_rows(at, flow_name),
-        operation_rows=_operations_of(at, flow_name),
+        answers={name: run_query(at, name, {"flow": flow_name}).to_pylist() for name in flow_report.QUERIES},
     )
 
 

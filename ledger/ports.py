@@ -228,9 +228,9 @@ FindingKey = tuple[str, str | None, int | None]
 
 
 def open_findings(rows: Sequence[Mapping[str, Any]]) -> frozenset[FindingKey]:
-    """Findings raised and not cleared since, from rows of `operations` in the order of recording."""
+    """Findings raised and not cleared since, from rows of `operations`; of rows recorded together raising counts."""
     left: set[FindingKey] = set()
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row["recorded_at_ms"], row["kind"] == "finding_raised")):
         content = json.loads(row["content"])
         key = (content["finding"], content["topic"], content["partition"])
         (left.add if row["kind"] == "finding_raised" else left.discard)(key)

@@ -93,12 +93,12 @@ class DeltaLedgerState:
         return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        # Of events recorded together the stop counts, as in the query `flow_status`.
         with connect(self._latest(), {}) as connection:
             found = connection.execute(
-                "select source_topic_id, source_partition, max_by(cause, recorded_at_ms), "
-                "max_by(message, recorded_at_ms) from partition_events where flow = ? "
-                "group by source_topic_id, source_partition "
-                "having max_by(kind, recorded_at_ms) = 'partition_stopped'",
+                "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
+                "qualify row_number() over (partition by source_topic_id, source_partition "
+                "order by recorded_at_ms desc, kind desc, cause, message) = 1 and kind = 'partition_stopped'",
                 [flow],
             ).fetchall()
         return {
@@ -116,7 +116,9 @@ class DeltaLedgerState:
 
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT]), ("flow", "=", flow)])
-        return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return FlowRequests.of_rows(
+            sorted(rows, key=lambda row: (row["recorded_at_ms"], row["operation_id"]))
+        )
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""
@@ -128,7 +130,7 @@ class DeltaLedgerState:
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         kinds = ["finding_raised", "finding_cleared"]
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
-        return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return open_findings(rows)
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
