@@ -45,11 +45,12 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A consumer group that a cluster knows; type and state as the broker spells them."""
+    """A consumer group that a cluster knows; type, state and protocol type as the broker spells them."""
 
     group_id: str
     group_type: str | None
     group_state: str | None
+    protocol_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

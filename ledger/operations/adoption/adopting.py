@@ -21,6 +21,7 @@ from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
+from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
@@ -134,6 +135,7 @@ class _Comparison:
         self._target_writers = ports.state.producer_ids(ports.target.cluster_id())
         mirrors = {} if flow.relay else ports.state.producer_ids(ports.source.cluster_id())
         self._source_mirrors = frozenset(mirrors.values())
+        self._signs = signs_of_mirror_maker(ports.target, ports.clock)
 
     def require_unknown(self, pairs: Sequence[PartitionPair]) -> None:
         if not pairs:
@@ -157,10 +159,11 @@ class _Comparison:
         if any(syncs for _, syncs in compared):
             self._wait(max(0.0, started + _WATCHED_S - self._ports.clock.monotonic()))
         after = self._target_ends(pairs)
-        return [
+        still = [
             (adoption, syncs) if not syncs else self._if_still(adoption, syncs, target_ends, after)
             for adoption, syncs in compared
         ]
+        return [(adoption.remarked(self._signs), syncs) for adoption, syncs in still]
 
     def _source_ends(self, pairs: Sequence[PartitionPair]) -> Ends:
         return self._ports.source.ends([(pair.source.topic, pair.source.partition) for pair in pairs])
