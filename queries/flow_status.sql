@@ -13,12 +13,12 @@
 --
 -- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
 -- what holds after supersession; bytes, batches and recovered_rows count the work that was done, with what
--- was superseded since. gone: the source topic
--- was deleted, or has another topic id by now, so there is nothing to go on with; a stop is told all the same. An
--- id that was never recorded as a topic's of the source counts as living. stopped: the last event of this partition
--- stopped it. released: the flow's last word is that it ended. not_started: it runs, and nothing
--- is recorded yet, not even where it starts. mirroring: neither; whether the driver lives shows in last_recorded_at_ms and lag_records,
--- which is null when the source's end was never read.
+-- was superseded since. gone: the source topic was deleted, or has another topic id by now, so there is nothing
+-- to go on with; a stop is told all the same. An id that was never recorded as a topic's of the source counts
+-- as living. stopped: the last event of this partition stopped it. released: the flow's last word is that it
+-- ended. not_started: it runs, and nothing is recorded yet, not even where it starts. mirroring: neither;
+-- whether the driver lives shows in last_recorded_at_ms and lag_records, which is null when the source's end
+-- was never read.
 with claims as (
     select
         w.flow,
