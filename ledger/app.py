@@ -38,13 +38,13 @@ from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import STOP, Receipt
 from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
-from ledger.errors import PreconditionError, UsageError
+from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
@@ -55,6 +55,7 @@ from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
 from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
+from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
@@ -175,7 +176,7 @@ def adopt_flow(
         KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
     )
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
-        pairs = _of_topics(_topics(config, flow, source, target, state).existing(), topics)
+        pairs = adopting.of_topics(_topics(config, flow, source, target, state).existing(), topics)
         ports = AdoptionPorts(source, target, state, links, SystemClock())
         if session is None:
             return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
@@ -187,6 +188,13 @@ def adopt_flow(
             fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
             host=str(LocalProcesses().own()),
             wait=time.sleep,
+            require_readers_at_rest=lambda: require_at_rest(
+                flow,
+                config.readers_of(flow.target, [pair.target.topic for pair in pairs]),
+                state.last_claim,
+                LocalProcesses(),
+                SystemClock(),
+            ),
         )
 
 
@@ -226,17 +234,6 @@ def resync_keys(
             fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
             host=str(LocalProcesses().own()),
         )
-
-
-def _of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[PartitionPair]:
-    """Those of the source topics asked for; all when none is."""
-    unknown = set(topics) - {pair.source.topic for pair in pairs}
-    if unknown:
-        raise UsageError(
-            f"{', '.join(sorted(unknown))}: not a topic that the flow selects and that exists on both sides; "
-            "nothing was taken over"
-        )
-    return [pair for pair in pairs if not topics or pair.source.topic in topics]
 
 
 def record_cluster(
@@ -402,8 +399,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_n
     return flow_report.flow_report(
         flow_name,
         driver=_driver(at, flow, now_ms=SystemClock().now_ms() if is_now else None),
-        status_rows=_status_rows(at, flow_name),
-        operation_rows=_operations_of(at, flow_name),
+        answers={name: run_query(at, name, {"flow": flow_name}).to_pylist() for name in flow_report.QUERIES},
     )
 
 

@@ -8,7 +8,7 @@ logged and sent to executors. `conf/example.toml` explains every key.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -256,6 +256,11 @@ class MirrorConfig(Frozen):
             for other, selection in earlier
             if (origin := other.naming.source_name(target_topic)) is not None and selection.selects(origin)
         )
+
+    def readers_of(self, cluster: str, topics: Sequence[str]) -> list[FlowConfig]:
+        """Flows that read one of these topics of a cluster and leave out what mirrors wrote there."""
+        readers = [flow for flow in self.flows.values() if flow.source == cluster and not flow.relay]
+        return [flow for flow in readers if any(map(self.topic_selection(flow.name).selects, topics))]
 
     def _mirrored_prefixes(self, flow: FlowConfig) -> tuple[str, ...]:
         if flow.topic_naming is not NamingKind.PREFIX:

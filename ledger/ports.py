@@ -4,10 +4,11 @@ Adapters implement them on Kafka, Delta and Spark; simulations and tests impleme
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.requests import RECEIPT, STOP, Acceptance, OperatorRequest, RequestKind
 from ledger.domain.returning import FormerCopy
@@ -45,11 +46,12 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A consumer group that a cluster knows; type and state as the broker spells them."""
+    """A consumer group that a cluster knows; type, state and protocol type as the broker spells them."""
 
     group_id: str
     group_type: str | None
     group_state: str | None
+    protocol_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +249,9 @@ FindingKey = tuple[str, str | None, int | None]
 
 
 def open_findings(rows: Sequence[Mapping[str, Any]]) -> frozenset[FindingKey]:
-    """Findings raised and not cleared since, from rows of `operations` in the order of recording."""
+    """Findings raised and not cleared since, from rows of `operations`; of rows recorded together raising counts."""
     left: set[FindingKey] = set()
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row["recorded_at_ms"], row["kind"] == "finding_raised")):
         content = json.loads(row["content"])
         key = (content["finding"], content["topic"], content["partition"])
         (left.add if row["kind"] == "finding_raised" else left.discard)(key)
@@ -318,6 +320,10 @@ class LedgerState(Protocol):
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
         """What flows copied from these topics of a cluster when they had another id than the one given."""
+        ...
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
         ...
 
     def has_run(self, flow: str) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
+ADDED_COLUMNS = {"writers": ("config_hash",)}
+"""By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 
 

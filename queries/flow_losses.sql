@@ -6,14 +6,14 @@
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_topic_id string, target_partition int, kind string, cause string,
---          source_start bigint, source_end bigint, source_offsets bigint,
+--          source_start bigint, source_end bigint, source_offsets bigint, held_offsets bigint,
 --          target_start bigint, target_end bigint, records bigint,
 --          writer_epoch bigint, round bigint, recorded_at_ms bigint, status string
 -- status:  holds, cut, superseded
 --
 -- Ranges are those that were recorded. source_offsets counts the source range: what was lost, or what was
 -- taken back; records counts records at the target that cannot be paired. superseded: a later row took this
--- one back. cut: it took back a part, from somewhere inside the source range on. holds: neither.
+-- one back. held_offsets counts what still counts as lost. cut: a later row took back a part, from somewhere inside the source range on. holds: neither.
 with losses as (
     select
         o.flow,
@@ -51,6 +51,7 @@ select
     l.source_start,
     l.source_end,
     l.source_end - l.source_start as source_offsets,
+    coalesce(e.source_end - l.source_start, 0) as held_offsets,
     l.target_start,
     l.target_end,
     l.records,

@@ -2,21 +2,23 @@
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
 -- reads:   current_maps, effective_syncs, gaps, last_high_watermarks, offset_syncs, partition_events,
---          writers
+--          topics, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
 --          records bigint, bytes bigint, raw_batches bigint, record_path_batches bigint,
 --          recovered_rows bigint, lost_offsets bigint, gap_offsets bigint, last_recorded_at_ms bigint,
 --          lag_records bigint, stop_cause string, stop_message string, stop_next string, status string
--- status:  stopped, released, not_started, mirroring
+-- status:  gone, stopped, released, not_started, mirroring
 --
 -- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
 -- what holds after supersession; bytes, batches and recovered_rows count the work that was done, with what
--- was superseded since. stopped: the last event of this
--- partition stopped it. released: the flow's last word is that it ended. not_started: it runs, and nothing
--- is recorded yet, not even where it starts. mirroring: neither; whether the driver lives shows in last_recorded_at_ms and lag_records,
--- which is null when the source's end was never read.
+-- was superseded since. gone: the source topic was deleted, or has another topic id by now, so there is nothing
+-- to go on with; a stop is told all the same. An id that was never recorded as a topic's of the source counts
+-- as living. stopped: the last event of this partition stopped it. released: the flow's last word is that it
+-- ended. not_started: it runs, and nothing is recorded yet, not even where it starts. mirroring: neither;
+-- whether the driver lives shows in last_recorded_at_ms and lag_records, which is null when the source's end
+-- was never read.
 with claims as (
     select
         w.flow,
@@ -130,6 +132,27 @@ events as (
     inner join params as p on p.flow = v.flow
 ),
 
+lives as (
+    select
+        t.topic,
+        t.topic_id,
+        t.event,
+        row_number() over (
+            partition by t.topic
+            order by t.writer_epoch desc nulls last, t.round desc nulls last
+        ) as age
+    from topics as t
+    inner join claims as c on c.source_cluster = t.cluster and c.event = 'claimed' and c.age = 1
+),
+
+ended as (
+    select l.topic, l.topic_id
+    from lives as l
+    inner join lives as n on n.topic = l.topic and n.age = 1
+    where n.event = 'deleted' or n.topic_id <> l.topic_id
+    group by l.topic, l.topic_id
+),
+
 partitions as (
     select m.flow, m.source_topic, m.source_topic_id, m.source_partition
     from maps as m
@@ -175,6 +198,7 @@ select
     v.message as stop_message,
     v.next as stop_next,
     case
+        when x.topic_id is not null then 'gone'
         when v.kind is not null then 'stopped'
         when c.event = 'released' then 'released'
         when m.source_end is null then 'not_started'
@@ -204,6 +228,9 @@ left join events as v
     and v.source_partition = a.source_partition
     and v.age = 1
     and v.kind = 'partition_stopped'
+left join ended as x
+    on x.topic = a.source_topic
+    and x.topic_id = a.source_topic_id
 left join measured as d
     on d.source_topic = a.source_topic
     and d.source_topic_id = a.source_topic_id

@@ -5,15 +5,12 @@ rebuilt, the copies that another flow had made of the earlier incarnation are al
 stretches are copied back. What several clusters hold comes back from one of them only.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
+from ledger.domain.offset_ranges import OffsetRange, joined, without
 from ledger.domain.offsets import Segment, expand
-
-OffsetRange = tuple[int, int]
-"""Start and end of a half-open range of offsets."""
-
 
 _PAIRED = (SyncKind.COPIED, SyncKind.ADOPTED)
 
@@ -49,9 +46,11 @@ def returning_ranges(
         for copy in copies
         for sync, segment in copy.segments()
         if (sync.target.topic_id, sync.target.partition) == (held.topic_id, held.partition)
-        for start, end in _without(segment, _held_by(copies, sync.source, elsewhere))
+        for start, end in without(
+            (segment.source_start, segment.source_end), _held_by(copies, sync.source, elsewhere)
+        )
     )
-    return tuple(_joined(found))
+    return tuple(joined(found))
 
 
 def _held_by(
@@ -65,28 +64,3 @@ def _held_by(
         for sync, segment in copy.segments()
         if (sync.source.topic_id, sync.source.partition) == (origin.topic_id, origin.partition)
     )
-
-
-def _without(segment: Segment, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """What is left of a segment's source range; `taken` is ascending."""
-    start = segment.source_start
-    for taken_start, taken_end in taken:
-        if start < min(taken_start, segment.source_end):
-            yield start, min(taken_start, segment.source_end)
-        start = max(start, taken_end)
-    if start < segment.source_end:
-        yield start, segment.source_end
-
-
-def _joined(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """Ascending ranges, with those joined that touch."""
-    current: OffsetRange | None = None
-    for start, end in ranges:
-        if current is not None and start <= current[1]:
-            current = current[0], max(current[1], end)
-            continue
-        if current is not None:
-            yield current
-        current = start, end
-    if current is not None:
-        yield current

@@ -55,7 +55,9 @@ class PartitionCopy:
 
     def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
         self.assignment = assignment
-        self._rules = CopyRules(writers.is_mirror, assignment.returning, assignment.record_filter)
+        self._rules = CopyRules(
+            writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
+        )
         self.generation = 0
         self.fetching = False
         self.reading_tail = False

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync, holding
@@ -98,3 +99,12 @@ def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
         for group in groups.values()
         if (syncs := tuple(holding(recorded_sync(row) for row in group)))
     ]
+
+
+def adoptions(rows: Iterable[Mapping[str, Any]]) -> list[AdoptionHistory]:
+    """Rows of any flows, by flow and source partition, oldest first."""
+    groups: dict[tuple[str, str, int], list[RecordedSync]] = {}
+    for row in rows:
+        key = (row["flow"], row["source_topic_id"], row["source_partition"])
+        groups.setdefault(key, []).append(recorded_sync(row))
+    return [[row.sync for row in sorted(group, key=lambda row: row.place)] for group in groups.values()]

@@ -1,17 +1,21 @@
-"""Where a flow stands, why, and what to do next: from rows of the ledger at one cut."""
+"""Where a flow stands, why, and what to do next: from the answers of queries at one cut."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.domain.facts import SyncKind
 from ledger.domain.requests import RECEIPT, OperatorRequest, Pauses, Receipt, RequestKind, pauses_after
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 from ledger.mirror.stop_advice import command
+from ledger.operations.requests import PartitionStatus
 from ledger.ports import FlowRequests
 
 LAST_RECEIPTS = 5
+QUERIES = ("flow_status", "flow_losses", "flow_findings", "flow_operations")
+"""Where all but the driver's state comes from."""
+
 Row = Mapping[str, Any]
 
 
@@ -39,6 +43,7 @@ class DriverReport:
     silent_seconds: float | None = None
 
 
+_AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
 NO_DRIVER = DriverReport(DriverState.NEVER_RAN)
 _STATES = {
     None: DriverState.CLAIMED,
@@ -61,6 +66,35 @@ class StoppedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class GonePartition:
+    """A partition of a topic that ended at the source before all of it was copied, or while it was stopped.
+
+    `uncopied_records` None: how much the source had was never read. `stop_cause` None: it had not stopped.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    stop_cause: str | None
+    uncopied_records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the flow lost, took back or could not pair, by cause.
+
+    `source_offsets`: of `lost` those that still count as lost, of `superseded` those that were taken back.
+    """
+
+    kind: str
+    cause: str | None
+    source_offsets: int
+    records: int
+    rows: int
+    last_recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingRequest:
     """A request without a receipt."""
 
@@ -76,6 +110,24 @@ class WaitingRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredRequest:
+    """A request, and what a driver said to it."""
+
+    request: str
+    request_kind: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    operator: str
+    reason: str | None
+    ticket: str | None
+    requested_at_ms: int
+    result: str
+    message: str
+    recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenFinding:
     """Something that needs attention while nothing stopped."""
 
@@ -84,22 +136,29 @@ class OpenFinding:
     partition: int | None
     message: str
     next: str | None
+    open_since_ms: int
     raised_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """A flow at one cut. `lag_records` adds up the partitions whose source end is known; the rest are counted."""
+    """A flow at one cut.
+
+    `lag_records` adds up the partitions whose source end is known; the rest are counted. What is gone at the
+    source is in neither.
+    """
 
     flow: str
     driver: DriverReport
     lag_records: int
     unmeasured_partitions: int
     stopped: tuple[StoppedPartition, ...]
+    gone: tuple[GonePartition, ...]
+    losses: tuple[Loss, ...]
     paused: Pauses
     waiting: tuple[WaitingRequest, ...]
     findings: tuple[OpenFinding, ...]
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[AnsweredRequest, ...]
     partitions: tuple[Row, ...]
 
     @property
@@ -141,24 +200,33 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
     return f"no driver of {flow} is running ({driver.state}); the request is taken up at the next run"
 
 
-def flow_report(
-    flow: str, *, driver: DriverReport, status_rows: Sequence[Row], operation_rows: Sequence[Row]
-) -> FlowReport:
-    """From the rows of the query `flow_status` and of `operations` in the order of recording."""
-    requests = requests_of(operation_rows)
-    lags = [row["lag_records"] for row in status_rows if row["source_end"] is not None]
+def flow_report(flow: str, *, driver: DriverReport, answers: Mapping[str, Sequence[Row]]) -> FlowReport:
+    """From the answers of `QUERIES`, by name."""
+    living, gone = _by_life(answers["flow_status"])
+    lags = [row["lag_records"] for row in living if row["source_end"] is not None]
+    operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
         driver=driver,
         lag_records=sum(lag for lag in lags if lag is not None),
         unmeasured_partitions=lags.count(None),
-        stopped=tuple(_stopped(flow, row) for row in status_rows if row["stop_cause"] is not None),
-        paused=pauses_after(requests.asked),
-        waiting=tuple(_waiting(requests, operation_rows)),
-        findings=tuple(_open_findings(operation_rows)),
-        receipts=tuple(reversed(receipts_of(operation_rows)[-LAST_RECEIPTS:])),
-        partitions=tuple(status_rows),
+        stopped=tuple(_stopped(flow, row) for row in living if row["stop_cause"] is not None),
+        gone=tuple(_gone(row) for row in gone if row["stop_cause"] is not None or row["lag_records"] != 0),
+        losses=tuple(_losses(answers["flow_losses"])),
+        paused=pauses_after(_request(row) for row in operations),
+        waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
+        findings=tuple(_finding(row) for row in answers["flow_findings"]),
+        receipts=tuple(_last_answered(operations)),
+        partitions=tuple(answers["flow_status"]),
     )
+
+
+def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    living: list[Row] = []
+    gone: list[Row] = []
+    for row in status_rows:
+        (gone if row["status"] == PartitionStatus.GONE else living).append(row)
+    return living, gone
 
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
@@ -184,36 +252,81 @@ def _stopped(flow: str, row: Row) -> StoppedPartition:
     )
 
 
-def _waiting(requests: FlowRequests, operation_rows: Iterable[Row]) -> Iterator[WaitingRequest]:
-    rows = {row["operation_id"]: row for row in operation_rows}
-    for request in requests.waiting:
-        yield _waiting_request(request, rows[request.operation_id])
-
-
-def _waiting_request(request: OperatorRequest, row: Row) -> WaitingRequest:
-    return WaitingRequest(
-        operation_id=request.operation_id,
-        kind=request.kind,
-        topic=request.topic,
-        partition=request.partition,
-        offset=request.offset,
-        operator=row["operator"],
-        reason=row["reason"],
-        ticket=row["ticket"],
-        requested_at_ms=request.requested_at_ms,
+def _gone(row: Row) -> GonePartition:
+    return GonePartition(
+        row["source_topic"],
+        row["source_topic_id"],
+        row["source_partition"],
+        row["stop_cause"],
+        row["lag_records"],
     )
 
 
-def _open_findings(operation_rows: Iterable[Row]) -> list[OpenFinding]:
-    """Raised and not cleared since; a finding is told by its name, topic and partition."""
-    left: dict[tuple[str, str | None, int | None], OpenFinding] = {}
-    for row in operation_rows:
-        if row["kind"] not in ("finding_raised", "finding_cleared"):
-            continue
-        content = json.loads(row["content"])
-        key = (content["finding"], content["topic"], content["partition"])
-        if row["kind"] == "finding_raised":
-            left[key] = OpenFinding(*key, content["message"], content.get("next"), row["recorded_at_ms"])
-        else:
-            left.pop(key, None)
-    return list(left.values())
+def _losses(rows: Iterable[Row]) -> list[Loss]:
+    """By kind and cause; what was taken back of a loss is none."""
+    groups: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        if row["kind"] != SyncKind.LOST or row["held_offsets"]:
+            groups.setdefault((row["kind"], row["cause"]), []).append(row)
+    return [_loss(kind, cause, group) for (kind, cause), group in sorted(groups.items(), key=str)]
+
+
+def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:
+    counted = "held_offsets" if kind == SyncKind.LOST else "source_offsets"
+    return Loss(
+        kind,
+        cause,
+        source_offsets=sum(row[counted] for row in rows),
+        records=sum(row["records"] for row in rows),
+        rows=len(rows),
+        last_recorded_at_ms=max(row["recorded_at_ms"] for row in rows),
+    )
+
+
+def _request(row: Row) -> OperatorRequest:
+    return OperatorRequest(
+        operation_id=row["operation_id"],
+        kind=RequestKind(row["kind"]),
+        topic=row["source_topic"],
+        partition=row["source_partition"],
+        offset=row["source_offset"],
+        requested_at_ms=row["requested_at_ms"],
+    )
+
+
+def _waiting(row: Row) -> WaitingRequest:
+    return WaitingRequest(row["operation_id"], row["kind"], **_asked(row))
+
+
+def _last_answered(rows: Iterable[Row]) -> list[AnsweredRequest]:
+    """The latest first."""
+    answered = [row for row in rows if row["result"] is not None]
+    latest_first = sorted(answered, key=lambda row: row["answered_at_ms"], reverse=True)
+    return [
+        AnsweredRequest(
+            row["operation_id"],
+            row["kind"],
+            result=row["result"],
+            message=row["message"],
+            recorded_at_ms=row["answered_at_ms"],
+            **_asked(row),
+        )
+        for row in latest_first[:LAST_RECEIPTS]
+    ]
+
+
+def _asked(row: Row) -> dict[str, Any]:
+    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
+    return {**coordinates, **{name: row[name] for name in _AS_ASKED}}
+
+
+def _finding(row: Row) -> OpenFinding:
+    return OpenFinding(
+        row["finding"],
+        row["source_topic"],
+        row["source_partition"],
+        row["message"],
+        row["next"],
+        row["open_since_ms"],
+        row["raised_at_ms"],
+    )

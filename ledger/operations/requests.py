@@ -6,6 +6,7 @@ running. What has been done or asked for already is nothing to do.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ledger.domain.requests import OperatorRequest, Pauses, RequestKind, command_line, pauses_after
@@ -52,6 +53,16 @@ class Ask:
         return asked == (self.kind, self.topic, self.partition, self.offset)
 
 
+class PartitionStatus(StrEnum):
+    """Statuses of the query `flow_status`, in its order."""
+
+    GONE = "gone"  # its topic was deleted or recreated at the source
+    STOPPED = "stopped"
+    RELEASED = "released"
+    NOT_STARTED = "not_started"
+    MIRRORING = "mirroring"
+
+
 @dataclass(frozen=True, slots=True)
 class KnownPartition:
     """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it goes on."""
@@ -81,7 +92,12 @@ class KnownFlow:
             status_rows, key=lambda row: row["last_recorded_at_ms"] or float("inf"), reverse=True
         )
         partitions = [
-            KnownPartition(row["source_topic"], row["source_partition"], row["source_end"], row["stop_cause"])
+            KnownPartition(
+                row["source_topic"],
+                row["source_partition"],
+                row["source_end"],
+                None if row["status"] == PartitionStatus.GONE else row["stop_cause"],
+            )
             for row in latest_first
         ]
         return cls(name, tuple(partitions), requests)

@@ -4,7 +4,7 @@ Ids of topics are read before and after offsets. A topic that was created, recre
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -12,6 +12,7 @@ from typing import Self
 from ledger.config import FlowConfig
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState
 from ledger.domain.topics import NamePatterns
+from ledger.errors import PreconditionError
 from ledger.ports import Clock, ClusterAdmin, PartitionEnds, TopicDescription
 
 Partitions = Callable[[], Sequence[tuple[str, int]]]
@@ -63,11 +64,12 @@ class RecorderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was read. None: not looked at this time."""
+    """What was read. None: not looked at this time. `unread`: topics that may not be described, with the reason."""
 
     checkpoints: tuple[Checkpoint, ...] | None
     high_watermarks: tuple[HighWatermark, ...] | None
     topics: Mapping[str, TopicState] | None
+    unread: Mapping[str, str]
     unsettled: frozenset[str]
     read_at_ms: int
 
@@ -85,7 +87,7 @@ class Observer:
         before = self.admin.topics()
         checkpoints = self._checkpoints(before) if Subject.CHECKPOINTS in subjects else None
         ends = self.admin.ends(self.partitions()) if Subject.HIGH_WATERMARKS in subjects else None
-        states = self._topic_states(before) if Subject.TOPICS in subjects else None
+        states, unread = self._topic_states(before) if Subject.TOPICS in subjects else (None, {})
         unsettled = _unsettled(before, self.admin.topics())
         read_at_ms = self.clock.now_ms()
         return Observation(
@@ -94,6 +96,7 @@ class Observer:
             if ends is None
             else self._high_watermarks(ends, before, unsettled, read_at_ms),
             topics=states if not unsettled else None,
+            unread=unread,
             unsettled=unsettled,
             read_at_ms=read_at_ms,
         )
@@ -102,12 +105,29 @@ class Observer:
         groups = [group for group in self.admin.groups() if self.settings.records_group(group.group_id)]
         return self.admin.commits(groups, topic_ids={name: topic.topic_id for name, topic in topics.items()})
 
-    def _topic_states(self, topics: Mapping[str, TopicDescription]) -> dict[str, TopicState]:
+    def _topic_states(
+        self, topics: Mapping[str, TopicDescription]
+    ) -> tuple[dict[str, TopicState], Mapping[str, str]]:
+        """What could be read, and why some could not: one topic that is denied hides no other."""
         own = {name: topic for name, topic in topics.items() if not topic.internal}
-        settings = self.admin.configurations(sorted(own))
-        return {
-            name: self._topic_state(topic, settings[name]) for name, topic in own.items() if name in settings
+        answer = self.admin.topic_settings(sorted(own))
+        states = {
+            name: self._topic_state(topic, answer.read[name].own)
+            for name, topic in own.items()
+            if name in answer.read
         }
+        return states, answer.refused
+
+    def hidden(self, names: Iterable[str]) -> dict[str, str]:
+        """Which of these topics are not known to be gone though they are not listed, and why."""
+        found: dict[str, str] = {}
+        for name in names:
+            try:
+                if not self.admin.is_gone(name):
+                    found[name] = "it was not described with the others"
+            except PreconditionError as error:
+                found[name] = str(error)
+        return found
 
     def _topic_state(self, topic: TopicDescription, configuration: Mapping[str, str]) -> TopicState:
         return TopicState(

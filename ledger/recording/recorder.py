@@ -64,6 +64,7 @@ class _Memory:
     checkpoints: dict[CheckpointKey, Checkpoint]
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
+    unread_topics: Mapping[str, str] = field(default_factory=dict)
     looked_at: dict[Subject, float] = field(default_factory=dict)
 
 
@@ -178,7 +179,9 @@ class ClusterRecorder:
         swept = Subject.SWEEP in subjects
         checkpoints = self._checkpoint_rows(memory, seen, swept)
         high_watermarks = _high_watermark_rows(memory, seen, swept)
-        topics = topic_changes(memory.topics, seen.topics) if seen.topics is not None else []
+        unread_before = memory.unread_topics
+        states = self._topics_to_record(memory, seen)
+        topics = topic_changes(memory.topics, states, unread_before=unread_before)
         rows: dict[str, list[Row]] = {
             "checkpoints": [asdict(row) for row in checkpoints],
             "high_watermarks": [asdict(row) for row in high_watermarks],
@@ -187,8 +190,27 @@ class ClusterRecorder:
         recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
         memory.checkpoints |= checkpoints_by_key(checkpoints)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
-        memory.topics = memory.topics if seen.topics is None else seen.topics
+        memory.topics = states
         return recorded
+
+    def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
+        """What was read; a topic that may not be described stays what it was, until it may or is known to be gone."""
+        if seen.topics is None:
+            return memory.topics
+        missing = memory.topics.keys() - seen.topics.keys() - seen.unread.keys()
+        unread = {**seen.unread, **self._observer.hidden(sorted(missing))}
+        self._tell_unread(memory, unread)
+        memory.unread_topics = unread
+        return {**{name: memory.topics[name] for name in unread if name in memory.topics}, **seen.topics}
+
+    def _tell_unread(self, memory: _Memory, unread: Mapping[str, str]) -> None:
+        """Once, when it begins and when it is over."""
+        for name in sorted(unread.keys() - memory.unread_topics.keys()):
+            log.warning(
+                "%s: topic %s is not recorded until it may be described: %s", self.writer, name, unread[name]
+            )
+        for name in sorted(memory.unread_topics.keys() - unread.keys()):
+            log.info("%s: topic %s is recorded again", self.writer, name)
 
     def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
         if not rows:

@@ -1,7 +1,7 @@
 """What happened to topics between two looks at a cluster."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ from ledger.ports import Row
 class TopicEvent(StrEnum):
     """What a row of `topics` says. One look can yield several rows for a topic, in this order."""
 
-    OBSERVED = "observed"  # seen at the first look at a cluster, or with another replication factor
+    OBSERVED = "observed"  # seen at the first look at it, or with another replication factor
     DELETED = "deleted"  # no longer there: this topic id has ended
     CREATED = "created"  # new since the last look
     RECREATED = "recreated"  # another topic id than at the last look: the former has ended
@@ -28,11 +28,14 @@ class TopicChange:
     state: TopicState
 
 
-def topic_changes(last: Mapping[str, TopicState], now: Mapping[str, TopicState]) -> list[TopicChange]:
-    """Events by topic name. Nothing recorded before makes every topic `observed`, not `created`."""
-    appeared = TopicEvent.CREATED if last else TopicEvent.OBSERVED
+def topic_changes(
+    last: Mapping[str, TopicState], now: Mapping[str, TopicState], *, unread_before: Collection[str] = ()
+) -> list[TopicChange]:
+    """Events by topic name. What was not looked at before, or could not be, is `observed`, not `created`."""
     changes = []
     for name in sorted(last.keys() | now.keys()):
+        is_new = bool(last) and name not in unread_before
+        appeared = TopicEvent.CREATED if is_new else TopicEvent.OBSERVED
         changes += _changes_of(last.get(name), now.get(name), appeared)
     return changes
 

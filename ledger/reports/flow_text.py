@@ -61,6 +61,24 @@ def _stopped(report: FlowReport) -> Iterator[str]:
             yield f"          {stopped.command}"
 
 
+def _gone(report: FlowReport) -> Iterator[str]:
+    for gone in report.gone:
+        stopped = "" if gone.stop_cause is None else f" while it was stopped ({gone.stop_cause})"
+        left = "an unknown number of" if gone.uncopied_records is None else f"{gone.uncopied_records:,}"
+        yield (
+            f"gone      {_subject(gone.topic, gone.partition)}: its topic, id {gone.topic_id}, ended at the source"
+            f"{stopped}; {left} records were not copied"
+        )
+
+
+def _losses(report: FlowReport) -> Iterator[str]:
+    for loss in report.losses:
+        counts = [(loss.source_offsets, "source offsets"), (loss.records, "records at the target")]
+        what = " and ".join(f"{count:,} {of}" for count, of in counts if count)
+        when = _time(loss.last_recorded_at_ms)
+        yield f"loss      {loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}"
+
+
 def _paused(report: FlowReport) -> Iterator[str]:
     if report.paused.whole_flow:
         yield "paused    the whole flow"
@@ -88,13 +106,15 @@ def _findings(report: FlowReport) -> Iterator[str]:
 
 def _receipts(report: FlowReport) -> Iterator[str]:
     for receipt in report.receipts:
+        where = _subject(receipt.topic, receipt.partition)
         yield (
-            f"receipt   {receipt.request_kind} {receipt.result} {_time(receipt.recorded_at_ms)}: {receipt.message}"
+            f"receipt   {receipt.request_kind} of {where} {receipt.result} {_time(receipt.recorded_at_ms)}: "
+            f"{receipt.message}; operation {receipt.request}"
         )
 
 
 _SECTIONS: tuple[Callable[[FlowReport], Iterator[str]], ...] = (
-    *(_driver, _lag, _stopped, _paused, _waiting, _findings, _receipts),
+    *(_driver, _lag, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
 )
 
 

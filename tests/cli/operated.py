@@ -129,6 +129,44 @@ class Operated:
             high_watermark=end,
         )
 
+    def lost(self, topic: str, partition: int, start: int, end: int, **values: object) -> None:
+        """Source offsets behind what was copied; `values` make it another kind of row, or another round."""
+        self.append(
+            "offset_syncs",
+            **{
+                "writer_epoch": 1,
+                "round": 2,
+                "flow": FLOW,
+                "source_cluster": "east",
+                "target_cluster": "west",
+                "source_topic": topic,
+                "source_topic_id": f"id-of-{topic}",
+                "source_partition": partition,
+                "target_topic": f"east.{topic}",
+                "target_topic_id": f"id-of-east.{topic}",
+                "target_partition": partition,
+                "source_start": start,
+                "source_end": end,
+                "target_start": start,
+                "target_end": start,
+                "kind": "lost",
+                "cause": "retention",
+                **values,
+            },
+        )
+
+    def topic(self, name: str, event: str, *, topic_id: str | None = None, round_number: int = 1) -> None:
+        """What the recorder of the source saw."""
+        self.append(
+            "topics",
+            cluster="east",
+            topic=name,
+            topic_id=topic_id or f"id-of-{name}",
+            event=event,
+            writer_epoch=1,
+            round=round_number,
+        )
+
     def operation(self, kind: str, *, flow: str = FLOW, reason: str | None = None, **content: object) -> str:
         log = DeltaOperationLog(self.config.ledger.path, SystemClock(), operator="somebody")
         return log.record(kind, flow=flow, reason=reason, content=content)
@@ -136,7 +174,7 @@ class Operated:
     def stopped(self, topic: str, partition: int, cause: str, **content: object) -> None:
         coordinates = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
         said = {"cause": cause, "message": "what was seen", "next": "what to do", **content}
-        self.operation("partition_stopped", reason=cause, **coordinates, **said)
+        self.operation("partition_stopped", reason=cause, **{**coordinates, **said})
 
     def receipt(self, request: str, kind: str, result: str, message: str) -> None:
         self.operation("receipt", request=request, request_kind=kind, result=result, message=message)

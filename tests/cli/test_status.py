@@ -39,7 +39,7 @@ def test_a_flow_at_work_needs_nothing(flow: Operated) -> None:
     assert told.startswith("east-to-west: nothing needs attention\n")
     assert "driver    running: epoch 3, process" in told
     assert "lag       1,204 records in 2 partitions; the source ends of 1 were never read" in told
-    for absent in ("stopped", "paused", "waiting", "finding", "receipt"):
+    for absent in ("stopped", "gone", "loss", "paused", "waiting", "finding", "receipt"):
         assert absent not in told
 
 
@@ -128,7 +128,8 @@ def test_pauses_and_waiting_requests_are_told_and_pass_the_check(flow: Operated)
     [operation] = flow.operations()
     assert f", a move, OPS-7; operation {operation['operation_id']}\n" in told
     assert "waiting   pause of the flow, asked for by" in told
-    assert "receipt   pause done" in told
+    assert "receipt   pause of topic orders done" in told
+    assert f"orders is paused; operation {answered}\n" in told
     found = report(flow)
     assert found["paused"] == {"whole_flow": True, "topics": ["orders"]}
     assert [waiting["operation_id"] for waiting in found["waiting"]] == [operation["operation_id"]]
@@ -136,12 +137,78 @@ def test_pauses_and_waiting_requests_are_told_and_pass_the_check(flow: Operated)
 
 
 def test_the_last_receipts_come_first(flow: Operated) -> None:
-    for number in range(7):
-        flow.receipt(f"op-{number}", "resume", "refused", f"answer {number}")
+    requests = [flow.operation("resume", topic="orders", partition=1) for _ in range(7)]
+    for number, request in enumerate(requests):
+        flow.receipt(request, "resume", "refused", f"answer {number}")
         time.sleep(0.002)
-    assert [receipt["message"] for receipt in report(flow)["receipts"]] == [
-        f"answer {number}" for number in (6, 5, 4, 3, 2)
+    flow.receipt(requests[0], "resume", "done", "the first answer counts")
+    receipts = report(flow)["receipts"]
+    assert [receipt["message"] for receipt in receipts] == [f"answer {number}" for number in (6, 5, 4, 3, 2)]
+    assert {receipt["operator"] for receipt in receipts} == {"somebody"}
+    assert [(receipts[0][key]) for key in ("topic", "partition", "offset")] == ["orders", 1, None]
+
+
+def test_losses_are_told_by_cause_and_pass_the_check(flow: Operated) -> None:
+    flow.lost("orders", 0, 100, 140)
+    flow.lost("orders", 0, 140, 150, round=3, cause="skipped")
+    flow.lost("orders", 1, 50, 52)
+    flow.lost("orders", 1, 51, 52, round=3, kind="superseded", cause="resync")
+    flow.lost("orders", 1, 51, 51, round=4, kind="unpaired", cause="accepted", target_end=54, records=3)
+    flow.append("offset_syncs", flow="west-to-east", kind="lost", cause="deleted_records", source_end=9)
+    told = text(flow, "--check")
+    assert "loss      lost, retention: 41 source offsets, last recorded 20" in told
+    assert "loss      unpaired, accepted: 3 records at the target, last recorded 20" in told
+    assert [
+        (loss["kind"], loss["cause"], loss["source_offsets"], loss["records"], loss["rows"])
+        for loss in report(flow)["losses"]
+    ] == [
+        ("lost", "retention", 41, 0, 2),
+        ("lost", "skipped", 10, 0, 1),
+        ("superseded", "resync", 1, 0, 1),
+        ("unpaired", "accepted", 0, 3, 1),
     ]
+
+
+def test_a_loss_that_was_taken_back_whole_is_none(flow: Operated) -> None:
+    flow.lost("orders", 1, 50, 52)
+    flow.lost("orders", 1, 50, 52, round=3, kind="superseded", cause="resync")
+    assert [loss["kind"] for loss in report(flow)["losses"]] == ["superseded"]
+
+
+def test_what_stopped_and_is_gone_at_the_source_needs_nothing(flow: Operated) -> None:
+    flow.stopped("orders", 0, "denied")
+    flow.topic("orders", "observed")
+    assert flow.command("status", "--check").code == 4
+    flow.topic("orders", "deleted", round_number=2)
+    told = text(flow, "--check")
+    assert told.startswith("east-to-west: nothing needs attention\n")
+    assert (
+        "gone      orders partition 0: its topic, id id-of-orders, ended at the source while it was stopped "
+        "(denied); 1,204 records were not copied\n"
+    ) in told
+    assert "orders partition 1: its topic, id id-of-orders, ended at the source; an unknown number of" in told
+    assert "lag       0 records" in told
+    found = report(flow)
+    assert (found["stopped"], found["lag_records"], found["unmeasured_partitions"]) == ([], 0, 0)
+    assert [gone["stop_cause"] for gone in found["gone"]] == ["denied", None]
+    assert "neither paused nor stopped" in flow.command("resume", FLOW, "--topic", "orders").err
+
+
+def test_a_recreated_topic_that_stopped_is_not_gone(flow: Operated) -> None:
+    flow.topic("orders", "observed")
+    flow.topic("orders", "recreated", topic_id="new", round_number=2)
+    flow.stopped("orders", 0, "source_recreated", topic_id="new")
+    told = text(flow)
+    assert "stopped   orders partition 0: source_recreated" in told
+    assert flow.command("status", "--check").code == 4
+
+
+def test_all_copied_before_it_ended_is_not_worth_a_line(flow: Operated) -> None:
+    flow.copied("events", 0, source_end=7)
+    flow.watermark("events", 0, end=7)
+    flow.topic("events", "observed")
+    flow.topic("events", "deleted", round_number=2)
+    assert "gone" not in text(flow)
 
 
 def test_open_findings_are_told_until_they_are_cleared(flow: Operated) -> None:
@@ -155,6 +222,8 @@ def test_open_findings_are_told_until_they_are_cleared(flow: Operated) -> None:
         "finding   recompressed of topic orders: compression.type is gzip\n            next: set it\n" in told
     )
     assert [finding["topic"] for finding in report(flow)["findings"]] == ["orders"]
+    [finding] = report(flow)["findings"]
+    assert finding["open_since_ms"] == finding["raised_at_ms"] > 0
     assert flow.command("status", "--check").code == 4
 
 

@@ -359,3 +359,27 @@ def test_settings_follow_where_one_flow_has_its_way(
     tmp_path: Path, keys: str, follow: ConfigurationFollow
 ) -> None:
     assert load(tmp_path, BASE + FLOW + keys).flow("east-to-west").settings_following.follow is follow
+
+
+def test_readers_of_a_topic_leave_out_what_mirrors_wrote(tmp_path: Path) -> None:
+    flows = {
+        "back": ("west", "east", "orders", False),
+        "on": ("west", "south", "orders.*", False),
+        "other": ("west", "east", "payments", False),
+        "relaying": ("west", "south", "orders", True),
+        "forth": ("east", "west", "orders", False),
+    }
+    clusters = "".join(
+        f'[clusters.{name}]\nbootstrap_servers = "h:1"\n' for name in ("east", "west", "south")
+    )
+    sections = "".join(
+        f'[flows.{name}]\nsource = "{source}"\ntarget = "{target}"\ntopics = ["{topic}"]\n'
+        f'topic_naming = "prefix"\nprefix = "{name}"\nrelay = {str(relay).lower()}\n'
+        for name, (source, target, topic, relay) in flows.items()
+    )
+    file = tmp_path / "mirror.toml"
+    file.write_text(f'[ledger]\npath = "{tmp_path}"\n{clusters}{sections}')
+    config = load_config(file)
+    assert [flow.name for flow in config.readers_of("west", ["orders"])] == ["back", "on"]
+    assert [flow.name for flow in config.readers_of("west", ["orders-eu"])] == ["on"]
+    assert config.readers_of("south", ["orders"]) == []

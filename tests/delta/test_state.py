@@ -11,6 +11,7 @@ from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import load_config
 from ledger.domain.requests import Acceptance, RequestKind
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from ledger.ports import RecordedStop
 from tests.cli.operated import FLOW, Operated, make_operated
 from tests.recording.fakes import FakeClock
 
@@ -112,3 +113,22 @@ def test_a_configuration_is_found_by_its_hash(flow: Operated) -> None:
     assert state(flow).configuration(FLOW, config_hash(config)) == configuration_of(config)
     assert state(flow).configuration(FLOW, "another") is None
     assert state(flow).configuration("another", config_hash(config)) is None
+
+
+def test_of_events_recorded_together_the_stop_counts(flow: Operated) -> None:
+    """As in the query `flow_status`, whatever order the rows come in."""
+    coordinates = {"topic": "orders", "topic_id": "T", "partition": 0}
+    said = {**coordinates, "cause": "lost", "message": "m", "next": None}
+    events = [
+        ("partition_resumed", coordinates),
+        ("partition_stopped", said),
+        ("partition_resumed", coordinates),
+    ]
+    clock = FakeClock()
+    log = DeltaOperationLog(flow.config.ledger.path, clock, operator="somebody")
+    for kind, content in events:
+        log.record(kind, flow=FLOW, reason=None, content=content)
+    assert state(flow).stopped_partitions(FLOW) == {("T", 0): RecordedStop("lost", "m")}
+    clock.now_s += 1
+    log.record("partition_resumed", flow=FLOW, reason=None, content=coordinates)
+    assert state(flow).stopped_partitions(FLOW) == {}

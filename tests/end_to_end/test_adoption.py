@@ -36,6 +36,7 @@ from ledger.sandbox.reading import (
     read_topics,
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
+from tests.end_to_end.mesh import wait_until
 from tests.end_to_end.test_mirror import Pair, config_of, every_offset, run, send, small_source, topic_ids
 from tests.operations.mirror_maker import mirror_maker
 
@@ -416,3 +417,19 @@ def test_what_the_flow_has_written_is_refused(
     app.init_ledger(config)
     (adoption,) = adopt(config, spark)
     assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (100, 100))
+
+
+def test_a_mirror_maker_that_has_nothing_to_copy_is_noticed(by_hand: ByHand, tmp_path: Path) -> None:
+    """Its worker is a member of a group at the target, as long as it runs."""
+    by_hand.copy(*range(100))
+    with mirror_maker(by_hand.servers, "nothing-at-all", tmp_path):
+        wait_until(
+            lambda: "Kafka Connect is at work at west (group east-mm2)" in noticed(by_hand), "it is noticed"
+        )
+    wait_until(lambda: noticed(by_hand) == "", "it has gone")
+
+
+def noticed(by_hand: ByHand) -> str:
+    (adoption,) = adopt(by_hand.config, None)
+    assert adoption.verdict is Verdict.EXACT
+    return "; ".join(adoption.remarks)

@@ -23,14 +23,16 @@ from kafka.admin import (
 from ledger.adapters import jvm
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import SecretReference
+from ledger.config import FlowConfig, SecretReference
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.mirror.copy_task import CopyTask
+from ledger.recording.observation import Observer, RecorderSettings, Subject
 from ledger.sandbox import ListenerSecurity, Sandbox
 from tests.faults.copies import LIMITS, Pair, config_of
 from tests.faults.forwarder import forwarding
 from tests.mirror.sources import writers
 
+FLOW = FlowConfig(name="f", source="solo", target="other", topics=(".*",))
 SECRET = "MIRROR_LEDGER_TEST_SCRAM_SECRET"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -202,3 +204,25 @@ def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
         assert stopped.position == 0
         allowed.take([by_topic[allowed.topics["source"]]])
         assert allowed.assert_same() == 50
+
+
+@pytest.mark.fault(78)
+def test_a_recorder_tells_what_it_may_not_describe_and_records_the_rest(
+    guarded: Guarded, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither denied settings nor a topic that is not listed any more hide the others or pass for a deletion."""
+    monkeypatch.setenv(SECRET, password)
+    with guarded.pair() as denied, guarded.pair() as allowed:
+        guarded.allow_only(denied.topics["source"], ACLOperation.DESCRIBE)
+        guarded.allow_only(denied.topics["target"], ACLOperation.ALTER_CONFIGS)
+        with closing(KafkaAdmin("solo", denied.configs()[0], SystemClock())) as admin:
+            settings = RecorderSettings.of_flows([FLOW])
+            observer = Observer(admin, SystemClock(), settings, partitions=list)
+            seen = observer.observe(frozenset({Subject.TOPICS}))
+            assert seen.topics is not None
+            assert allowed.topics["source"] in seen.topics
+            assert denied.topics["target"] not in {**seen.topics, **seen.unread}
+            assert list(seen.unread) == [denied.topics["source"]]
+            assert list(observer.hidden([denied.topics["target"], "no-such-topic"])) == [
+                denied.topics["target"]
+            ]

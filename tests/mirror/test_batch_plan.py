@@ -245,6 +245,41 @@ def test_a_batch_across_the_end_of_what_returns_is_copied_in_part() -> None:
     ]
 
 
+def left_out(*ranges: tuple[int, int], producer: Producer | None = None, **rules: object) -> list[Step]:
+    """The plan of a batch of six records from offset 2 on, ranges of which a flow has adopted."""
+    chosen = CopyRules(frozenset({40}).__contains__, adopted=ranges, **rules)  # type: ignore[arg-type]
+    fetched = answer(
+        dense(6, base_offset=2, **({} if producer is None else {"producer": producer})).encoded()
+    )
+    return list(plan_batches(fetched, position=2, stop_at=None, rules=chosen))
+
+
+def test_what_was_adopted_is_left_out_whoever_wrote_it() -> None:
+    for writer in (None, Producer(7, 0, 0)):
+        assert told(left_out((0, 8), producer=writer)) == [(2, 8, GapCause.MIRROR_WRITE)]
+        [beside] = left_out((0, 2), (8, 12), producer=writer)
+        assert told([beside]) == [(2, 8, 6)]
+        assert beside.raw
+
+
+def test_a_batch_across_the_end_of_what_was_adopted_is_copied_in_part() -> None:
+    [step] = left_out((0, 4), (6, 7), record_filter=RecordFilter(exclude_keys=("k2", "k4")))
+    assert told([step]) == [(2, 8, 2)]
+    assert step.gaps == (
+        Gap(2, 4, GapCause.MIRROR_WRITE),
+        Gap(4, 5, GapCause.FILTERED),
+        Gap(6, 7, GapCause.MIRROR_WRITE),
+    )
+    assert not step.raw
+
+
+def test_what_was_adopted_makes_a_mirrors_write_no_applications() -> None:
+    assert told(left_out((0, 8), producer=MIRROR)) == [(2, 8, GapCause.MIRROR_WRITE)]
+    [step] = left_out((0, 4), producer=MIRROR, returning=((4, 8),))
+    assert told([step]) == [(2, 8, 4)]
+    assert step.gaps == (Gap(2, 4, GapCause.MIRROR_WRITE),)
+
+
 def test_what_is_known_to_be_empty_or_aborted_needs_no_look_into_the_ledger() -> None:
     def nobody_knows(_producer_id: int) -> bool:
         raise LedgerUnavailableError("away")

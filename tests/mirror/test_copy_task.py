@@ -1,6 +1,6 @@
 """Whole copy tasks against in-memory clusters: one fault each, in simulated time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -9,7 +9,7 @@ from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
 from ledger.adapters.memory.partition_log import PartitionLog, Replication
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
-from ledger.domain.facts import GapCause, TopicPartition
+from ledger.domain.facts import Gap, GapCause, TopicPartition
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.copy_task import CopyTask
@@ -371,3 +371,14 @@ def test_a_partition_goes_on_when_writers_can_be_looked_up_again() -> None:
     assert (result.position, result.trouble) == (4, None)
     assert [gap.cause for sync in result.syncs for gap in sync.gaps] == [GapCause.MIRROR_WRITE]
     assert bench.target_log().end == 2
+
+
+def test_what_a_flow_adopted_at_the_source_is_left_out_in_the_middle_of_batches() -> None:
+    """A reverse flow's view: MirrorMaker wrote offsets 1 to 5, applications what lies around."""
+    bench = Bench()
+    bench.write(3, 2, 4)
+    (result,) = bench.run(replace(bench.assignment(), adopted=((1, 6),)))
+    assert (result.position, result.target_end, result.stop) == (9, 4, None)
+    assert [gap for sync in result.syncs for gap in sync.gaps] == [Gap(1, 6, GapCause.MIRROR_WRITE)]
+    source = [record.content for record in bench.source_log().readable()]
+    assert [record.content for record in bench.target_log().readable()] == [source[0], *source[6:]]

@@ -5,8 +5,17 @@ from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessMark
-from ledger.errors import ShutOutError
-from ledger.ports import FlowPosition, GroupListing, PartitionEnds, Row, TopicDescription, WriterClaim
+from ledger.errors import PreconditionError, ShutOutError
+from ledger.ports import (
+    FlowPosition,
+    GroupListing,
+    PartitionEnds,
+    Row,
+    SettingsAnswer,
+    TopicDescription,
+    TopicSettings,
+    WriterClaim,
+)
 
 
 @dataclass
@@ -115,6 +124,8 @@ class FakeCluster:
     ends_now: dict[tuple[str, int], PartitionEnds] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     during_look: "list[TopicDescription]" = field(default_factory=list)
+    denied: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
     looks: int = 0
 
     def add_topic(self, name: str, topic_id: str, *, partitions: int = 1) -> None:
@@ -129,10 +140,19 @@ class FakeCluster:
 
     def topics(self) -> dict[str, TopicDescription]:
         self.looks += 1
-        return dict(self.described)
+        return {name: topic for name, topic in self.described.items() if name not in self.hidden}
 
-    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        return {name: dict(self.settings[name]) for name in topics if name in self.settings}
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        own = {name: dict(self.settings[name]) for name in topics if name in self.settings}
+        return SettingsAnswer(
+            {name: TopicSettings(found, found) for name, found in own.items() if name not in self.denied},
+            {name: "not authorized" for name in own if name in self.denied},
+        )
+
+    def is_gone(self, topic: str) -> bool:
+        if topic in self.hidden:
+            raise PreconditionError(f"{topic} may not be described; nothing was looked up")
+        return topic not in self.described
 
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]

@@ -110,6 +110,58 @@ def test_a_topic_recreated_during_a_look_waits(
     assert [(row["event"], row["topic_id"]) for row in ledger.rows("topics")[-1:]] == [("recreated", "id-2")]
 
 
+def events(ledger: FakeLedger) -> list[tuple[str, str]]:
+    return [(str(row["topic"]), str(row["event"])) for row in ledger.rows("topics")]
+
+
+def test_a_topic_that_may_not_be_described_hides_no_other(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.denied = {"unmirrored"}
+    recorder.record_once()
+    assert events(ledger) == [("orders", "observed")]
+    cluster.settings["orders"] = {"retention.ms": "1"}
+    recorder.record_once()
+    assert events(ledger)[1:] == [("orders", "configuration_changed")]
+    told = "topic unmirrored is not recorded until it may be described: not authorized"
+    assert caplog.text.count(told) == 1
+    cluster.denied = set()
+    recorder.record_once()
+    assert events(ledger)[2:] == [("unmirrored", "observed")]
+
+
+def test_a_topic_that_may_not_be_described_any_more_is_not_deleted(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither when only its settings are denied, nor when it is not listed any more."""
+    recorder.record_once()
+    cluster.denied, cluster.hidden = {"unmirrored"}, {"orders"}
+    cluster.settings["unmirrored"] = {"retention.ms": "1"}
+    recorder.record_once()
+    assert len(events(ledger)) == 2
+    assert (
+        "topic orders is not recorded until it may be described: orders may not be described" in caplog.text
+    )
+    cluster.denied, cluster.hidden = set(), set()
+    recorder.record_once()
+    assert events(ledger)[2:] == [("unmirrored", "configuration_changed")]
+    del cluster.described["orders"]
+    recorder.record_once()
+    assert events(ledger)[3:] == [("orders", "deleted")]
+
+
+def test_a_topic_without_settings_for_a_moment_is_not_deleted(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    """A broker that has not heard of the topic yet answers for its settings."""
+    recorder.record_once()
+    settings = cluster.settings.pop("orders")
+    recorder.record_once()
+    cluster.settings["orders"] = settings
+    recorder.record_once()
+    assert len(events(ledger)) == 2
+
+
 def test_each_subject_has_its_pace(recorder: ClusterRecorder, cluster: FakeCluster, clock: FakeClock) -> None:
     assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2, "topics": 2}
     cluster.committed["app", "orders", 0] = 4

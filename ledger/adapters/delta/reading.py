@@ -18,12 +18,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import RECORDED_AT, check_table, table_uri
+from ledger.adapters.delta.tables import RECORDED_AT, check_table, missing_columns, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
 from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.domain.cuts import Cut, is_token
 from ledger.errors import InvalidValueError, UsageError
-from ledger.schema import TABLE_BY_NAME, TABLES
+from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
@@ -179,13 +179,23 @@ def relation_of(table: DeltaTable, name: str) -> Relation:
     if not uris:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     if all(Path(uri).is_absolute() and not _GLOB.search(uri) for uri in uris):
-        return ParquetFiles(tuple(uris), TABLE_BY_NAME[name].column_names)
+        added = {
+            column.name: column.type
+            for column in TABLE_BY_NAME[name].columns
+            if column.name in ADDED_COLUMNS.get(name, ())
+        }
+        return ParquetFiles(tuple(uris), TABLE_BY_NAME[name].column_names, added)
     return _with_columns(table, name)
 
 
 def _with_columns(table: DeltaTable, name: str) -> pa.Table:
     """The rows through deltalake: for stores and paths that DuckDB would not read as they are written."""
-    return table.to_pyarrow_table(columns=list(TABLE_BY_NAME[name].column_names))
+    schema = arrow_schema(TABLE_BY_NAME[name])
+    lacking = [column.name for column in missing_columns(table, name)]
+    found = table.to_pyarrow_table(columns=[column for column in schema.names if column not in lacking])
+    for column in lacking:
+        found = found.append_column(schema.field(column), pa.nulls(len(found), schema.field(column).type))
+    return found.select(schema.names)
 
 
 def _iso(at_ms: int) -> str:

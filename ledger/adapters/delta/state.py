@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable
@@ -12,6 +12,7 @@ from ledger.adapters.delta.tables import append_operation, table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
+from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.facts import (
     Checkpoint,
     HighWatermark,
@@ -27,7 +28,7 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
-from ledger.mirror.sync_rows import former_copies, recorded_sync
+from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
 from ledger.ports import (
     ACLS_FOLLOWED,
     SCOPE_REDUCED,
@@ -76,6 +77,13 @@ class DeltaLedgerState:
         ]
         return former_copies(self._rows("offset_syncs", wanted))
 
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
+        at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
+        rows = self._rows("offset_syncs", [("kind", "in", list(ADOPTION_KINDS)), at_target])
+        went_back = self._rows("offset_syncs", [("cause", "=", SyncCause.SOURCE_TRUNCATED), at_source])
+        return adoptions([*rows, *went_back])
+
     def has_run(self, flow: str) -> bool:
         return bool(self._rows("writers", [("flow", "=", flow)]))
 
@@ -85,12 +93,12 @@ class DeltaLedgerState:
         return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        # Of events recorded together the stop counts, as in the query `flow_status`.
         with connect(self._latest(), {}) as connection:
             found = connection.execute(
-                "select source_topic_id, source_partition, max_by(cause, recorded_at_ms), "
-                "max_by(message, recorded_at_ms) from partition_events where flow = ? "
-                "group by source_topic_id, source_partition "
-                "having max_by(kind, recorded_at_ms) = 'partition_stopped'",
+                "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
+                "qualify row_number() over (partition by source_topic_id, source_partition "
+                "order by recorded_at_ms desc, kind desc, cause, message) = 1 and kind = 'partition_stopped'",
                 [flow],
             ).fetchall()
         return {
@@ -100,11 +108,13 @@ class DeltaLedgerState:
 
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT, STOP]), ("flow", "=", flow)])
-        return FlowRequests.of_rows(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return FlowRequests.of_rows(
+            sorted(rows, key=lambda row: (row["recorded_at_ms"], row["operation_id"]))
+        )
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         rows = self._rows("operations", [("kind", "=", RECEIPT), ("flow", "=", flow)])
-        return acceptances(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return acceptances(sorted(rows, key=lambda row: (row["recorded_at_ms"], row["operation_id"])))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""
@@ -116,7 +126,7 @@ class DeltaLedgerState:
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         kinds = ["finding_raised", "finding_cleared"]
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
-        return open_findings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return open_findings(rows)
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
+from deltalake.schema import Field as DeltaField
+from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError
-from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLES, Table
+from ledger.schema import (
+    ADDED_COLUMNS,
+    SCHEMA_VERSION,
+    SCHEMA_VERSION_PROPERTY,
+    TABLE_BY_NAME,
+    TABLES,
+    Column,
+    Table,
+)
 
 RECORDED_AT = "recorded_at_ms"
 _KEEP = "interval 3650 days"
@@ -21,6 +31,12 @@ _PROPERTIES = {
     SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
 }
 
+_DELTA_TYPES = {
+    "string": PrimitiveType("string"),
+    "bigint": PrimitiveType("long"),
+    "int": PrimitiveType("integer"),
+}
+
 
 def table_uri(path: str, table: str) -> str:
     """Where a table of the ledger at `path` lives."""
@@ -28,7 +44,7 @@ def table_uri(path: str, table: str) -> str:
 
 
 def create_tables(path: str, *, now_ms: int) -> list[str]:
-    """Create every table that does not exist yet; returns their names. Existing ones are left as they are.
+    """Create every table that does not exist yet; returns their names. Existing ones gain the columns that they lack.
 
     Raises before anything is created when one that exists is not of this program's schema version.
     """
@@ -38,6 +54,8 @@ def create_tables(path: str, *, now_ms: int) -> list[str]:
             check_table(path, table.name)
     for table in missing:
         _create(path, table, now_ms)
+    for table in TABLES:
+        add_missing_columns(path, table.name, now_ms=now_ms)
     return [table.name for table in missing]
 
 
@@ -61,6 +79,40 @@ def check_table(path: str, table: str) -> None:
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; "
             "nothing was read or written"
         )
+
+
+def missing_columns(table: DeltaTable, name: str) -> list[Column]:
+    """Columns that a table has gained since it was created, and does not have yet.
+
+    Raises `EnvironmentError_` when it lacks one that it always had.
+    """
+    found = {field.name for field in table.schema().fields}
+    missing = [column for column in TABLE_BY_NAME[name].columns if column.name not in found]
+    if strange := [column.name for column in missing if column.name not in ADDED_COLUMNS.get(name, ())]:
+        raise EnvironmentError_(
+            f"{table.table_uri} has no column {', '.join(strange)}: it is not a table of schema version "
+            f"{SCHEMA_VERSION}; nothing was read or written"
+        )
+    return missing
+
+
+def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
+    """Give a table the nullable columns that its schema version has gained; rows before say null.
+
+    Two that do it at once do the same, and one of them finds it done.
+    """
+    uri = table_uri(path, table)
+    opened = DeltaTable(uri)
+    missing = missing_columns(opened, table)
+    if not missing:
+        return
+    fields = [DeltaField(column.name, _DELTA_TYPES[column.type], nullable=True) for column in missing]
+    try:
+        opened.alter.add_columns(fields, commit_properties=_commit_properties(now_ms))
+    except DeltaError as error:
+        if missing_columns(DeltaTable(uri), table):
+            names = ", ".join(column.name for column in missing)
+            raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {error}") from error
 
 
 def _create(path: str, table: Table, now_ms: int) -> None:

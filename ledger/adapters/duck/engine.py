@@ -3,8 +3,8 @@
 Values reach SQL only through the one-row relation `params`; SQL is never built from them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Protocol, TypeAlias
 
@@ -21,10 +21,11 @@ from ledger.schema import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """A table as the Parquet files of one version; never empty."""
+    """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
 
     paths: tuple[str, ...]
     columns: tuple[str, ...]
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 Relation: TypeAlias = pa.Table | ds.Dataset | ParquetFiles
@@ -85,10 +86,18 @@ def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.Duc
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
     if isinstance(relation, ParquetFiles):
-        parquet = connection.read_parquet(list(relation.paths))
-        parquet.select(*(duckdb.ColumnExpression(column) for column in relation.columns)).create_view(name)
+        # By name means that every file is looked into first: only where files may differ.
+        parquet = connection.read_parquet(list(relation.paths), union_by_name=bool(relation.added))
+        lacking = relation.added.keys() - set(parquet.columns)
+        parquet.select(*(_column(relation, column, lacking) for column in relation.columns)).create_view(name)
     else:
         connection.register(name, relation)
+
+
+def _column(relation: ParquetFiles, name: str, lacking: Collection[str]) -> duckdb.Expression:
+    if name in lacking:
+        return duckdb.ConstantExpression(None).cast(duckdb.type(relation.added[name])).alias(name)
+    return duckdb.ColumnExpression(name)
 
 
 def register_params(

@@ -34,7 +34,12 @@ async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
 
 
 def _group_listing(group: Any) -> GroupListing:
-    return GroupListing(group.group_id, (group.group_type or "").lower() or None, group.group_state or None)
+    return GroupListing(
+        group.group_id,
+        (group.group_type or "").lower() or None,
+        group.group_state or None,
+        group.protocol_type or None,
+    )
 
 
 async def committed_offsets(

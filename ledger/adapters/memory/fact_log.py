@@ -5,10 +5,11 @@ skipped without a word, as Delta does, and the read-back tells who was shut out.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.facts import (
     SEQUENCE_MODULUS,
     Checkpoint,
@@ -22,7 +23,7 @@ from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.mirror.sync_rows import former_copies, recorded_sync
+from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
 from ledger.ports import (
     ACLS_FOLLOWED,
     TOPIC_FOLLOWED,
@@ -121,6 +122,16 @@ class MemoryLedgerState:
                 if row["source_cluster"] == cluster
                 and row["source_topic"] in topic_ids
                 and row["source_topic_id"] not in topic_ids.values()
+            ]
+        )
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        return adoptions(
+            [
+                row
+                for row in self._rows("offset_syncs")
+                if (row["kind"] in ADOPTION_KINDS and row["target_topic_id"] in topic_ids)
+                or (row["cause"] == SyncCause.SOURCE_TRUNCATED and row["source_topic_id"] in topic_ids)
             ]
         )
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import commit_metadata, table_uri
+from ledger.adapters.delta.tables import add_missing_columns, commit_metadata, table_uri
 from ledger.adapters.spark.failures import reason
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import Clock, Row, WriterClaim
@@ -51,6 +51,8 @@ class DeltaFactLog:
         self._clock = clock
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+        for table in (_WRITERS, *tables):
+            add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [self._transaction_version(table, writer) for table in (_WRITERS, *tables)]
         claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
         for table in tables:

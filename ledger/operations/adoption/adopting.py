@@ -3,6 +3,9 @@
 A target that is still written to cannot be taken over: its ends are looked up before the comparison and after
 it, at least some seconds later, and must be the same. Each topic is one commit, so that a command that was
 interrupted can be repeated: what is recorded already is refused as known.
+
+A flow that reads the target looks up what was adopted there when its driver starts, and would take what is
+adopted later for an application's: so no driver of one may be at work.
 """
 
 import logging
@@ -12,12 +15,13 @@ from itertools import groupby
 
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.flow_driver import claim_row, release
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
+from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
@@ -39,6 +43,17 @@ class AdoptionPorts:
     state: LedgerState
     network: Network
     clock: Clock
+
+
+def of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[PartitionPair]:
+    """Those of the source topics asked for; all when none is."""
+    unknown = set(topics) - {pair.source.topic for pair in pairs}
+    if unknown:
+        raise UsageError(
+            f"{', '.join(sorted(unknown))}: not a topic that the flow selects and that exists on both sides; "
+            "nothing was taken over"
+        )
+    return [pair for pair in pairs if not topics or pair.source.topic in topics]
 
 
 def preview(
@@ -64,8 +79,13 @@ def adopt(
     fact_log: Callable[[], FactLog],
     host: str,
     wait: Callable[[float], None],
+    require_readers_at_rest: Callable[[], None],
 ) -> list[PartitionAdoption]:
-    """Compare, judge and record. Raises `PreconditionError` when the flow knows all partitions already."""
+    """Compare, judge and record. Raises `PreconditionError` when the flow knows all partitions already.
+
+    `require_readers_at_rest` is asked before each record, too: comparing takes its time.
+    """
+    require_readers_at_rest()
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
@@ -80,6 +100,7 @@ def adopt(
         syncs = [sync for _, of_partition in compared for sync in of_partition]
         if syncs:
             round_number += 1
+            require_readers_at_rest()
             _record(flow, opened, claim, round_number, syncs)
     release(opened, claim, row, round_number + 1)
     return adoptions
@@ -114,6 +135,7 @@ class _Comparison:
         self._target_writers = ports.state.producer_ids(ports.target.cluster_id())
         mirrors = {} if flow.relay else ports.state.producer_ids(ports.source.cluster_id())
         self._source_mirrors = frozenset(mirrors.values())
+        self._signs = signs_of_mirror_maker(ports.target, ports.clock)
 
     def require_unknown(self, pairs: Sequence[PartitionPair]) -> None:
         if not pairs:
@@ -137,10 +159,11 @@ class _Comparison:
         if any(syncs for _, syncs in compared):
             self._wait(max(0.0, started + _WATCHED_S - self._ports.clock.monotonic()))
         after = self._target_ends(pairs)
-        return [
+        still = [
             (adoption, syncs) if not syncs else self._if_still(adoption, syncs, target_ends, after)
             for adoption, syncs in compared
         ]
+        return [(adoption.remarked(self._signs), syncs) for adoption, syncs in still]
 
     def _source_ends(self, pairs: Sequence[PartitionPair]) -> Ends:
         return self._ports.source.ends([(pair.source.topic, pair.source.partition) for pair in pairs])

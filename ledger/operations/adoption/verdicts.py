@@ -1,7 +1,7 @@
 """What a comparison means for the operator: may the partition be taken over, and how sure is its map?"""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ledger.mirror.flow_topics import PartitionPair
@@ -45,6 +45,12 @@ class PartitionAdoption:
     @classmethod
     def empty(cls, pair: PartitionPair) -> "PartitionAdoption":
         return cls(pair, Verdict.EMPTY, None, None, ("the target holds no record",))
+
+    def remarked(self, remarks: Sequence[str]) -> "PartitionAdoption":
+        """With more remarks; a refusal has one reason."""
+        if self.verdict is Verdict.REFUSED:
+            return self
+        return replace(self, remarks=(*self.remarks, *remarks))
 
 
 def check_consent(findings: Findings, consent: Consent, source: PartitionEnds) -> None:

@@ -90,6 +90,13 @@ class Check(StrEnum):
         None,
         "it selects none",
     )
+    TOPIC_NAMES = (
+        "topic_names",
+        "flow",
+        "do target topics have names of their own in metrics, where . and _ are the same?",
+        None,
+        "two of them have one, or a target topic and another topic of the target",
+    )
     SOURCE_PERMISSIONS = (
         "source_permissions",
         "flow",

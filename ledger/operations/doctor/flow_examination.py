@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledger.config import FlowConfig
 from ledger.domain.topics import TopicSelection, own_targets
-from ledger.operations.doctor import permissions, retention, topic_settings
+from ledger.operations.doctor import permissions, retention, topic_names, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, measure, named, unknown
@@ -56,6 +56,7 @@ def flow_findings(
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
     selected = look.selected
     yield _selection(look, selected)
+    yield topic_names.topic_names(look.subject, _wanted(look, selected), look.target.topics)
     yield from _source_permissions(look, selected, also_target)
     yield from _target_permissions(look, selected)
     yield from retention.retention(look.subject, _standings(look, selected), now_ms=now_ms, share=share)
@@ -70,6 +71,10 @@ def target_topics(look: FlowLook) -> frozenset[str]:
     """Names that the flow writes to at its target."""
     selected = look.selected
     return frozenset(() if isinstance(selected, Unmeasured) else map(look.flow.naming.target_name, selected))
+
+
+def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> list[str] | Unmeasured:
+    return selected if isinstance(selected, Unmeasured) else [*map(look.flow.naming.target_name, selected)]
 
 
 def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Finding:
