@@ -53,15 +53,11 @@ class Assignment:
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
     records before `position` are gone, so the flow's own records at the target may have no source any more.
     `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
-<<<<<<< HEAD
     `target_leader_epoch`: that of the target's leader under which the flow's last record was looked for, None
     when it was not in this run. `is_first_look`: the partition is read at both sides though it may be at its end.
     `refused_sequences`: how often the target refused the next sequence since it last took one.
-    `returning`: source ranges that are copied though a mirror wrote them. `record_filter`: what is left out.
-=======
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `record_filter`: what is left out of the rest.
->>>>>>> words
     """
 
     source: TopicPartition

@@ -71,12 +71,11 @@ def test_after_the_tombstones_both_sides_have_the_same_keys(writes: list[Write],
     removable = [r for r in written if last[writes[r.offset][0]] != r.offset or writes[r.offset][1] is None]
     cleaned = data.draw(st.sets(st.sampled_from(removable))) if removable else set()
     # A cleaner that drops a tombstone has dropped all that the key had before.
-    dropped_tombstones = {writes[r.offset][0]: r.offset for r in cleaned if writes[r.offset][1] is None}
+    in_order = sorted(cleaned, key=lambda record: record.offset)
+    dropped_tombstones = {writes[r.offset][0]: r.offset for r in in_order if writes[r.offset][1] is None}
     source = [r for r in written if r.offset > dropped_tombstones.get(writes[r.offset][0], -1)]
     source = [r for r in source if r not in cleaned]
-    unseen = (
-        data.draw(st.sets(st.sampled_from(sorted(cleaned, key=lambda r: r.offset)))) if cleaned else set()
-    )
+    unseen = data.draw(st.sets(st.sampled_from(in_order))) if cleaned else set()
     target = [r for r in written if r not in unseen]
     left_over = compare_keys(source, target).left_over
     tombstones = [LogRecord(len(written) + n, 1_000, tombstone(key)) for n, key in enumerate(left_over)]

@@ -41,6 +41,7 @@ from ledger.ports import (
 from ledger.schema import STAMP
 
 _ROUNDS_PER_EPOCH = 1 << 32
+_MOMENT_MS = 500
 _WRITERS = "writers"
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 
@@ -204,7 +205,10 @@ class MemoryLedgerState:
 
 
 class MemoryOperationLog:
-    """Implements `ports.OperationLog` on a memory ledger; operations are numbered."""
+    """Implements `ports.OperationLog` on a memory ledger; operations are numbered.
+
+    Each is recorded a millisecond after the one before, or later: a commit of a real ledger takes longer.
+    """
 
     def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
         self._ledger = ledger
@@ -224,7 +228,7 @@ class MemoryOperationLog:
             "writer": "operator",
             "writer_epoch": 0,
             "round": 0,
-            "recorded_at_ms": self._clock.now_ms(),
+            "recorded_at_ms": self._now_ms(),
             "operation_id": f"operation-{number}",
             "kind": kind,
             "flow": flow,
@@ -235,6 +239,13 @@ class MemoryOperationLog:
         }
         self._ledger.append("operations", [row])
         return str(row["operation_id"])
+
+    def _now_ms(self) -> int:
+        """A clock that went back by more than a moment is told as it is."""
+        now_ms = self._clock.now_ms()
+        before = self._ledger.rows("operations")
+        last_ms = int(before[-1]["recorded_at_ms"]) if before else 0
+        return last_ms + 1 if now_ms <= last_ms < now_ms + _MOMENT_MS else now_ms
 
 
 def _position(row: dict[str, Any]) -> FlowPosition:
