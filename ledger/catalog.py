@@ -21,6 +21,9 @@ _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
 
+VIEWS = Path(__file__).with_name("views.sql").read_text(encoding="utf-8")
+"""The views beside the tables, as SQL that each engine reads after functions of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:

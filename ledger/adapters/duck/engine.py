@@ -79,7 +79,8 @@ def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.Duc
     for table in TABLES:
         relation = overrides[table.name] if table.name in overrides else snapshot.relation(table.name)
         register(connection, table.name, relation)
-    connection.execute(_sql("views.sql"))
+    connection.execute(_sql("functions.sql"))
+    connection.execute(catalog.VIEWS)
     return connection
 
 

@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ledger import catalog
 from ledger.catalog import Query, Value
 from ledger.domain.cuts import Cut
 
@@ -18,9 +19,9 @@ def register_ledger_views(spark: SparkSession, path: str, cut: Cut) -> None:
 
 
 def register_derived_views(spark: SparkSession) -> None:
-    """The views `segments`, `gaps` and `partition_events`, over tables that can be read by name already."""
-    text = files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
-    for statement in text.split(";\n"):
+    """The views of the ledger, over tables that can be read by name already."""
+    functions = files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")
+    for statement in (functions + catalog.VIEWS).split(";\n"):
         if statement.strip():
             spark.sql(statement)
 

@@ -1,8 +1,9 @@
--- The views that every query may read beside the tables, for DuckDB. The Spark adapter holds the same.
+-- The views that every query may read beside the tables. What engines spell differently are functions, which
+-- each adapter brings along: cut_gaps, with_end_gap, offsets_in, entries_of, text_of, is_json.
 
 -- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
 -- of several, else the row that ends last.
-create temporary view last_syncs as
+create or replace temporary view last_syncs as
 with last_rounds as (
     select
         flow,
@@ -67,7 +68,7 @@ where place = 1;
 -- and by a lower one of its round; it says where the flow goes on, so its source range is empty. What has no
 -- source offsets and lies just there holds when the target goes on behind it. is_current: the row's target is
 -- the one that the flow went to last.
-create temporary view effective_syncs as
+create or replace temporary view effective_syncs as
 with supersessions as (
     select
         flow,
@@ -187,14 +188,7 @@ shortened as (
         target_end,
         case
             when held_end = source_end or kind = 'superseded' then gaps
-            else list_transform(
-                list_filter(gaps, lambda gap: gap.source_start < cut),
-                lambda gap: {
-                    'source_start': gap.source_start,
-                    'source_end': least(gap.source_end, cut),
-                    'cause': gap.cause
-                }
-            )
+            else cut_gaps(gaps, cut)
         end as gaps,
         held_end < source_end and kind in ('copied', 'adopted') as is_cut,
         is_current,
@@ -213,9 +207,7 @@ counted as (
     select
         *,
         case
-            when is_cut then source_end - source_start - coalesce(
-                list_sum(list_transform(gaps, lambda gap: gap.source_end - gap.source_start)), 0
-            )
+            when is_cut then source_end - source_start - offsets_in(gaps)
             else records
         end as held_records
     from shortened
@@ -247,7 +239,7 @@ select
 from counted;
 
 -- What a flow's map of a source partition reaches from and to, in the target that it went to last.
-create temporary view current_maps as
+create or replace temporary view current_maps as
 select
     l.flow,
     l.source_cluster,
@@ -282,19 +274,20 @@ group by
     l.target_end;
 
 -- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end.
-create temporary view sync_pieces as
+create or replace temporary view sync_pieces as
 with numbered as (
-    select *, row_number() over () as sync_number
+    select
+        *,
+        monotonically_increasing_id() as sync_number,
+        with_end_gap(gaps, source_end) as gaps_and_end
     from effective_syncs
     where kind in ('copied', 'adopted')
 ),
 
 ended as (
     select
-        * exclude (gaps),
-        unnest(
-            list_append(gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null})
-        ) as gap
+        *,
+        explode(gaps_and_end) as gap
     from numbered
 ),
 
@@ -322,7 +315,7 @@ select
     ) as piece_target_start
 from bounded;
 
-create temporary view segments as
+create or replace temporary view segments as
 select
     flow,
     source_cluster,
@@ -344,7 +337,7 @@ select
 from sync_pieces
 where piece_start < gap.source_start;
 
-create temporary view gaps as
+create or replace temporary view gaps as
 select
     flow,
     source_cluster,
@@ -392,7 +385,7 @@ from effective_syncs
 where kind = 'lost';
 
 -- Recorders and flows both write high watermarks, so the time of the read orders them.
-create temporary view last_high_watermarks as
+create or replace temporary view last_high_watermarks as
 with aged as (
     select
         *,
@@ -422,7 +415,7 @@ from aged
 where age = 1;
 
 -- Rows of `operations` with the keys that their contents have in common as columns, null where a kind has none.
-create temporary view operation_contents as
+create or replace temporary view operation_contents as
 select
     operation_id,
     kind,
@@ -430,21 +423,21 @@ select
     operator,
     reason,
     ticket,
-    json_extract_string(content, '$.topic') as topic,
-    json_extract_string(content, '$.topic_id') as topic_id,
-    try_cast(json_extract_string(content, '$.partition') as integer) as partition,
-    try_cast(json_extract_string(content, '$.offset') as bigint) as source_offset,
-    json_extract_string(content, '$.cause') as cause,
-    json_extract_string(content, '$.message') as message,
-    json_extract_string(content, '$.next') as next,
-    json_extract_string(content, '$.finding') as finding,
-    json_extract_string(content, '$.request') as request,
-    json_extract_string(content, '$.result') as result,
+    text_of(content, 'topic') as topic,
+    text_of(content, 'topic_id') as topic_id,
+    try_cast(text_of(content, 'partition') as int) as partition,
+    try_cast(text_of(content, 'offset') as bigint) as source_offset,
+    text_of(content, 'cause') as cause,
+    text_of(content, 'message') as message,
+    text_of(content, 'next') as next,
+    text_of(content, 'finding') as finding,
+    text_of(content, 'request') as request,
+    text_of(content, 'result') as result,
     recorded_at_ms
 from operations
-where json_valid(content);
+where is_json(content);
 
-create temporary view partition_events as
+create or replace temporary view partition_events as
 select
     flow,
     topic as source_topic,
@@ -458,27 +451,26 @@ select
 from operation_contents
 where kind in ('partition_stopped', 'partition_resumed');
 
-create temporary view topic_settings as
-select
-    t.cluster,
-    t.topic,
-    t.topic_id,
-    t.event,
-    t.entry.key as setting,
-    t.entry.value as value,
-    t.writer_epoch,
-    t.round,
-    t.recorded_at_ms
-from (
-    select
-        cluster,
-        topic,
-        topic_id,
-        event,
-        unnest(map_entries(cast(cast(configuration as json) as map(varchar, varchar)))) as entry,
-        writer_epoch,
-        round,
-        recorded_at_ms
+create or replace temporary view topic_settings as
+with entries as (
+    select cluster, topic, topic_id, event, entries_of(configuration) as settings, writer_epoch, round, recorded_at_ms
     from topics
-    where json_valid(configuration)
-) as t;
+    where is_json(configuration)
+),
+
+single as (
+    select *, explode(settings) as entry
+    from entries
+)
+
+select
+    cluster,
+    topic,
+    topic_id,
+    event,
+    entry.key as setting,
+    entry.value as value,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from single;
