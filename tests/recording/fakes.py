@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import ShutOutError
-from ledger.ports import FlowPosition, GroupListing, PartitionEnds, Row, TopicDescription, WriterClaim
+from ledger.ports import (
+    FlowPosition,
+    GroupListing,
+    NewTopic,
+    PartitionEnds,
+    Row,
+    TopicDescription,
+    WriterClaim,
+)
 
 
 @dataclass
@@ -143,6 +151,9 @@ class FakeCluster:
         raise AssertionError(
             f"a recorder creates nothing: {name} {partitions} {replication_factor} {configuration}"
         )
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        raise AssertionError(f"a recorder creates nothing: {wanted}")
 
     def add_partitions(self, name: str, *, total: int) -> None:
         raise AssertionError(f"a recorder changes nothing: {name} {total}")
