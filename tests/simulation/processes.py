@@ -18,7 +18,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import WriterEvent
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
-from ledger.ports import Clock, Completion, NewTopic, Row, WriterClaim, WriterDirectory
+from ledger.ports import Clock, Completion, NewTopic, OperationEntry, Row, WriterClaim, WriterDirectory
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 
 FOREVER_S = 1e6
@@ -259,6 +259,11 @@ class DriverOperationLog(MemoryOperationLog):
         operation_id = super().record(kind, flow=flow, reason=reason, content=content, ticket=ticket)
         self._process.reach(CrashPoint.OPERATION_RECORDED)
         return operation_id
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        self._process.check()
+        super().record_all(kind, flow=flow, entries=entries)
+        self._process.reach(CrashPoint.OPERATION_RECORDED)
 
 
 class DriverAdmin:
