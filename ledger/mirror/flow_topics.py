@@ -24,7 +24,8 @@ from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.target_checks import target_findings
-from ledger.ports import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.mirror.topic_settings import PacedSettings
+from ledger.ports import Clock, ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class FlowTopics:
         record: FollowingRecord,
         deletions: SourceDeletions,
         acls: AclFollowing,
+        clock: Clock,
     ) -> None:
         self._selection = selection
         self._following = following
@@ -67,6 +69,8 @@ class FlowTopics:
         self._record = record
         self._deletions = deletions
         self._acls = acls
+        self._source_settings = PacedSettings(source, clock)
+        self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
@@ -93,11 +97,12 @@ class FlowTopics:
         conflicts = self._conflicts(selected)
         sources = {name: topic for name, topic in selected.items() if name not in conflicts}
         targets = self._target.topics()
-        at_source, at_target = self._source.topic_settings(list(sources)), self._settings(sources, targets)
+        at_source = self._source_settings.of(sources.values())
+        at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         refused = self._bring_up(sources, targets, at_source, at_target, written_topic_ids)
         if refused is not None:
             targets = self._target.topics()
-            at_target = self._settings(sources, targets)
+            at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         findings = [*_conflict_findings(conflicts), *(refused or ())]
         findings += self._findings_about(sources, targets, at_source, at_target)
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
@@ -164,9 +169,6 @@ class FlowTopics:
             self._all_mirrored().setdefault(pair.source.topic_id, mirrored)
 
     # -- following -------------------------------------------------------------------------------
-
-    def _settings(self, sources: Described, targets: Described) -> SettingsAnswer:
-        return self._target.topic_settings(list(self._targets_of(sources, targets)))
 
     def _bring_up(
         self,
@@ -236,6 +238,7 @@ class FlowTopics:
             case ChangeSettings(name, topic_id, change):
                 log.info("topic %s: setting %s, removing %s", name, dict(change.to_set), change.to_remove)
                 self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
+                self._target_settings.forget(topic_id)
                 self._record.settings_changed(name, topic_id, change)
 
     def _findings_about(

@@ -105,6 +105,7 @@ class Flow:
             record,
             SourceDeletions(self.east, self.west, record, delete_topics=delete_topics),
             AclFollowing(acls, naming, self.east, self.west, record),
+            self.clock,
         )
 
     def operations(self, kind: str) -> list[dict[str, object]]:
