@@ -31,9 +31,10 @@ soak: bootstrap ## Run the long tests, then simulate faults with random seeds (S
 	$(BIN)/pytest -m soak
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, and the memory of a task
+bench: bootstrap ## Measure copying beside MirrorMaker 2, the memory of a task, and idle topics
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.task_memory
+	$(BIN)/python -m tests.benchmarks.idle_topics
 
 clean: ## Remove what was built or fetched
 	@if [ -x $(BIN)/mirror-ledger ]; then $(BIN)/mirror-ledger sandbox down; fi

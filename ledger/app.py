@@ -458,7 +458,9 @@ def _topics(
     record = FollowingRecord(flow.name, _operations(config), state)
     deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
     acls = AclFollowing(flow.acls, flow.naming, source, target, record)
-    return FlowTopics(config.topic_selection(flow.name), following, source, target, record, deletions, acls)
+    return FlowTopics(
+        config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
+    )
 
 
 def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:

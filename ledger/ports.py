@@ -45,6 +45,16 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """A consumer group that a cluster knows; type, state and protocol type as the broker spells them."""
 
@@ -107,6 +117,13 @@ class ClusterAdmin(Protocol):
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:
         """Create and wait until it is described; a topic that exists already is an error."""
+        ...
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        """Create several at once and wait until they are described; returns topic ids by name.
+
+        What is refused is left out: `create_topic` says why.
+        """
         ...
 
     def add_partitions(self, name: str, *, total: int) -> None: ...
@@ -372,6 +389,10 @@ class WriterDirectory(Protocol):
         ...
 
 
+OperationEntry = tuple[str | None, Mapping[str, object]]
+"""Reason and content of an operation."""
+
+
 class OperationLog(Protocol):
     """Appends to `operations`, the one table that needs no Spark."""
 
@@ -385,6 +406,10 @@ class OperationLog(Protocol):
         ticket: str | None = None,
     ) -> str:
         """Append one row and return its operation id."""
+        ...
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        """Append a row for each reason and content, all of them at once or none."""
         ...
 
 

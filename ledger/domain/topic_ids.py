@@ -5,11 +5,13 @@ The text is the one that Kafka's own tools print, so an id of the ledger can be 
 
 import base64
 import binascii
+from functools import lru_cache
 
 from ledger.errors import InvalidValueError
 
 _RAW_LENGTH = 16
 _TEXT_LENGTH = 22
+_REMEMBERED = 1 << 15  # every request names the same topics again
 
 
 def topic_id_text(raw: bytes) -> str:
@@ -19,6 +21,7 @@ def topic_id_text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def topic_id_bytes(text: str) -> bytes:
     """The 16 bytes of a canonical text; the inverse of `topic_id_text`."""
     try:

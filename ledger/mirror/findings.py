@@ -10,11 +10,11 @@ A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("F
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.ports import FindingKey, LedgerState, OperationLog
+from ledger.ports import FindingKey, LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
 
@@ -166,13 +166,16 @@ class Findings:
         holding = {finding.key: finding for finding in now}
         assert all(name in self._about for name, _, _ in holding), "a finding of another subject"
         is_open = self.already_open()
-        for key in sorted(is_open - holding.keys(), key=str):
-            self._clear(key)
-            is_open.discard(key)
-        for key, finding in holding.items():
-            if key not in is_open:
-                self._raise(finding)
-                is_open.add(key)
+        cleared = sorted(is_open - holding.keys(), key=str)
+        self._record(CLEARED, [self._cleared(key) for key in cleared])
+        is_open.difference_update(cleared)
+        raised = [finding for key, finding in holding.items() if key not in is_open]
+        self._record(RAISED, [self._raised(finding) for finding in raised])
+        is_open.update(finding.key for finding in raised)
+
+    def _record(self, kind: str, entries: Sequence[OperationEntry]) -> None:
+        if entries:
+            self._operations.record_all(kind, flow=self._flow, entries=entries)
 
     def already_open(self) -> set[FindingKey]:
         """Findings of the subject that were raised and not cleared, by this driver or an earlier one."""
@@ -181,15 +184,14 @@ class Findings:
             self._open = {key for key in recorded if key[0] in self._about}
         return self._open
 
-    def _raise(self, finding: Finding) -> None:
+    def _raised(self, finding: Finding) -> OperationEntry:
         advice = EXPLAINED[finding.name].next
         log.warning("%s: %s: %s; %s", self._flow, finding.name, finding.message, advice)
-        content = {**_content(finding.key), "message": finding.message, "next": advice}
-        self._operations.record(RAISED, flow=self._flow, reason=str(finding.name), content=content)
+        return str(finding.name), {**_content(finding.key), "message": finding.message, "next": advice}
 
-    def _clear(self, key: FindingKey) -> None:
+    def _cleared(self, key: FindingKey) -> OperationEntry:
         log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
-        self._operations.record(CLEARED, flow=self._flow, reason=key[0], content=_content(key))
+        return key[0], _content(key)
 
 
 def _content(key: FindingKey) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Where a running flow stands on all its partitions: from the ledger at the start, from its rounds afterwards."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,10 @@ class FlowProgress:
     def __init__(self, positions: Iterable[FlowPosition]) -> None:
         self._recorded = {(p.source_topic_id, p.partition): p for p in positions}
         self._standings: dict[PartitionKey, Standing] = {}
+        self._topic_ids: defaultdict[str, set[str]] = defaultdict(set)
+        """By source topic: ids of the incarnations that are recorded or taken care of."""
+        for position in self._recorded.values():
+            self._topic_ids[position.source_topic].add(position.source_topic_id)
 
     # -- what the ledger says --------------------------------------------------------------------
 
@@ -38,10 +43,7 @@ class FlowProgress:
 
     def other_incarnations(self, pair: PartitionPair) -> frozenset[str]:
         """Topic ids that this flow copied, or takes care of, under the source topic's name; its own left out."""
-        name = pair.source.topic
-        recorded = {p.source_topic_id for p in self._recorded.values() if p.source_topic == name}
-        running = {s.pair.source.topic_id for s in self._standings.values() if s.pair.source.topic == name}
-        return frozenset(recorded | running) - {pair.source.topic_id}
+        return frozenset(self._topic_ids[pair.source.topic]) - {pair.source.topic_id}
 
     def has_begun(self, pair: PartitionPair) -> bool:
         """Whether the flow copies any partition of this source topic id."""
@@ -70,6 +72,7 @@ class FlowProgress:
 
     def take_on(self, standing: Standing) -> None:
         self._standings[key_of(standing.pair)] = standing
+        self._topic_ids[standing.pair.source.topic].add(standing.pair.source.topic_id)
 
     def leave(self, topic: str, topic_ids: frozenset[str]) -> list[Standing]:
         """Earlier incarnations of a topic are no longer taken care of; returns what was.
@@ -81,11 +84,14 @@ class FlowProgress:
             for standing in self._standings.values()
             if standing.pair.source.topic == topic and standing.pair.source.topic_id in topic_ids
         ]
+        recorded = {p.source_topic_id for p in self._recorded.values() if p.source_topic == topic}
+        self._topic_ids[topic] -= topic_ids - recorded
         for standing in left:
             key = key_of(standing.pair)
             del self._standings[key]
             if standing.has_begun:
                 self._recorded[key] = standing.as_recorded()
+                self._topic_ids[topic].add(standing.pair.source.topic_id)
         return left
 
     def take_back(self, facts: Iterable[OffsetSync]) -> None:

@@ -4,7 +4,7 @@ What one topic is refused is a finding of that topic; the others go on.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
@@ -24,11 +24,13 @@ from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.target_checks import target_findings
-from ledger.ports import ClusterAdmin, SettingsAnswer, TopicDescription
+from ledger.mirror.topic_settings import PacedSettings
+from ledger.ports import Clock, ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
 log = logging.getLogger(__name__)
 
 Described = Mapping[str, TopicDescription]
+_CREATED_AT_ONCE = 100
 
 _REFUSED_ACTION = {
     CreateTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
@@ -58,6 +60,7 @@ class FlowTopics:
         record: FollowingRecord,
         deletions: SourceDeletions,
         acls: AclFollowing,
+        clock: Clock,
     ) -> None:
         self._selection = selection
         self._following = following
@@ -66,6 +69,8 @@ class FlowTopics:
         self._record = record
         self._deletions = deletions
         self._acls = acls
+        self._source_settings = PacedSettings(source, clock)
+        self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
@@ -92,10 +97,14 @@ class FlowTopics:
         conflicts = self._conflicts(selected)
         sources = {name: topic for name, topic in selected.items() if name not in conflicts}
         targets = self._target.topics()
-        refused = self._bring_up(sources, targets, written_topic_ids)
+        at_source = self._source_settings.of(sources.values())
+        at_target = self._target_settings.of(self._targets_of(sources, targets).values())
+        refused = self._bring_up(sources, targets, at_source, at_target, written_topic_ids)
         if refused is not None:
             targets = self._target.topics()
-        findings = [*_conflict_findings(conflicts), *(refused or ()), *self._findings_about(sources, targets)]
+            at_target = self._target_settings.of(self._targets_of(sources, targets).values())
+        findings = [*_conflict_findings(conflicts), *(refused or ())]
+        findings += self._findings_about(sources, targets, at_source, at_target)
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
         findings += self._acls.look(sources.keys())
         self._record.findings.report(findings)
@@ -162,12 +171,15 @@ class FlowTopics:
     # -- following -------------------------------------------------------------------------------
 
     def _bring_up(
-        self, sources: Described, targets: Described, written_topic_ids: frozenset[str]
+        self,
+        sources: Described,
+        targets: Described,
+        at_source: SettingsAnswer,
+        at_target: SettingsAnswer,
+        written_topic_ids: frozenset[str],
     ) -> list[Finding] | None:
         """Carry out what is to be done and return what was refused; None when nothing was to be done."""
         existing = self._targets_of(sources, targets)
-        at_source = self._source.topic_settings(list(sources))
-        at_target = self._target.topic_settings(list(existing))
         plan = self._following.plan(
             [_source_topic(topic, at_source) for topic in sources.values()],
             {name: _target_topic(topic, at_target) for name, topic in existing.items()},
@@ -178,7 +190,24 @@ class FlowTopics:
             self._warn_once(warning.message)
         if not plan.actions:
             return None
-        return [finding for action in plan.actions if (finding := self._attempt(action, targets))]
+        created = self._create_together(
+            [action for action in plan.actions if isinstance(action, CreateTopic)]
+        )
+        left = [action for action in plan.actions if action.name not in created]
+        return [finding for action in left if (finding := self._attempt(action, targets))]
+
+    def _create_together(self, wanted: Sequence[CreateTopic]) -> frozenset[str]:
+        """Names of those that were created; the others are attempted one by one, which tells why not."""
+        created: set[str] = set()
+        for start in range(0, len(wanted), _CREATED_AT_ONCE):
+            part = [_new_topic(action) for action in wanted[start : start + _CREATED_AT_ONCE]]
+            log.info("creating %d topics from %s to %s", len(part), part[0].name, part[-1].name)
+            topic_ids = self._target.create_topics(part)
+            done = [topic for topic in part if topic.name in topic_ids]
+            if done:
+                self._record.created(done, topic_ids)
+            created |= topic_ids.keys()
+        return frozenset(created)
 
     def _targets_of(self, sources: Described, targets: Described) -> dict[str, TopicDescription]:
         names = [self._following.naming.target_name(name) for name in sources]
@@ -201,7 +230,7 @@ class FlowTopics:
                     replication_factor=replication_factor,
                     configuration=configuration,
                 )
-                self._record.created(name, self._target.topics()[name].topic_id, partitions, configuration)
+                self._record.created([_new_topic(action)], {name: self._target.topics()[name].topic_id})
             case AddPartitions(name, total):
                 log.info("bringing topic %s to %d partitions", name, total)
                 self._target.add_partitions(name, total=total)
@@ -209,12 +238,13 @@ class FlowTopics:
             case ChangeSettings(name, topic_id, change):
                 log.info("topic %s: setting %s, removing %s", name, dict(change.to_set), change.to_remove)
                 self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
+                self._target_settings.forget(topic_id)
                 self._record.settings_changed(name, topic_id, change)
 
-    def _findings_about(self, sources: Described, targets: Described) -> Iterator[Finding]:
+    def _findings_about(
+        self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
+    ) -> Iterator[Finding]:
         """What the target topics are like now, after all changes."""
-        at_source = self._source.topic_settings(list(sources))
-        at_target = self._target.topic_settings(list(self._targets_of(sources, targets)))
         yield from _unread_findings(at_source, "source")
         yield from _unread_findings(at_target, "target")
         for name, topic in sources.items():
@@ -250,6 +280,10 @@ class FlowTopics:
                     TopicPartition(name, topic.topic_id, partition),
                     TopicPartition(target.name, target.topic_id, partition),
                 )
+
+
+def _new_topic(action: CreateTopic) -> NewTopic:
+    return NewTopic(action.name, action.partitions, action.replication_factor, action.configuration)
 
 
 def _source_topic(topic: TopicDescription, settings: SettingsAnswer) -> SourceTopic:

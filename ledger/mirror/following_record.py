@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings import FindingName, Findings
-from ledger.ports import ACLS_FOLLOWED, TOPIC_FOLLOWED, LedgerState, OperationLog
+from ledger.ports import ACLS_FOLLOWED, TOPIC_FOLLOWED, LedgerState, NewTopic, OperationEntry, OperationLog
 
 TOPIC_FINDINGS = (
     FindingName.MIN_INSYNC_REPLICAS_ONE,
@@ -68,9 +68,14 @@ class FollowingRecord:
         positions = self._state.positions(self._flow)
         return frozenset(position.target_topic_id for position in positions if position.next_sequence > 0)
 
-    def created(self, topic: str, topic_id: str, partitions: int, configuration: Mapping[str, str]) -> None:
-        change = SettingsChange(configuration)
-        self._record("created", topic, topic_id, partitions=partitions, change=change)
+    def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
+        """Topics that were created together; `topic_ids` by name."""
+        entries: list[OperationEntry] = []
+        for topic in topics:
+            done, topic_id = SettingsChange(topic.configuration), topic_ids[topic.name]
+            entries.append(("created", _content("created", topic.name, topic_id, topic.partitions, done)))
+            self._note_settings(topic_id, done)
+        self._operations.record_all(TOPIC_FOLLOWED, flow=self._flow, entries=entries)
 
     def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
         self._record("partitions_added", topic, topic_id, partitions=partitions)
@@ -109,14 +114,23 @@ class FollowingRecord:
         change: SettingsChange | None = None,
     ) -> None:
         done = change or SettingsChange()
-        content = {
-            "action": action,
-            "topic": topic,
-            "topic_id": topic_id,
-            "partitions": partitions,
-            "set": dict(done.to_set),
-            "removed": list(done.to_remove),
-        }
+        content = _content(action, topic, topic_id, partitions, done)
         self._operations.record(TOPIC_FOLLOWED, flow=self._flow, reason=action, content=content)
+        self._note_settings(topic_id, done)
+
+    def _note_settings(self, topic_id: str, done: SettingsChange) -> None:
         known = self.set_by_mirror()
         known[topic_id] = (known.get(topic_id, frozenset()) | done.to_set.keys()) - set(done.to_remove)
+
+
+def _content(
+    action: str, topic: str, topic_id: str, partitions: int | None, done: SettingsChange
+) -> dict[str, object]:
+    return {
+        "action": action,
+        "topic": topic,
+        "topic_id": topic_id,
+        "partitions": partitions,
+        "set": dict(done.to_set),
+        "removed": list(done.to_remove),
+    }

@@ -37,8 +37,8 @@ class Side(StrEnum):
     TARGET = "target"
 
 
-LEDGER = "ledger"
-"""Where, beside the two sides, something may fail."""
+LEDGER, WRITING = "ledger", "writing"
+"""What, beside reading at the two sides, may fail."""
 
 
 @dataclass(slots=True)
@@ -267,6 +267,7 @@ class PartitionCopy:
                 source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
             return
+        self.settle_trouble(WRITING)
         self._pending.popleft()
         self.pending_bytes -= len(step.batch)
         self._builder.copied(written, base_offset=found.header.base_offset, recovered=True)
@@ -354,6 +355,7 @@ class PartitionCopy:
         if self._target_lost_from is not None:
             return  # what else is on its way landed behind that and is found by reconciliation
         self.settle_trouble(Side.TARGET)
+        self.settle_trouble(WRITING)
         self.refused_sequences = 0
         is_first, self._is_known_to_target = not self._is_known_to_target, True
         sent = next(
@@ -418,9 +420,13 @@ class PartitionCopy:
         self._troubles.setdefault(side, trouble)
 
     def doubt(self, trouble: str, *, now: float) -> None:
-        """P4: fall back to what is settled and start over after a pause that grows with every failure."""
+        """P4: fall back to what is settled and start over after a pause.
+
+        The tail can be read where nothing can be written: the trouble lasts until a batch is known to be there.
+        """
         self.generation += 1
         self.pause(Side.TARGET, trouble, now=now)
+        self._troubles[WRITING] = trouble
         self._fall_back()
 
     def pause(self, side: str, trouble: str, *, now: float) -> None:

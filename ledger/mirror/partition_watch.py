@@ -40,7 +40,8 @@ class PartitionWatch:
         now_s = self._clock.monotonic()
         for result in results:
             self._note_ends(result, now_s)
-        self._note_late([result for result in results if _key(result) not in set(begun)])
+        first = frozenset(begun)
+        self._note_late([result for result in results if _key(result) not in first])
         stuck = [self._stuck(key, ends) for key, ends in self._stable.items() if self._is_stuck(ends, now_s)]
         self._findings.report([*stuck, *self._late.values()])
 

@@ -4,8 +4,9 @@
 
 Each case is a process of its own that copies everything by one task, so that its peak is the task's: a few
 partitions, a thousand of them, large records, and a thousand partitions whose target holds all of it already
-but the ledger none (the tail of every one of them has to be read and paired). Peak is beyond what the process
-had before the task began.
+but the ledger none (the tail of every one of them has to be read and paired), or whose target was written to
+before. The last tells the copy from what a broker does once for a partition: it makes the first pages of two
+index files, which some file systems take long for. Peak is beyond what the process had before the task began.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ledger.adapters.kafka.admin import KafkaAdmin
@@ -25,6 +26,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits
 from ledger.mirror.copy_task import CopyTask
 from ledger.mirror.writer_directory import relaying_directory
+from ledger.ports import PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
 
@@ -58,9 +60,12 @@ def compare(pair: Mapping[str, SandboxCluster], megabytes: int) -> None:
         fill(pair["east"].bootstrap_servers, topic, size, megabytes * 1_000_000 // size, partitions)
         servers = {alias: cluster.bootstrap_servers for alias, cluster in pair.items()}
         told = {"servers": servers, "topic": topic, "ids": ids, "partitions": partitions, "producer_id": 1}
-        report(name, run_task(told))
+        report(name, run_task({**told, "positions": [0] * partitions}))
         if partitions == max(count for count, _ in CASES.values()):
-            report(f"{name}, found again", run_task(told))
+            report(f"{name}, found again", run_task({**told, "positions": [0] * partitions}))
+            copied = [end.high_watermark for end in ends_of(servers["west"], topic, partitions)]
+            fill(servers["east"], topic, size, megabytes * 1_000_000 // size, partitions)
+            report(f"{name}, written before", run_task({**told, "positions": copied}))
 
 
 def created(alias: str, cluster: SandboxCluster, topic: str, partitions: int) -> str:
@@ -69,6 +74,16 @@ def created(alias: str, cluster: SandboxCluster, topic: str, partitions: int) ->
         limit = {"max.message.bytes": str(2 * LARGE_BYTES)}
         admin.create_topic(topic, partitions=partitions, replication_factor=1, configuration=limit)
         return admin.topics()[topic].topic_id
+    finally:
+        admin.close()
+
+
+def ends_of(servers: str, topic: str, partitions: int) -> list[PartitionEnds]:
+    """By partition."""
+    admin = KafkaAdmin("cluster", config_of("cluster", servers), SystemClock())
+    try:
+        ends = admin.ends([(topic, partition) for partition in range(partitions)])
+        return [ends[(topic, partition)] for partition in range(partitions)]
     finally:
         admin.close()
 
@@ -85,22 +100,29 @@ def run_task(told: Mapping[str, object]) -> dict[str, float]:
 
 
 def measure(
-    *, servers: Mapping[str, str], topic: str, ids: Mapping[str, str], partitions: int, producer_id: int
+    *,
+    servers: Mapping[str, str],
+    topic: str,
+    ids: Mapping[str, str],
+    partitions: int,
+    producer_id: int,
+    positions: Sequence[int],
 ) -> dict[str, float]:
-    """Copy everything by one task; megabytes beyond what the process had before, seconds, records."""
+    """Copy everything by one task; megabytes beyond what the process had before, seconds, records.
+
+    `positions`: what the ledger says of each partition, on both sides alike.
+    """
     source, target = (config_of(alias, servers[alias]) for alias in ("east", "west"))
-    admin = KafkaAdmin("east", source, SystemClock())
-    ends = admin.ends([(topic, partition) for partition in range(partitions)])
-    admin.close()
+    ends = ends_of(servers["east"], topic, partitions)
     assignments = [
         Assignment(
             source=TopicPartition(topic, ids["east"], partition),
             target=TopicPartition(topic, ids["west"], partition),
-            position=0,
-            target_end=0,
-            next_sequence=0,
+            position=positions[partition],
+            target_end=positions[partition],
+            next_sequence=positions[partition],
             producer_id=producer_id,
-            stop_at=ends[(topic, partition)].high_watermark,
+            stop_at=ends[partition].high_watermark,
             exclusive=True,
         )
         for partition in range(partitions)

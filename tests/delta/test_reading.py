@@ -18,7 +18,7 @@ from ledger.adapters.delta.reading import (
     recorded_at_ms,
     version_at,
 )
-from ledger.adapters.delta.tables import append_operation, create_tables, table_uri
+from ledger.adapters.delta.tables import append_operations, create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
 from ledger.domain.cuts import Cut
 from ledger.errors import EnvironmentError_, PreconditionError, UsageError
@@ -61,7 +61,7 @@ def ledger(tmp_path: Path) -> DeltaLedger:
     append(path, "writers", CLAIMED_MS, flow="f", source_cluster="e", event="claimed")
     append_sync(path, FIRST_MS, 0)
     operation = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": STOPPED_MS}
-    append_operation(path, operation, now_ms=STOPPED_MS)
+    append_operations(path, [operation], now_ms=STOPPED_MS)
     append_sync(path, SECOND_MS, 10)
     return open_ledger(path)
 
@@ -107,7 +107,7 @@ def test_a_token_pins_what_it_says_and_answers_again(ledger: DeltaLedger) -> Non
 
 def test_an_operation_is_dated_by_its_first_row(ledger: DeltaLedger) -> None:
     later = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": 9000}
-    append_operation(ledger.path, later, now_ms=9000)
+    append_operations(ledger.path, [later], now_ms=9000)
     assert syncs_at(ledger, "op-1") == 1
 
 

@@ -15,7 +15,7 @@ from ledger.config import ClusterConfig, SecretReference
 from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.ports import ClusterAdmin, GroupListing, PartitionEnds
+from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
 
 _opened: list[KafkaAdmin] = []
@@ -102,6 +102,17 @@ def test_what_cannot_be_created_is_refused(
         admin.create_topic(
             name, partitions=1, replication_factor=replication_factor, configuration=configuration
         )
+
+
+def test_several_topics_are_created_at_once_and_the_refused_left_out(admin: KafkaAdmin, topic: str) -> None:
+    names = [f"{topic}-a", f"{topic}-b"]
+    wanted = [NewTopic(name, 2, 1, {"retention.ms": "7"}) for name in (topic, *names)]
+    wanted.append(NewTopic(f"{topic}-c", 1, 9, {}))
+    created = admin.create_topics(wanted)
+    assert created == {name: admin.topics()[name].topic_id for name in names}
+    assert admin.configurations(names) == {name: {"retention.ms": "7"} for name in names}
+    assert len(admin.ends([(name, partition) for name in names for partition in range(2)])) == 4
+    assert admin.create_topics(wanted) == {}
 
 
 def test_ends_tell_open_transactions_apart(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:

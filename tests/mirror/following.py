@@ -18,6 +18,7 @@ from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.ports import NewTopic
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 
@@ -39,6 +40,11 @@ class GuardedCluster(MemoryCluster):
         self._check("create", name)
         super().create_topic(
             name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
+        )
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        return super().create_topics(
+            [topic for topic in wanted if ("create", topic.name) not in self.refused]
         )
 
     def add_partitions(self, name: str, *, total: int) -> None:
@@ -99,6 +105,7 @@ class Flow:
             record,
             SourceDeletions(self.east, self.west, record, delete_topics=delete_topics),
             AclFollowing(acls, naming, self.east, self.west, record),
+            self.clock,
         )
 
     def operations(self, kind: str) -> list[dict[str, object]]:

@@ -129,6 +129,9 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     progress.take_on(standing)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
     assert progress.recorded(PAIR) is None
+    assert (
+        progress.other_incarnations(PartitionPair(replace(SOURCE, topic_id="another"), TARGET)) == frozenset()
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,24 @@ def test_one_topics_refusal_stops_this_topic_only(refused: str) -> None:
     assert (topics.blocked, flow.findings()) == ({}, [])
 
 
+def test_many_topics_are_created_and_recorded_together() -> None:
+    flow = Flow()
+    for number in range(250):
+        flow.source(f"{number:03}", retention_ms="5")
+    flow.west.refused.add(("create", "east.007"))
+    topics = flow.topics()
+    assert len(follow(topics)) == 249
+    assert {name for name, *_ in flow.findings()} == {"target_topic_not_created"}
+    assert len(flow.actions()) == 249
+    assert flow.ledger.latest().versions["operations"] < 10
+    content = flow.operations("topic_followed")[-1]
+    described = flow.west.topics()[str(content["topic"])]
+    assert (content["topic_id"], content["partitions"]) == (described.topic_id, 1)
+    flow.east.change_settings("249", to_set={}, to_remove=["retention.ms"])
+    follow(topics)
+    assert flow.actions()[-1] == ("settings_changed", "east.249"), "what it had set is removed again"
+
+
 def test_settings_that_are_refused_do_not_stop_the_copy() -> None:
     flow = Flow()
     flow.source("a", retention_ms="5")

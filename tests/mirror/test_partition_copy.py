@@ -288,6 +288,30 @@ def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
     assert (copy.failures(Side.TARGET), copy.trouble) == (0, None)
 
 
+def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> None:
+    target = Target(source_log(2, 3), assignment())
+    target.read_tail()
+    target.fetch()
+    _, written = target.send()
+    target.copy.produce_requests -= 1
+    target.copy.doubt("too few replicas", now=0.0)
+    target.read_tail()
+    assert target.copy.trouble == "too few replicas"
+    target.fetch()  # the first batch is recognised at the target
+    assert (written, target.copy.trouble) == (0, None)
+
+
+def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
+    target = Target(source_log(2), assignment())
+    target.read_tail()
+    target.fetch()
+    target.copy.send_next(NODE)
+    target.copy.produce_requests -= 1
+    target.copy.doubt("too few replicas", now=0.0)
+    target.copy_all()
+    assert target.copy.trouble is None
+
+
 def test_pauses_grow_up_to_two_seconds() -> None:
     copy = PartitionCopy(assignment(), writers())
     waits = []

@@ -9,6 +9,7 @@ from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import (
     FlowPosition,
     GroupListing,
+    NewTopic,
     PartitionEnds,
     Row,
     SettingsAnswer,
@@ -160,6 +161,9 @@ class FakeCluster:
         raise AssertionError(
             f"a recorder creates nothing: {name} {partitions} {replication_factor} {configuration}"
         )
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        raise AssertionError(f"a recorder creates nothing: {wanted}")
 
     def add_partitions(self, name: str, *, total: int) -> None:
         raise AssertionError(f"a recorder changes nothing: {name} {total}")

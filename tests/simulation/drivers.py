@@ -193,6 +193,7 @@ class FlowDrivers:
             record,
             SourceDeletions(source, target, record, delete_topics=False),
             AclFollowing(AclFollow.NONE, self.flow.naming, source, target, record),
+            world.clock,
         )
         ports = FlowPorts(
             source=source,

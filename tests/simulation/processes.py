@@ -18,7 +18,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import WriterEvent
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
-from ledger.ports import Clock, Completion, Row, WriterClaim, WriterDirectory
+from ledger.ports import Clock, Completion, NewTopic, OperationEntry, Row, WriterClaim, WriterDirectory
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 
 FOREVER_S = 1e6
@@ -260,6 +260,11 @@ class DriverOperationLog(MemoryOperationLog):
         self._process.reach(CrashPoint.OPERATION_RECORDED)
         return operation_id
 
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        self._process.check()
+        super().record_all(kind, flow=flow, entries=entries)
+        self._process.reach(CrashPoint.OPERATION_RECORDED)
+
 
 class DriverAdmin:
     """Implements `ports.ClusterAdmin`: what a driver asks of a cluster, until it dies."""
@@ -280,6 +285,12 @@ class DriverAdmin:
             name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
         )
         self._process.reach(CrashPoint.TOPIC_CREATED)
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        self._process.check()
+        created = self._cluster.create_topics(wanted)
+        self._process.reach(CrashPoint.TOPIC_CREATED)
+        return created
 
     def add_partitions(self, name: str, *, total: int) -> None:
         self._process.check()

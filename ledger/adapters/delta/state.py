@@ -8,7 +8,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
-from ledger.adapters.delta.tables import append_operation, table_uri
+from ledger.adapters.delta.tables import append_operations, table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
@@ -37,6 +37,7 @@ from ledger.ports import (
     FindingKey,
     FlowPosition,
     FlowRequests,
+    OperationEntry,
     RecordedStop,
     WriterClaim,
     accepted_reductions,
@@ -243,14 +244,31 @@ class DeltaOperationLog:
         content: Mapping[str, object],
         ticket: str | None = None,
     ) -> str:
-        operation_id = uuid.uuid4().hex
         now_ms = self._clock.now_ms()
-        row = {
+        row = self._row(kind, flow, reason, content, ticket, now_ms)
+        append_operations(self._path, [row], now_ms=now_ms)
+        return str(row["operation_id"])
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        now_ms = self._clock.now_ms()
+        rows = [self._row(kind, flow, reason, content, None, now_ms) for reason, content in entries]
+        append_operations(self._path, rows, now_ms=now_ms)
+
+    def _row(
+        self,
+        kind: str,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None,
+        now_ms: int,
+    ) -> dict[str, object]:
+        return {
             "writer": self._claim.writer,
             "writer_epoch": self._claim.epoch,
             "round": 0,
             "recorded_at_ms": now_ms,
-            "operation_id": operation_id,
+            "operation_id": uuid.uuid4().hex,
             "kind": kind,
             "flow": flow,
             "operator": self._operator,
@@ -258,5 +276,3 @@ class DeltaOperationLog:
             "ticket": ticket,
             "content": json.dumps(content),
         }
-        append_operation(self._path, row, now_ms=now_ms)
-        return operation_id

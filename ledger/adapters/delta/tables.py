@@ -1,7 +1,7 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -135,10 +135,10 @@ def _commit_properties(now_ms: int) -> CommitProperties:
     return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)})
 
 
-def append_operation(path: str, row: Mapping[str, object], *, now_ms: int) -> None:
-    """Append one row to `operations`, the one table that needs no JVM."""
+def append_operations(path: str, rows: Sequence[Mapping[str, object]], *, now_ms: int) -> None:
+    """Append rows to `operations`, the one table that needs no JVM."""
     table = next(table for table in TABLES if table.name == "operations")
-    data = pa.Table.from_pylist([dict(row)], schema=arrow_schema(table))
+    data = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
     write_deltalake(
         table_uri(path, table.name), data, mode="append", commit_properties=_commit_properties(now_ms)
     )

@@ -25,7 +25,7 @@ from ledger.config import ClusterConfig
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.ports import Clock, GroupListing, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports import Clock, GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0
@@ -33,6 +33,7 @@ _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
 _POLL_S = 0.05
 _GROUPS_AT_ONCE = 500
 _PARTITIONS_AT_ONCE = 5000
+_SETTINGS_AT_ONCE = 1000
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
@@ -82,9 +83,14 @@ class KafkaAdmin:
         return {name: dict(settings.own) for name, settings in answer.read.items()}
 
     def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
-        if not topics:
-            return SettingsAnswer({}, {})
+        answer = SettingsAnswer({}, {})
+        for start in range(0, len(topics), _SETTINGS_AT_ONCE):
+            part = self._topic_settings(topics[start : start + _SETTINGS_AT_ONCE])
+            answer.read.update(part.read)
+            answer.refused.update(part.refused)
+        return answer
 
+    def _topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
         async def work(manager: KafkaConnectionManager) -> SettingsAnswer:
             return await setting_requests.described_settings(manager, topics)
 
@@ -111,7 +117,19 @@ class KafkaAdmin:
             )
 
         self._connection.run(f"create topic {name}", work)
-        self._wait_for_partitions(name, partitions)
+        self._wait_for_partitions({name: partitions})
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        timeout_ms = int(self._timeout_s * 1000)
+
+        async def work(manager: KafkaConnectionManager) -> dict[str, str]:
+            return await topic_requests.create_topics(manager, wanted, timeout_ms=timeout_ms)
+
+        topic_ids = self._connection.run(f"create {_listed([topic.name for topic in wanted])}", work)
+        self._wait_for_partitions(
+            {topic.name: topic.partitions for topic in wanted if topic.name in topic_ids}
+        )
+        return topic_ids
 
     def add_partitions(self, name: str, *, total: int) -> None:
         timeout_ms = int(self._timeout_s * 1000)
@@ -120,7 +138,7 @@ class KafkaAdmin:
             await topic_requests.add_partitions(manager, name, total=total, timeout_ms=timeout_ms)
 
         self._connection.run(f"bring topic {name} to {total} partitions", work)
-        self._wait_for_partitions(name, total)
+        self._wait_for_partitions({name: total})
 
     def delete_topic(self, name: str, *, topic_id: str) -> None:
         timeout_ms = int(self._timeout_s * 1000)
@@ -188,14 +206,16 @@ class KafkaAdmin:
         described = filter(topic_requests.is_described, answer.topics)
         return [topic_requests.description(self.alias, topic) for topic in described]
 
-    def _wait_for_partitions(self, name: str, partitions: int) -> None:
-        patience_s = self._timeout_s + partitions / _LEADERS_PER_S
+    def _wait_for_partitions(self, topics: Mapping[str, int]) -> None:
+        """Until all have leaders; `topics`: partitions by name."""
+        partitions = [(name, partition) for name, count in topics.items() for partition in range(count)]
+        patience_s = self._timeout_s + len(partitions) / _LEADERS_PER_S
         deadline = time.monotonic() + patience_s
-        while len(self._ends([(name, partition) for partition in range(partitions)])) < partitions:
+        while partitions := sorted(set(partitions) - self.ends(partitions).keys()):
             if time.monotonic() > deadline:
                 raise ClusterUnavailableError(
-                    f"cluster {self.alias} accepted topic {name} with {partitions} partitions but has no "
-                    f"leaders for all of them after {patience_s:g} s; nothing was written to it"
+                    f"cluster {self.alias} accepted {_listed(list(topics))} but has no leaders for "
+                    f"{len(partitions)} partitions after {patience_s:g} s; nothing was written to them"
                 )
             time.sleep(_POLL_S)
 

@@ -13,7 +13,7 @@ from ledger.adapters.kafka.answers import ABSENT_LEADER, ABSENT_TOPIC, is_presen
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import PreconditionError
-from ledger.ports import TopicDescription
+from ledger.ports import NewTopic, TopicDescription
 
 
 async def metadata(manager: KafkaConnectionManager, names: Sequence[str] | None) -> Any:
@@ -83,6 +83,27 @@ async def create_topic(
     )
     for topic in (await manager.send(request, node_id=await controller(manager))).topics:
         require(topic.error_code, topic.error_message)
+
+
+async def create_topics(
+    manager: KafkaConnectionManager, wanted: Sequence[NewTopic], *, timeout_ms: int
+) -> dict[str, str]:
+    """Topic ids by name of those that were created; the others were refused."""
+    request = CreateTopicsRequest(
+        topics=[
+            _creatable(topic.name, topic.partitions, topic.replication_factor, topic.configuration)
+            for topic in wanted
+        ],
+        timeout_ms=timeout_ms,
+        validate_only=False,
+        min_version=7,  # answers with topic ids
+    )
+    answer = await manager.send(request, node_id=await controller(manager))
+    return {
+        topic.name: topic_id_text(topic.topic_id.bytes)
+        for topic in answer.topics
+        if errors.for_code(topic.error_code) is errors.NoError
+    }
 
 
 async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: int, timeout_ms: int) -> None:

@@ -31,6 +31,7 @@ from ledger.ports import (
     FindingKey,
     FlowPosition,
     FlowRequests,
+    OperationEntry,
     RecordedStop,
     Row,
     WriterClaim,
@@ -223,13 +224,34 @@ class MemoryOperationLog:
         content: Row,
         ticket: str | None = None,
     ) -> str:
+        row = self._row(kind, flow, reason, content, ticket, place=0)
+        self._ledger.append("operations", [row])
+        return str(row["operation_id"])
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        rows = [
+            self._row(kind, flow, reason, content, None, place=place)
+            for place, (reason, content) in enumerate(entries)
+        ]
+        self._ledger.append("operations", rows)
+
+    def _row(
+        self,
+        kind: str,
+        flow: str | None,
+        reason: str | None,
+        content: Row,
+        ticket: str | None,
+        *,
+        place: int,
+    ) -> dict[str, object]:
         number = self._ledger.latest().versions["operations"] + 1
-        row = {
+        return {
             "writer": "operator",
             "writer_epoch": 0,
             "round": 0,
             "recorded_at_ms": self._now_ms(),
-            "operation_id": f"operation-{number}",
+            "operation_id": f"operation-{number}" + (f"-{place}" if place else ""),
             "kind": kind,
             "flow": flow,
             "operator": "memory",
@@ -237,8 +259,6 @@ class MemoryOperationLog:
             "ticket": ticket,
             "content": json.dumps(content),
         }
-        self._ledger.append("operations", [row])
-        return str(row["operation_id"])
 
     def _now_ms(self) -> int:
         """A clock that went back by more than a moment is told as it is."""

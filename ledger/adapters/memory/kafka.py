@@ -19,6 +19,7 @@ from ledger.ports import (
     Clock,
     FetchItem,
     GroupListing,
+    NewTopic,
     PartitionEnds,
     ProduceItem,
     SettingsAnswer,
@@ -144,6 +145,13 @@ class MemoryCluster:
         if name in self.topic_by_name:
             raise PreconditionError(f"{self.alias} has a topic {name} already; it was not created")
         self._create(name, partitions, replication_factor, dict(configuration))
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        self._reach()
+        created = [topic for topic in wanted if topic.name not in self.topic_by_name]
+        for topic in created:
+            self._create(topic.name, topic.partitions, topic.replication_factor, dict(topic.configuration))
+        return {topic.name: self.topic_by_name[topic.name].topic_id for topic in created}
 
     def _create(
         self, name: str, partitions: int, replication_factor: int, configuration: dict[str, str]

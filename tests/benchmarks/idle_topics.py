@@ -1,0 +1,198 @@
+"""What topics cost that nobody writes to: one flow over thousands of them, on real brokers.
+
+    python -m tests.benchmarks.idle_topics [--topics 3000] [--seconds 60]
+
+The driver is a process of its own, started twice: it creates the target topics and takes everything on, runs
+without a record to copy, stops; and it finds all of it in the ledger. Told are the time from the driver's
+start until the ledger has the beginning of every partition, how long a round took that could have been as
+short as `round_seconds`, and what the driver's processes (Python, JVM, workers) used then: CPU and memory.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from ledger import app
+from ledger.adapters.spark.session import local_session
+from ledger.config import MirrorConfig, load_config
+from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.workload import create_topics
+
+FLOW = "flow"
+DEADLINE_S = 1_800.0
+CREATED_AT_ONCE = 100
+POLL_S = 0.5
+SESSION = 3  # field of /proc/PID/stat behind the name
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--topics", type=int, default=3_000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.drive:
+        drive(load_config(options.drive))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox = Sandbox(Path(folder) / "sandbox")
+        try:
+            measure(sandbox.up(["east", "west"], 1), Path(folder), options.topics, options.seconds)
+        finally:
+            sandbox.down()
+
+
+def drive(config: MirrorConfig) -> None:
+    """A driver that tells the time at the end of each round, on a clock that all processes share."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    app.run_flow(
+        config,
+        FLOW,
+        session=lambda: local_session(tasks=config.flow(FLOW).tasks),
+        until_caught_up=False,
+        stop=stop,
+        on_round=lambda _so_far: print(time.monotonic(), flush=True),
+    )
+
+
+def measure(pair: Mapping[str, SandboxCluster], folder: Path, topics: int, seconds: float) -> None:
+    names = [f"idle-{number:05}" for number in range(topics)]
+    for first in range(0, topics, CREATED_AT_ONCE):
+        create_topics(pair["east"].bootstrap_servers, names[first : first + CREATED_AT_ONCE], partitions=1)
+    file = configured(pair, folder)
+    config = load_config(file)
+    app.init_ledger(config)
+    for name in (f"{topics:,} new topics", f"{topics:,} known topics"):
+        watch(name, file, config, topics, seconds)
+
+
+def configured(pair: Mapping[str, SandboxCluster], folder: Path) -> Path:
+    file = folder / "idle.toml"
+    file.write_text(
+        f'[ledger]\npath = "{folder / "ledger"}"\n'
+        f'[clusters.east]\nbootstrap_servers = "{pair["east"].bootstrap_servers}"\n'
+        f'[clusters.west]\nbootstrap_servers = "{pair["west"].bootstrap_servers}"\n'
+        f'[flows.{FLOW}]\nsource = "east"\ntarget = "west"\ntopics = ["idle-.*"]\n'
+    )
+    return file
+
+
+def watch(name: str, file: Path, config: MirrorConfig, topics: int, seconds: float) -> None:
+    """One life of the driver, from its start to its end."""
+    told = file.with_suffix(".rounds")
+    command = [sys.executable, "-m", "tests.benchmarks.idle_topics", "--drive", str(file)]
+    with told.open("w") as rounds, file.with_suffix(".log").open("a") as errors:
+        started = time.monotonic()
+        driver = subprocess.Popen(command, stdout=rounds, stderr=errors, start_new_session=True)
+        try:
+            wait_for_rounds(driver, told, count=1)
+            first_round = ends_of_rounds(told)[0] - started
+            begun = begun_partitions(config)
+            if begun != topics:
+                raise SystemExit(f"{name}: the ledger has the beginning of {begun} partitions of {topics}")
+            wait_for_rounds(driver, told, count=3)  # the first ones read everything once
+            cpu_before, at = cpu_s(driver.pid), time.monotonic()
+            time.sleep(seconds)
+            used = {kind: after - cpu_before[kind] for kind, after in cpu_s(driver.pid).items()}
+            took = time.monotonic() - at
+            peaks = peaks_mb(driver.pid)
+        finally:
+            driver.send_signal(signal.SIGTERM)
+            asked = time.monotonic()
+            driver.wait(DEADLINE_S)
+            stopped_s = time.monotonic() - asked
+    ends = [end for end in ends_of_rounds(told) if end >= at]
+    lengths = [later - earlier for earlier, later in pairwise(ends)]
+    report(name, config, first_round, lengths, {kind: cpu / took for kind, cpu in used.items()}, peaks)
+    print(f"{'':24} stopped within {stopped_s:.1f} s", flush=True)
+
+
+def report(
+    name: str,
+    config: MirrorConfig,
+    first_round_s: float,
+    lengths: list[float],
+    cores: Mapping[str, float],
+    peaks: Mapping[str, float],
+) -> None:
+    print(
+        f"{name:24} first round ended after {first_round_s:6.1f} s; an idle round takes "
+        f"{statistics.median(lengths):.2f} s (at most {max(lengths):.2f}, "
+        f"round_seconds is {config.flow(FLOW).round_seconds:g})"
+    )
+    for kind, used in cores.items():
+        print(f"{'':24} {kind:8} {100 * used:5.1f} % of a core, peak {peaks[kind]:6.0f} MB")
+
+
+def begun_partitions(config: MirrorConfig) -> int:
+    kinds = DeltaTable(f"{config.ledger.path}/offset_syncs").to_pyarrow_table(columns=["kind"])
+    return kinds.column("kind").to_pylist().count("started")
+
+
+def wait_for_rounds(driver: "subprocess.Popen[bytes]", told: Path, *, count: int) -> None:
+    wanted, deadline = len(ends_of_rounds(told)) + count, time.monotonic() + DEADLINE_S
+    while len(ends_of_rounds(told)) < wanted:
+        if driver.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"the driver made no round; see {told.with_suffix('.log').read_text()[-2_000:]}")
+        time.sleep(POLL_S)
+
+
+def ends_of_rounds(told: Path) -> list[float]:
+    return [float(line) for line in told.read_text().splitlines()]
+
+
+# Processes of the driver ------------------------------------------------------------------------
+
+
+def cpu_s(driver: int) -> dict[str, float]:
+    """CPU seconds so far, by kind of process."""
+    return summed(driver, lambda process: sum(map(int, after_name(process, "stat")[11:13])) / TICKS_PER_S)
+
+
+def peaks_mb(driver: int) -> dict[str, float]:
+    """Peak resident memory, by kind of process."""
+    return summed(driver, resident_peak_mb)
+
+
+def summed(driver: int, figure: Callable[[Path], float]) -> dict[str, float]:
+    """Over the driver, the JVM, and the workers, which are of the driver's session."""
+    sums = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if driver in (int(process.name), int(after_name(process, "stat")[SESSION])):
+                sums[kind_of(process, driver)] += figure(process)
+    return sums
+
+
+def kind_of(process: Path, driver: int) -> str:
+    if int(process.name) == driver:
+        return "driver"
+    return "JVM" if (process / "comm").read_text().startswith("java") else "workers"
+
+
+def after_name(process: Path, file: str) -> list[str]:
+    """Fields of proc(5) behind the command name, which may hold spaces."""
+    return (process / file).read_text().rpartition(")")[2].split()
+
+
+def resident_peak_mb(process: Path) -> float:
+    lines = (process / "status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    main()
