@@ -112,6 +112,8 @@ class CopyTask:
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if copy.stops_looking():
+                return
             copy.halt(
                 StopCause.TARGET_OUT_OF_RANGE,
                 f"the target does not hold offset {copy.tail.position} any more, where the ledger says that this flow "

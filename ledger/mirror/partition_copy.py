@@ -207,6 +207,17 @@ class PartitionCopy:
             self._between_end = None
             self.advance()
 
+    def stops_looking(self) -> bool:
+        """The target answers that the last record's offset is out of range: its retention may have deleted it.
+
+        Then the tail is read from the recorded end after all, which tells whether the log went back. False when
+        the last record was not looked for.
+        """
+        was_looked_for, self._looks_for_last_record = self._looks_for_last_record, False
+        if was_looked_for:
+            self.tail = TargetTail(start=self._next_offset)
+        return was_looked_for
+
     def _take_last_record(self) -> None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
         found, last = self.tail.first, self._builder.target_end - 1

@@ -143,11 +143,9 @@ class Reactions:
         held_end = history.held_end(
             known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
         )
-        return (
-            TRY_AGAIN
-            if held_end == standing.target_end
-            else self._target_truncated(standing, held_end, recorded)
-        )
+        if held_end == standing.target_end:
+            return TRY_AGAIN
+        return self._target_truncated(standing, held_end, recorded)
 
     def _target_truncated(
         self, standing: Standing, kept_end: int, recorded: Sequence[RecordedSync]
@@ -165,10 +163,10 @@ class Reactions:
             f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: the target lost "
             f"records; source offsets {restart.source_start} to {standing.position} are superseded"
         )
-        for fact in gone:
+        for former in gone:
             message += (
-                f"; what it held of source offsets {fact.source_start} to {fact.source_end} of topic id "
-                f"{fact.source.topic_id}, which was deleted since, is gone"
+                f"; what it held of source offsets {former.source_start} to {former.source_end} of topic id "
+                f"{former.source.topic_id}, which was deleted since, is gone"
             )
         fact = standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
         stop = Stop(StopCause.TARGET_TRUNCATED, message)

@@ -287,6 +287,18 @@ def test_a_target_that_lost_its_end_is_not_written_to() -> None:
     assert bench.target_log().end == 0
 
 
+def test_a_target_whose_retention_deleted_all_that_was_written_goes_on() -> None:
+    """Its log starts behind the flow's last record, which is looked for in vain."""
+    bench = Bench()
+    bench.write(5)
+    [first] = bench.run(bench.assignment())
+    bench.target_log().delete_before(5)
+    bench.write(2)
+    told = replace(bench.assignment(), position=5, target_end=5, next_sequence=first.next_sequence)
+    [result] = bench.run(told)
+    assert (cause(result), result.position, result.target_end) == (None, 7, 7)
+
+
 def test_33_a_fenced_producer_id_stops_the_partition() -> None:
     bench = Bench()
     bench.write(3)
