@@ -62,6 +62,9 @@ LATE = frozenset(
         Fault.DRIVERS_DIE,
         Fault.CRASH_POINTS,
         Fault.REPLICAS_FALL_BEHIND,  # what was appended is seen once they have caught up
+        Fault.SIZE_LIMITS,  # what is on its way behind a refused batch is taken by a broker that forgets just then
+        Fault.DISK_FULL,
+        Fault.PERMISSIONS_DENIED,
     }
 )
 """Something may be written, or seen, later than its sender or somebody else believes."""
