@@ -44,6 +44,10 @@ class Reaction:
 
 
 TRY_AGAIN = Reaction()
+REACTED_TO = frozenset(
+    {StopCause.SOURCE_OUT_OF_RANGE, StopCause.SOURCE_TRUNCATED, StopCause.TARGET_OUT_OF_RANGE}
+)
+"""Causes that a driver looks into before it stops a partition or lets it go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PartitionWatch
-from ledger.mirror.reactions import Reactions
+from ledger.mirror.reactions import REACTED_TO, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
@@ -196,6 +196,7 @@ class RoundLoop:
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
+        self._tell_stops(results)
         self._submit(facts)
         if facts or any(result.tail_start > result.assignment.tail_start for result in results):
             self._progressed_at = self.clock.monotonic()
@@ -217,9 +218,20 @@ class RoundLoop:
         self.summary.count(result)
         return result.syncs
 
+    def _tell_stops(self, results: Sequence[PartitionResult]) -> None:
+        """Stops that no policy covers are told before the round's facts.
+
+        A driver that died in between would leave facts from which the next one goes on as if nothing had been.
+        """
+        for result in results:
+            if result.stop is not None and result.stop.cause not in REACTED_TO:
+                standing = self.progress.standing_of(result)
+                standing.stop = result.stop
+                self.log_book.stopped(standing.pair, result.stop)
+
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not go on with: facts first, then it stops or goes on."""
-        if result.stop is None:
+        if result.stop is None or result.stop.cause not in REACTED_TO:
             return
         self.appender.wait()
         standing = self.progress.standing_of(result)
