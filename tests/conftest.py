@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parent.parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--simulation-seed", type=int, help="repeat the simulation of this seed")
-    parser.addoption("--simulation-seconds", type=float, default=300.0, help="how long seeds are simulated")
+    parser.addoption("--simulation-seconds", type=float, default=240.0, help="how long seeds are simulated")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -320,7 +320,7 @@ class Simulation:
             is_accepted=self._is_accepted(flow.name, account.source_topic, place[1]),
             promise=self._plot.promise,
             stop=self._stop(flow.name, place),
-            stops_told=self._stops_told(flow.name, place),
+            stops_told=self._stops_told(flow.name, account.source_topic, place[1]),
             told=frozenset(told),
         )
 
@@ -335,12 +335,13 @@ class Simulation:
         stopped = operator.stopped().get(place)
         return None if stopped is None else stopped.cause
 
-    def _stops_told(self, flow: str, place: Place) -> frozenset[StopCause]:
+    def _stops_told(self, flow: str, topic: str, partition: int) -> frozenset[StopCause]:
+        """Whatever topic id it had: what was found under an earlier one is told."""
         state = self.flows[0].state
         return frozenset(
             StopCause(content["cause"])
             for content in state.events(flow, "partition_stopped")
-            if (content["topic_id"], content["partition"]) == place
+            if (content["topic"], content["partition"]) == (topic, partition)
         )
 
     def _is_accepted(self, flow: str, topic: str, partition: int) -> bool:
