@@ -224,12 +224,12 @@ class PartitionCopy:
         if found is None:
             self.tail = TargetTail(start=self._next_offset)
         elif found.base_offset <= last:
-            sequence = next_sequence(found.base_sequence, last - found.base_offset + 1)
+            sequence = found.sequence_at(last)
             is_own = found.producer_id == self.assignment.producer_id
-            if not is_own or sequence != self._builder.next_sequence:
+            if not is_own or next_sequence(sequence, 1) != self._builder.next_sequence:
                 self.halt(
                     StopCause.TARGET_OUT_OF_RANGE,
-                    f"target offset {last} holds a record of producer id {found.producer_id}, sequence {sequence - 1}, "
+                    f"target offset {last} holds a record of producer id {found.producer_id}, sequence {sequence}, "
                     f"where this flow's with sequence {self._builder.next_sequence - 1} was: the target lost what was "
                     "there; nothing was written",
                 )

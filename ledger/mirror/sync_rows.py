@@ -90,21 +90,25 @@ def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
 
 def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
     """What holds of offset syncs of any flows, by flow and source partition."""
-    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        key = (row["flow"], row["source_topic_id"], row["source_partition"])
-        groups.setdefault(key, []).append(row)
     return [
         FormerCopy(group[0]["source_topic"], group[0]["target_cluster"], syncs)
-        for group in groups.values()
+        for group in _by_partition(rows)
         if (syncs := tuple(holding(recorded_sync(row) for row in group)))
     ]
 
 
 def adoptions(rows: Iterable[Mapping[str, Any]]) -> list[AdoptionHistory]:
     """Rows of any flows, by flow and source partition, oldest first."""
-    groups: dict[tuple[str, str, int], list[RecordedSync]] = {}
+    return [
+        [recorded.sync for recorded in sorted(map(recorded_sync, group), key=lambda recorded: recorded.place)]
+        for group in _by_partition(rows)
+    ]
+
+
+def _by_partition(rows: Iterable[Mapping[str, Any]]) -> Iterable[list[Mapping[str, Any]]]:
+    """Rows of the same flow and source partition together."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for row in rows:
         key = (row["flow"], row["source_topic_id"], row["source_partition"])
-        groups.setdefault(key, []).append(recorded_sync(row))
-    return [[row.sync for row in sorted(group, key=lambda row: row.place)] for group in groups.values()]
+        groups.setdefault(key, []).append(row)
+    return groups.values()

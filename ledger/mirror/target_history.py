@@ -7,7 +7,7 @@ of the flow's own that was late.
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from ledger.domain.facts import SEQUENCE_MODULUS, TopicPartition
+from ledger.domain.facts import TopicPartition
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, sequence_at
 from ledger.ports import ClusterAdmin
 
@@ -50,6 +50,5 @@ class TargetHistory:
         found = self.target.batch_at(self.partition, end - 1)
         if found is None or found.base_offset >= end:
             return True
-        sequence = (found.base_sequence + end - 1 - found.base_offset) % SEQUENCE_MODULUS
         wanted = sequence_at(self.recorded, self.partition.topic_id, end - 1)
-        return found.producer_id == self.producer_id and sequence == wanted
+        return found.producer_id == self.producer_id and found.sequence_at(end - 1) == wanted

@@ -60,6 +60,10 @@ class BatchHeader:
         """The offset after the last one that the batch covers, records there or not."""
         return self.base_offset + self.last_offset_delta + 1
 
+    def sequence_at(self, offset: int) -> int:
+        """The producer's sequence of the record at an offset that the batch covers."""
+        return next_sequence(self.base_sequence, offset - self.base_offset)
+
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable
@@ -109,13 +109,11 @@ class DeltaLedgerState:
 
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT, STOP]), ("flow", "=", flow)])
-        return FlowRequests.of_rows(
-            sorted(rows, key=lambda row: (row["recorded_at_ms"], row["operation_id"]))
-        )
+        return FlowRequests.of_rows(_in_order(rows))
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         rows = self._rows("operations", [("kind", "=", RECEIPT), ("flow", "=", flow)])
-        return acceptances(sorted(rows, key=lambda row: (row["recorded_at_ms"], row["operation_id"])))
+        return acceptances(_in_order(rows))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""
@@ -224,6 +222,11 @@ def _topic_state(row: Mapping[str, Any]) -> TopicState:
         replication_factor=row["replication_factor"],
         configuration=tuple(sorted(json.loads(row["configuration"]).items())),
     )
+
+
+def _in_order(operations: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows of `operations` in the order of recording."""
+    return sorted(operations, key=lambda row: (row["recorded_at_ms"], row["operation_id"]))
 
 
 class DeltaOperationLog:

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import cache
 
 from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from ledger.domain.facts import Checkpoint, TopicPartition
@@ -33,7 +32,6 @@ from ledger.wire.requests import Fetched, Produced
 NOT_LEADER_OR_FOLLOWER = 6
 _ID_BYTES = 16
 _NOTHING = memoryview(b"")
-_id_bytes = cache(topic_id_bytes)
 _CODECS = {"none": 0, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NodeListener = Callable[[int], None]
 
@@ -329,7 +327,7 @@ class MemoryCluster:
             last_epoch=item.last_epoch,
         )
         return Fetched(
-            topic=_id_bytes(item.partition.topic_id),
+            topic=topic_id_bytes(item.partition.topic_id),
             partition=item.partition.partition,
             error=read.error,
             high_watermark=log.high_watermark,
@@ -347,7 +345,7 @@ class MemoryCluster:
 
     def _produce_one(self, node: int, item: ProduceItem) -> Produced:
         log = self._led_by(node, item.partition, Access.WRITE)
-        topic, partition = _id_bytes(item.partition.topic_id), item.partition.partition
+        topic, partition = topic_id_bytes(item.partition.topic_id), item.partition.partition
         if isinstance(log, int):
             return Produced(topic, partition, log, -1, None)
         appended = log.produce(bytes(item.batch), now_ms=self.clock.now_ms())
@@ -374,5 +372,5 @@ def _configure(log: PartitionLog, configuration: Mapping[str, str]) -> None:
 
 
 def _fetch_error(partition: TopicPartition, error: int) -> Fetched:
-    topic = _id_bytes(partition.topic_id)
+    topic = topic_id_bytes(partition.topic_id)
     return Fetched(topic, partition.partition, error, -1, -1, -1, (), _NOTHING, None)
