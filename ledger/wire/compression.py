@@ -61,6 +61,7 @@ _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
 }
 _BROKEN = (
     *(OSError, EOFError, RuntimeError, ValueError),
+    MemoryError,  # a broken header may claim any size, which lz4 asks for at once
     *(cramjam.DecompressionError, struct.error, zlib.error),
 )
 

@@ -130,6 +130,14 @@ def test_broken_compressed_bytes_are_a_protocol_error(codec: int, data: st.DataO
         assert f"codec {codec}" in str(error)  # noqa: PT017  not every change breaks a stream
 
 
+def test_a_frame_that_claims_more_than_any_memory_is_a_protocol_error() -> None:
+    """A content size of 160 * 2^48 bytes, with a header checksum that happens to be right."""
+    whole = bytearray(compression.compress(compression.LZ4, b"some records " * 20))
+    whole[12] ^= 160
+    with pytest.raises(ProtocolError, match="codec 3"):
+        compression.decompress(compression.LZ4, bytes(whole))
+
+
 @pytest.mark.parametrize("block_bytes", [-4, -8, 100])
 def test_a_snappy_block_of_an_impossible_size_is_refused(block_bytes: int) -> None:
     framed = compression.compress(compression.SNAPPY, b"")[:16] + struct.pack(">i", block_bytes) + b"1234"
