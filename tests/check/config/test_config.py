@@ -1,0 +1,386 @@
+"""Configuration files: what is accepted, and that every problem is reported with its file and key."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ledger.config import (
+    CONFIG_VARIABLE,
+    MirrorConfig,
+    Policy,
+    SecretReference,
+    TargetMode,
+    find_config,
+    load_config,
+)
+from ledger.domain.filters import RecordFilter
+from ledger.domain.topic_settings import ConfigurationFollow
+from ledger.domain.topics import NamingKind, SelectionRefusal
+from ledger.errors import ConfigurationError, UsageError
+from tests.support.checkout import CHECKOUT
+
+EXAMPLE = CHECKOUT / "conf" / "example.toml"
+
+BASE = """
+[ledger]
+path = "ledger"
+[clusters.east]
+bootstrap_servers = "east:9092"
+[clusters.west]
+bootstrap_servers = "west:9092"
+"""
+FLOW = """
+[flows.east-to-west]
+source = "east"
+target = "west"
+topics = ["orders"]
+"""
+
+
+def load(folder: Path, text: str) -> MirrorConfig:
+    file = folder / "mirror.toml"
+    file.write_text(text)
+    return load_config(file)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(folder, text)
+    assert all(line.startswith(str(folder / "mirror.toml")) for line in str(caught.value).splitlines())
+    return caught.value.problems
+
+
+def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -> None:
+    example = load_config(EXAMPLE)
+    lines = EXAMPLE.read_text().splitlines()
+    uncommented = [
+        line.removeprefix("# ")
+        for line in lines
+        if line.startswith("# ") and " = " in line and ": " not in line
+    ]
+    described = {line.split(" = ")[0] for line in uncommented}
+    flow = example.flow("east-to-west")
+    assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
+    optional = (
+        *("# prefix", "# rename", "# replication_factor"),
+        *("# configuration_exclude", "# configuration_follow"),
+    )
+    spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
+    kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
+    assert load(tmp_path, "\n".join(kept)).flow("east-to-west") == flow
+
+
+def test_defaults(tmp_path: Path) -> None:
+    flow = load(tmp_path, BASE + FLOW).flow("east-to-west")
+    assert flow.topic_naming is NamingKind.PREFIX
+    assert flow.naming.target_name("orders") == "east.orders"
+    assert (flow.on_loss, flow.target_mode, flow.relay) == (Policy.STOP, TargetMode.EXCLUSIVE, False)
+    assert (flow.round_seconds, flow.tasks, flow.full_sweep_seconds) == (5.0, 1, 300.0)
+    assert flow.group_patterns.matches("any-group")
+
+
+def test_client_properties_quoted_and_nested_mean_the_same(tmp_path: Path) -> None:
+    nested = 'sasl.mechanism = "PLAIN"\nsocket.keepalive.enable = true\nsocket.timeout.ms = 4000\n'
+    quoted = '"sasl.mechanism" = "PLAIN"\n"socket.keepalive.enable" = true\n"socket.timeout.ms" = 4000\n'
+    found = [load(tmp_path, BASE + text + FLOW).cluster("west").properties for text in (nested, quoted)]
+    assert (
+        found[0]
+        == found[1]
+        == {
+            "sasl.mechanism": "PLAIN",
+            "socket.keepalive.enable": "true",
+            "socket.timeout.ms": "4000",
+        }
+    )
+
+
+def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("pa55\n")
+    text = BASE + 'sasl.password = { env = "WEST" }\n"ssl.key.password" = { file = "key" }\n' + FLOW
+    cluster = load(tmp_path, text).cluster("west")
+    password, key = cluster.properties["sasl.password"], cluster.properties["ssl.key.password"]
+    assert isinstance(password, SecretReference)
+    assert isinstance(key, SecretReference)
+    assert password.resolve({"WEST": "s3cret"}) == "s3cret"
+    assert key.resolve({}) == "pa55"
+    assert "pa55" not in repr(cluster)
+    assert b"pa55" not in pickle.dumps(cluster)
+
+
+@pytest.mark.parametrize("environ", [{}, {"WEST": ""}])
+def test_a_secret_that_is_not_set_is_named(environ: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="WEST, which is not set"):
+        SecretReference(env="WEST").resolve(environ)
+
+
+def test_a_secret_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(UsageError, match="gone: No such file"):
+        SecretReference(file=str(tmp_path / "gone")).resolve({})
+    with pytest.raises(UsageError, match="empty, which is empty"):
+        SecretReference(file=str(tmp_path / "empty")).resolve({})
+
+
+CLUSTER_PROBLEMS = {
+    'sasl.password = "hunter2"': ("sasl.password", "written as a reference"),
+    '"ssl.key.pem" = "----"': ("ssl.key.pem", "written as a reference"),
+    '"client.id" = "x"': ("client.id", "set by the mirror itself"),
+    'group.id = "x"': ("group.id", "set by the mirror itself"),
+    '"bootstrap.servers" = "x:1"': ("bootstrap.servers", "is written bootstrap_servers"),
+    '"debug" = ["all"]': ("debug", "got list"),
+    'sasl.password = { env = "A", file = "B" }': ("sasl.password", "either env or file"),
+    'sasl.mechanism = "A"\n"sasl.mechanism" = "B"': ("sasl.mechanism", "given twice"),
+}
+
+
+@pytest.mark.parametrize("line", CLUSTER_PROBLEMS)
+def test_client_properties_that_are_refused(tmp_path: Path, line: str) -> None:
+    key, rule = CLUSTER_PROBLEMS[line]
+    [problem] = problems(tmp_path, BASE + line + FLOW)
+    assert problem.startswith(f"clusters.west.{key}: ")
+    assert rule in problem
+    assert "hunter2" not in problem
+
+
+FLOW_PROBLEMS = {
+    'sauce = "x"': ("sauce", "unknown key"),
+    'exclude = ["("]': ("exclude[0]", "is not a regular expression"),
+    'on_loss = "shrug"': ("on_loss", "'stop' or 'continue'"),
+    'target_mode = "mine"': ("target_mode", "'exclusive' or 'shared'"),
+    "round_seconds = 0.2": ("round_seconds", "greater than 0.2"),
+    "tasks = 0": ("tasks", "greater than or equal to 1"),
+    "tasks = 65": ("tasks", "less than or equal to 64"),
+    'tasks = "2"': ("tasks", "integer"),
+    'relay = "yes"': ("relay", "boolean"),
+    "checkpoint_seconds = 0": ("checkpoint_seconds", "greater than 0"),
+    "replication_factor = 0": ("replication_factor", "greater than or equal to 1"),
+    'prefix = "a b"': ("prefix", "match pattern"),
+    'topic_naming = "identity"\nprefix = "x"': ("prefix", "no meaning"),
+    'name = "x"': ("name", "unknown key"),
+}
+
+
+@pytest.mark.parametrize("line", FLOW_PROBLEMS)
+def test_flow_keys_that_are_refused(tmp_path: Path, line: str) -> None:
+    key, rule = FLOW_PROBLEMS[line]
+    [problem] = problems(tmp_path, BASE + FLOW + line)
+    assert problem.startswith(f"flows.east-to-west.{key}: ")
+    assert rule in problem
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    text = """
+    extra = 1
+    [ledger]
+    [clusters."a b"]
+    [clusters.east]
+    bootstrap_servers = "east"
+    sasl.password = "x"
+    [flows.f]
+    source = "east"
+    target = "nowhere"
+    topics = []
+    """
+    assert [problem.split(": ")[0] for problem in problems(tmp_path, text)] == [
+        "extra",
+        "ledger",
+        "clusters.a b",
+        "clusters.a b.bootstrap_servers",
+        "clusters.east.bootstrap_servers",
+        "clusters.east.sasl.password",
+        "flows.f.topics",
+        "flows.f.target",
+    ]
+
+
+def test_identity_on_one_cluster_is_refused(tmp_path: Path) -> None:
+    text = BASE + FLOW.replace('"west"', '"east"')
+    assert load(tmp_path, text).flow("east-to-west").naming.target_name("a") == "east.a"
+    [problem] = problems(tmp_path, text + 'topic_naming = "identity"')
+    assert "onto itself" in problem
+
+
+REVERSE = FLOW.replace("east-to-west", "back").replace('source = "east"', 'source = "west"')
+REVERSE = REVERSE.replace('target = "west"', 'target = "east"')
+
+
+def test_relaying_flows_that_form_a_ring_are_refused(tmp_path: Path) -> None:
+    assert len(problems(tmp_path, BASE + FLOW + "relay = true" + REVERSE + "relay = true")) == 2
+    load(tmp_path, BASE + FLOW + "relay = true" + REVERSE)
+
+
+SAME = 'topic_naming = "identity"\n'
+SHARED = 'target_mode = "shared"\n'
+
+
+def test_flows_that_keep_names_in_both_directions_share_their_targets(tmp_path: Path) -> None:
+    both = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME)
+    assert ["target_mode" in problem and '"shared"' in problem for problem in both] == [True, True]
+    [problem] = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME + SHARED)
+    assert problem.startswith("flows.east-to-west.target_mode: ")
+    load(tmp_path, BASE + FLOW + SAME + SHARED + REVERSE + SAME + SHARED)
+
+
+def test_other_names_or_other_topics_need_no_sharing(tmp_path: Path) -> None:
+    load(tmp_path, BASE + FLOW + SAME + REVERSE)
+    load(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"payments"') + SAME)
+    problems(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"ord.*"') + SAME)
+
+
+def test_a_longer_ring_of_flows_that_keep_names_needs_sharing_too(tmp_path: Path) -> None:
+    cluster = '[clusters.south]\nbootstrap_servers = "south:9092"\n'
+    ring = "".join(
+        f'[flows.{a}-{b}]\nsource = "{a}"\ntarget = "{b}"\ntopics = ["orders"]\n{SAME}'
+        for a, b in (("east", "west"), ("west", "south"), ("south", "east"))
+    )
+    assert len(problems(tmp_path, BASE + cluster + ring)) == 3
+    load(tmp_path, BASE + cluster + ring.replace(SAME, SAME + SHARED))
+    load(tmp_path, BASE + cluster + ring.split("[flows.south-east]")[0])
+
+
+def test_relaying_in_a_ring_of_the_same_names_is_refused(tmp_path: Path) -> None:
+    flows = FLOW + SAME + SHARED + REVERSE + SAME + SHARED
+    [problem] = problems(tmp_path, BASE + flows + "relay = true")
+    assert problem.startswith("flows.back.relay: would bring records back")
+
+
+FILTER = """
+[flows.east-to-west.filter]
+include_keys = ["order-.*", "line-.*"]
+exclude_keys = ["order-test.*"]
+exclude_headers = { origin = "probe", trace = "load-.*" }
+from_time = 2026-01-31T18:00:00+01:00
+until_time = 2026-02-01T00:00:00.250Z
+"""
+
+
+def test_a_filter_has_patterns_and_times_with_an_offset(tmp_path: Path) -> None:
+    flow = load(tmp_path, BASE + FLOW + FILTER).flow("east-to-west")
+    assert flow.filter.record_filter == RecordFilter(
+        include_keys=("order-.*", "line-.*"),
+        exclude_keys=("order-test.*",),
+        exclude_headers=(("origin", "probe"), ("trace", "load-.*")),
+        from_ms=1_769_878_800_000,
+        until_ms=1_769_904_000_250,
+    )
+    assert load(tmp_path, BASE + FLOW).flow("east-to-west").filter.record_filter.keeps_all
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('exclude_keys = ["("]', "filter.exclude_keys[0]: '(' is not a regular expression"),
+        ('exclude_headers = { origin = "[" }', "filter.exclude_headers.origin: '['"),
+        ("from_time = 2026-01-31T18:00:00", "filter.from_time: "),
+        ('until_time = "yesterday"', "filter.until_time: "),
+        ("from_time = 2026-01-02T00:00:00Z\nuntil_time = 2026-01-02T00:00:00Z", "is not before until_time"),
+        ("exclude_values = []", "filter.exclude_values: unknown key"),
+    ],
+)
+def test_a_filter_that_is_wrong_says_where(tmp_path: Path, line: str, told: str) -> None:
+    [problem] = problems(tmp_path, BASE + FLOW + f"[flows.east-to-west.filter]\n{line}\n")
+    assert problem.startswith("flows.east-to-west.filter")
+    assert told in problem
+
+
+def test_topics_that_came_from_the_target_are_not_selected(tmp_path: Path) -> None:
+    text = BASE + FLOW.replace('"orders"', '".*"') + REVERSE + 'prefix = "w"'
+    selection = load(tmp_path, text).topic_selection("east-to-west")
+    assert selection.selects("orders")
+    assert selection.refusal("w.orders") is SelectionRefusal.MIRRORED_BACK
+    assert selection.refusal("west.orders") is SelectionRefusal.MIRRORED_BACK
+
+
+def test_text_that_is_not_toml_is_reported_with_its_line(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, BASE + "\nbroken\n[x]")
+    assert "is not TOML" in problem
+    assert "line 9" in problem
+
+
+def test_a_missing_file_is_a_problem_of_that_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"gone\.toml: cannot be read: No such file"):
+        load_config(tmp_path / "gone.toml")
+
+
+def test_the_option_comes_before_the_environment() -> None:
+    assert find_config("a.toml", {CONFIG_VARIABLE: "b.toml"}) == Path("a.toml")
+    assert find_config(None, {CONFIG_VARIABLE: "b.toml"}) == Path("b.toml")
+    with pytest.raises(UsageError, match=f"--config FILE or set {CONFIG_VARIABLE}"):
+        find_config(None, {})
+
+
+def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
+    config = load(tmp_path, BASE + FLOW)
+    with pytest.raises(UsageError, match="no flow 'x'; it has east-to-west"):
+        config.flow("x")
+    with pytest.raises(UsageError, match="no cluster 'x'; it has east, west"):
+        config.cluster("x")
+
+
+RENAME = "topic_naming = \"rename\"\nrename = [{ match = '(.*)_REPLICA', to = '\\1' }]\n"
+
+
+def test_topics_are_renamed_by_rules_also_on_one_cluster(tmp_path: Path) -> None:
+    config = load(tmp_path, BASE + FLOW.replace('target = "west"', 'target = "east"') + RENAME)
+    [flow] = config.flows.values()
+    assert flow.naming.target_name("orders_REPLICA") == "orders"
+    selection = config.topic_selection(flow.name)
+    assert selection.refusal("orders") is SelectionRefusal.NOT_NAMED
+    assert selection.selects("orders_REPLICA") is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ('topic_naming = "rename"', 'rename: topic_naming = "rename" needs at least one rule'),
+        ("rename = [{ match = 'a', to = 'b' }]", 'rename: has a meaning with topic_naming = "rename" only'),
+        (RENAME + 'prefix = "x"', 'prefix: has no meaning with topic_naming = "rename"'),
+        (RENAME.replace(r"\1", r"\2"), "rename[0]: '(.*)_REPLICA' cannot be renamed to"),
+        (RENAME.replace("(.*)", "("), "rename[0].match: '(_REPLICA' is not a regular expression"),
+        ('delete_topics = true\ntarget_mode = "shared"', "delete_topics: a shared target topic holds what"),
+        ('configuration_follow = "all"', "configuration_follow: Input should be"),
+        ('configuration_include = ["("]', "configuration_include[0]: '(' is not a regular expression"),
+    ],
+)
+def test_wrong_following_is_refused(tmp_path: Path, keys: str, problem: str) -> None:
+    [found] = problems(tmp_path, BASE + FLOW + keys)
+    assert found.startswith(f"flows.east-to-west.{problem}")
+
+
+@pytest.mark.parametrize(
+    ("keys", "follow"),
+    [
+        ("", ConfigurationFollow.INCREMENTAL),
+        ('target_mode = "shared"', ConfigurationFollow.CREATE),
+        ('target_mode = "shared"\nconfiguration_follow = "whole"', ConfigurationFollow.WHOLE),
+    ],
+)
+def test_settings_follow_where_one_flow_has_its_way(
+    tmp_path: Path, keys: str, follow: ConfigurationFollow
+) -> None:
+    assert load(tmp_path, BASE + FLOW + keys).flow("east-to-west").settings_following.follow is follow
+
+
+def test_readers_of_a_topic_leave_out_what_mirrors_wrote(tmp_path: Path) -> None:
+    flows = {
+        "back": ("west", "east", "orders", False),
+        "on": ("west", "south", "orders.*", False),
+        "other": ("west", "east", "payments", False),
+        "relaying": ("west", "south", "orders", True),
+        "forth": ("east", "west", "orders", False),
+    }
+    clusters = "".join(
+        f'[clusters.{name}]\nbootstrap_servers = "h:1"\n' for name in ("east", "west", "south")
+    )
+    sections = "".join(
+        f'[flows.{name}]\nsource = "{source}"\ntarget = "{target}"\ntopics = ["{topic}"]\n'
+        f'topic_naming = "prefix"\nprefix = "{name}"\nrelay = {str(relay).lower()}\n'
+        for name, (source, target, topic, relay) in flows.items()
+    )
+    file = tmp_path / "mirror.toml"
+    file.write_text(f'[ledger]\npath = "{tmp_path}"\n{clusters}{sections}')
+    config = load_config(file)
+    assert [flow.name for flow in config.readers_of("west", ["orders"])] == ["back", "on"]
+    assert [flow.name for flow in config.readers_of("west", ["orders-eu"])] == ["on"]
+    assert config.readers_of("south", ["orders"]) == []

@@ -1,0 +1,235 @@
+"""Cuts of a ledger on Delta: what a token, a time and an operation pin, and what is refused."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from ledger import catalog
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.reading import (
+    Commit,
+    DeltaLedger,
+    open_ledger,
+    parse_time,
+    recorded_at_ms,
+    version_at,
+)
+from ledger.adapters.delta.tables import append_operations, create_tables, table_uri
+from ledger.adapters.duck.engine import run_query, translate_offset
+from ledger.domain.cuts import Cut
+from ledger.errors import EnvironmentError_, PreconditionError, UsageError
+from ledger.schema import OPERATIONS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from tests.support.cases import default_row
+
+BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
+
+
+def append(path: str, table: str, at_ms: int, **values: object) -> None:
+    """An append as Spark makes it: `userMetadata` says when."""
+    row = {**default_row(TABLE_BY_NAME[table].columns), **values, "recorded_at_ms": at_ms}
+    metadata = {"userMetadata": json.dumps({"recorded_at_ms": at_ms})}
+    data = pa.Table.from_pylist([row], schema=arrow_schema(TABLE_BY_NAME[table]))
+    properties = CommitProperties(custom_metadata=metadata)
+    write_deltalake(table_uri(path, table), data, mode="append", commit_properties=properties)
+
+
+def append_sync(path: str, at_ms: int, source_start: int) -> None:
+    append(
+        path,
+        "offset_syncs",
+        at_ms,
+        flow="f",
+        source_topic="t",
+        source_topic_id="T",
+        target_topic="x",
+        kind="copied",
+        source_start=source_start,
+        source_end=source_start + 10,
+        target_start=source_start + 5,
+        target_end=source_start + 15,
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> DeltaLedger:
+    path = str(tmp_path / "a ledger")
+    create_tables(path, now_ms=BEGAN_MS)
+    append(path, "writers", CLAIMED_MS, flow="f", source_cluster="e", event="claimed")
+    append_sync(path, FIRST_MS, 0)
+    operation = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": STOPPED_MS}
+    append_operations(path, [operation], now_ms=STOPPED_MS)
+    append_sync(path, SECOND_MS, 10)
+    return open_ledger(path)
+
+
+def syncs_at(ledger: DeltaLedger, as_of: str | None) -> int:
+    return ledger.resolve(as_of).versions["offset_syncs"]
+
+
+def test_latest_is_the_default(ledger: DeltaLedger) -> None:
+    assert ledger.resolve(None).token == (
+        "v1.checkpoints=0,high_watermarks=0,offset_syncs=2,operations=1,topics=0,writers=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("as_of", "version"),
+    [
+        ("1000", 0),
+        ("2999", 0),
+        ("3000", 1),
+        ("3999", 1),
+        ("4000", 2),
+        ("99999999999999999", 2),
+        ("1970-01-01T00:00:03.999Z", 1),
+        ("1970-01-01T01:00:04+01:00", 2),
+        ("op-1", 1),
+    ],
+)
+def test_a_time_pins_the_last_version_recorded_by_then(ledger: DeltaLedger, as_of: str, version: int) -> None:
+    assert syncs_at(ledger, as_of) == version
+
+
+def test_a_token_pins_what_it_says_and_answers_again(ledger: DeltaLedger) -> None:
+    token = ledger.resolve("3999").token
+    append_sync(ledger.path, 5000, 20)
+    again = ledger.resolve(token)
+    assert again.token == token
+    row = translate_offset(ledger.at(again), "f", "t", 0, 15).to_pylist()[0]
+    assert (row["target_offset"], row["status"]) == (15, "ahead")
+    now = translate_offset(ledger.at(ledger.resolve(None)), "f", "t", 0, 15).to_pylist()[0]
+    assert (now["target_offset"], now["status"]) == (20, "exact")
+
+
+def test_an_operation_is_dated_by_its_first_row(ledger: DeltaLedger) -> None:
+    later = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": 9000}
+    append_operations(ledger.path, [later], now_ms=9000)
+    assert syncs_at(ledger, "op-1") == 1
+
+
+def test_maintenance_belongs_to_the_append_before_it(ledger: DeltaLedger) -> None:
+    DeltaTable(table_uri(ledger.path, "offset_syncs")).optimize.compact()
+    assert syncs_at(ledger, "4000") == 3
+    assert syncs_at(ledger, "3999") == 1
+    answer = run_query(catalog.query("flow_status"), {"flow": "f"}, ledger.at(ledger.resolve(None)))
+    assert answer.column("records").to_pylist() == [0]
+    assert answer.column("source_end").to_pylist() == [20]
+
+
+def test_a_late_row_hides_what_was_committed_after_it(ledger: DeltaLedger) -> None:
+    append_sync(ledger.path, 9000, 20)
+    append_sync(ledger.path, 5000, 30)
+    assert syncs_at(ledger, "8999") == 2
+    assert syncs_at(ledger, "9000") == 4
+
+
+@pytest.mark.parametrize(
+    ("as_of", "message"),
+    [
+        ("999", "the ledger begins at 1970-01-01T00:00:01.000"),
+        ("1970-01-01T00:00:03", "needs an offset or Z"),
+        ("1970-01-01", "needs an offset or Z"),
+        ("1970-13-01T00:00:03Z", "no operation of this ledger"),
+        ("op-2", "no operation of this ledger"),
+        ("v1.offset_syncs=1", "a cut pins checkpoints"),
+        ("v1.nonsense", "a cut token is"),
+        (
+            "v1.checkpoints=0,high_watermarks=0,offset_syncs=9,operations=1,topics=0,writers=1",
+            "offset_syncs has not come so far",
+        ),
+    ],
+)
+def test_what_pins_nothing_is_refused(ledger: DeltaLedger, as_of: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        ledger.resolve(as_of)
+    assert str(refused.value).endswith("nothing was read")
+
+
+def test_a_path_without_a_ledger(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentError_, match=r"is not a ledger .* nothing was read"):
+        open_ledger(str(tmp_path / "nowhere"))
+
+
+def test_other_tables_are_no_ledger(tmp_path: Path) -> None:
+    for table in TABLES:
+        write_deltalake(table_uri(str(tmp_path), table.name), pa.table({"a": [1]}))
+    with pytest.raises(EnvironmentError_, match="is not a ledger"):
+        open_ledger(str(tmp_path))
+
+
+def make_ledger(path: str, version: str, tables: Sequence[Table] = TABLES) -> None:
+    for table in tables:
+        DeltaTable.create(
+            table_uri(path, table.name),
+            arrow_schema(table),
+            configuration={SCHEMA_VERSION_PROPERTY: version},
+            raise_if_key_not_exists=False,
+        )
+
+
+@pytest.mark.fault(43)
+def test_a_later_schema_version_is_refused_for_reading_and_writing(tmp_path: Path) -> None:
+    make_ledger(str(tmp_path), str(SCHEMA_VERSION + 1), TABLES[:3])
+    later = f"schema version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}; nothing was read or written"
+    with pytest.raises(PreconditionError, match=later) as refused:
+        open_ledger(str(tmp_path))
+    assert refused.value.exit_code == 5
+    with pytest.raises(PreconditionError, match=later):
+        create_tables(str(tmp_path), now_ms=BEGAN_MS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(table.name for table in TABLES[:3])
+
+
+@pytest.mark.parametrize("version", ["0", "1.5", "one"])
+def test_another_schema_version_is_refused(tmp_path: Path, version: str) -> None:
+    make_ledger(str(tmp_path), version)
+    with pytest.raises(EnvironmentError_, match=f"schema version {version}"):
+        open_ledger(str(tmp_path))
+
+
+def test_the_same_schema_version_is_completed_and_opened(tmp_path: Path) -> None:
+    make_ledger(str(tmp_path), str(SCHEMA_VERSION), TABLES[:3])
+    assert create_tables(str(tmp_path), now_ms=BEGAN_MS) == [table.name for table in TABLES[3:]]
+    assert open_ledger(str(tmp_path)).latest().versions == dict.fromkeys(TABLE_BY_NAME, 0)
+
+
+def test_versions_and_commits_that_say_nothing() -> None:
+    commits = [Commit(0, 10), Commit(1, None), Commit(2, 20), Commit(3, None), Commit(4, 15), Commit(5, 30)]
+    assert [version_at(commits, at_ms) for at_ms in (10, 19, 20, 29, 30)] == [1, 1, 4, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"recorded_at_ms": "5"}, 5),
+        ({"recorded_at_ms": 5}, 5),
+        ({"userMetadata": '{"recorded_at_ms": 5}'}, 5),
+        ({"userMetadata": "compacted by hand"}, None),
+        ({"userMetadata": "[5]"}, None),
+        ({"userMetadata": '{"recorded_at_ms": "soon"}'}, None),
+        ({}, None),
+    ],
+)
+def test_when_a_commit_was_recorded(entry: dict[str, object], expected: int | None) -> None:
+    assert recorded_at_ms(entry) == expected
+
+
+def test_what_is_meant_as_a_time() -> None:
+    assert parse_time("1700000000123") == 1700000000123
+    assert parse_time("2023-11-14T22:13:20.123Z") == 1700000000123
+    assert parse_time("2023-11-14 23:13:20.123+01:00") == 1700000000123
+    assert parse_time("plan-2023-11-14") is None
+
+
+def test_an_empty_table_has_its_columns(ledger: DeltaLedger) -> None:
+    relation = ledger.at(ledger.resolve(None)).relation("checkpoints")
+    assert isinstance(relation, pa.Table)
+    assert relation.schema == arrow_schema(TABLE_BY_NAME["checkpoints"])
+
+
+def test_a_cut_of_another_ledger_is_refused(ledger: DeltaLedger) -> None:
+    with pytest.raises(UsageError, match="a cut pins"):
+        ledger.at(Cut.of({"offset_syncs": 0}))

@@ -1,0 +1,134 @@
+"""What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
+from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
+from ledger.config import load_config
+from ledger.domain.requests import Acceptance, RequestKind
+from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from ledger.ports import RecordedStop
+from tests.support.fakes import FakeClock
+from tests.support.operated import FLOW, Operated, make_operated
+
+
+@pytest.fixture
+def flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    return make_operated(tmp_path, capsys)
+
+
+def state(flow: Operated) -> DeltaLedgerState:
+    return DeltaLedgerState(open_ledger(flow.config.ledger.path))
+
+
+def test_rows_pass_all_filters(flow: Operated) -> None:
+    for at_ms, host in ((1_000, "a:1:1"), (2_000, "b:1:1"), (3_000, "b:1:1")):
+        flow.writer("claimed", host, epoch=at_ms, at_ms=at_ms)
+    relation = open_ledger(flow.config.ledger.path)
+    writers = relation.at(relation.latest()).relation("writers")
+
+    def epochs(*filters: Filter) -> list[int]:
+        return sorted(row["writer_epoch"] for row in filtered_rows(writers, filters))
+
+    assert epochs() == [1_000, 2_000, 3_000]
+    assert epochs(("recorded_at_ms", ">=", 2_000)) == [2_000, 3_000]
+    assert epochs(("host", "=", "b:1:1"), ("writer_epoch", "in", [1_000, 2_000])) == [2_000]
+    assert epochs(("host", "not in", ["b:1:1"]), ("writer_epoch", "not in", [])) == [1_000]
+    assert epochs(("host", "in", [])) == []
+    assert epochs(("writer_epoch", "not in", [1_000, 3_000])) == [2_000]
+    assert epochs(("host", "=", "' or true --")) == []
+    assert last_recorded_at_ms(writers, f"flow:{FLOW}") == 3_000
+    assert last_recorded_at_ms(writers, "flow:another") is None
+
+
+def test_requests_and_receipts_of_one_flow(flow: Operated) -> None:
+    first = flow.operation("pause", topic="orders")
+    flow.operation("pause", flow="another", topic="orders")
+    flow.operation("stop")
+    flow.receipt(first, "pause", "done", "paused")
+    last = flow.operation("skip_to", topic="orders", partition=1, offset=9)
+    found = state(flow).requests(FLOW)
+    assert [(request.operation_id, request.kind) for request in found.asked] == [
+        (first, RequestKind.PAUSE),
+        (last, RequestKind.SKIP_TO),
+    ]
+    assert [request.operation_id for request in found.waiting] == [last]
+
+
+def test_the_last_acceptance_of_a_partition_counts(flow: Operated) -> None:
+    for below in (50, 40):
+        accepted = [Acceptance("t", 30, below).told("s", 1)]
+        request = {
+            "request": str(below),
+            "request_kind": "accept_foreign",
+            "result": "done",
+            "message": "as told",
+        }
+        flow.operation("receipt", **request, accepted=accepted)
+        time.sleep(0.002)
+    flow.operation("receipt", flow="another", **request, accepted=[Acceptance("t", 9, 9).told("s", 1)])
+    flow.receipt("later", "resume", "done", "goes on")
+    assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("t", 30, 40)}
+
+
+def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: Operated) -> None:
+    flow.copied("orders", 0, source_end=10, at_ms=5_000)
+    flow.copied("orders", 1, source_end=20, at_ms=6_000)
+    flow.copied("others", 0, source_end=30, at_ms=7_000)
+    [found] = state(flow).recorded_syncs(FLOW, "orders", 0)
+    assert found.sync.source_end == 10
+    assert state(flow).recorded_syncs("another", "orders", 0) == []
+
+
+def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
+    flow.operation("stop")
+    found = state(flow).requests(FLOW)
+    assert found.asks_to_stop(since_ms=0)
+    assert not found.asks_to_stop(since_ms=2**62)
+    assert found.waiting == ()
+    assert not state(flow).requests("another").asks_to_stop(since_ms=0)
+
+
+def test_the_last_claim_of_a_writer(flow: Operated) -> None:
+    assert state(flow).last_claim(f"flow:{FLOW}") is None
+    flow.writer("claimed", "a:1:1", at_ms=1_000)
+    flow.writer("released", "a:1:1", round_number=5, at_ms=2_000)
+    flow.writer("claimed", "b:2:2", epoch=2, at_ms=3_000)
+    flow.writer("alive", "b:2:2", epoch=2, round_number=1, at_ms=4_000)
+    flow.copied("orders", 0, source_end=10, at_ms=5_000)
+    found = state(flow).last_claim(f"flow:{FLOW}")
+    assert found is not None
+    assert (found.epoch, found.host, found.released) == (2, "b:2:2", False)
+    assert (found.claimed_at_ms, found.last_recorded_at_ms) == (3_000, 5_000)
+
+
+def test_a_configuration_is_found_by_its_hash(flow: Operated) -> None:
+    config = load_config(flow.config_file).flow(FLOW)
+    log = DeltaOperationLog(flow.config.ledger.path, FakeClock(), operator="driver")
+    record_change(config, log, last_hash=None, last_configuration=None)
+    assert state(flow).configuration(FLOW, config_hash(config)) == configuration_of(config)
+    assert state(flow).configuration(FLOW, "another") is None
+    assert state(flow).configuration("another", config_hash(config)) is None
+
+
+def test_of_events_recorded_together_the_stop_counts(flow: Operated) -> None:
+    """As in the query `flow_status`, whatever order the rows come in."""
+    coordinates = {"topic": "orders", "topic_id": "T", "partition": 0}
+    said = {**coordinates, "cause": "lost", "message": "m", "next": None}
+    events = [
+        ("partition_resumed", coordinates),
+        ("partition_stopped", said),
+        ("partition_resumed", coordinates),
+    ]
+    clock = FakeClock()
+    log = DeltaOperationLog(flow.config.ledger.path, clock, operator="somebody")
+    for kind, content in events:
+        log.record(kind, flow=FLOW, reason=None, content=content)
+    assert state(flow).stopped_partitions(FLOW) == {("T", 0): RecordedStop("lost", "m")}
+    clock.now_s += 1
+    log.record("partition_resumed", flow=FLOW, reason=None, content=coordinates)
+    assert state(flow).stopped_partitions(FLOW) == {}

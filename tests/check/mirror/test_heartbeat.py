@@ -1,0 +1,76 @@
+"""Signs of life: only when nothing else was appended, under rounds that never collide."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ledger.adapters.memory.fact_log import MemoryFactLog
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.config import FlowConfig
+from ledger.mirror.appender import BackgroundAppender
+from ledger.mirror.heartbeat import Heartbeat, heartbeat_ms
+from ledger.schema import TABLE_BY_NAME
+from tests.support.cases import default_row
+from tests.support.fakes import FakeClock
+
+WRITER = "flow:f"
+FLOW = FlowConfig(name="f", source="a", target="b", topics=("t",), heartbeat_seconds=10)
+
+
+def row_of(table: str) -> dict[str, object]:
+    return dict(list(default_row(TABLE_BY_NAME[table].columns).items())[4:])
+
+
+class Beating:
+    """A claimed flow on a memory ledger, with its clock."""
+
+    def __init__(self) -> None:
+        self.clock, self.ledger = FakeClock(), MemoryLedger()
+        self.log = MemoryFactLog(self.ledger, self.clock)
+        row = {**row_of("writers"), "event": "claimed"}
+        self.claim = self.log.claim(WRITER, ["offset_syncs"], row)
+        self.appender = BackgroundAppender(self.log, self.claim, "offset_syncs")
+        self.heartbeat = Heartbeat(FLOW, self.appender, self.clock, claim_row=row)
+
+    def after(self, seconds: float) -> None:
+        self.clock.now_s += seconds
+        self.heartbeat.beat()
+        self.appender.wait()
+
+    def events(self) -> list[tuple[str, int]]:
+        rows = self.ledger.at(self.ledger.latest()).relation("writers").to_pylist()
+        return [(row["event"], row["round"]) for row in rows]
+
+
+@pytest.fixture
+def beating() -> Iterator[Beating]:
+    made = Beating()
+    with made.appender:
+        yield made
+
+
+def test_a_sign_of_life_every_heartbeat_and_no_more(beating: Beating) -> None:
+    for _ in range(5):
+        beating.after(9)
+    assert beating.events() == [("claimed", 0), ("alive", 1), ("alive", 2)]
+
+
+def test_an_append_is_a_sign_of_life(beating: Beating) -> None:
+    for _ in range(3):
+        beating.after(6)
+        beating.appender.submit([row_of("offset_syncs")])
+    beating.after(9.9)
+    assert beating.events() == [("claimed", 0)]
+    beating.after(10)
+    assert beating.events() == [("claimed", 0), ("alive", 4)]
+
+
+def test_rounds_are_shared_with_what_is_copied(beating: Beating) -> None:
+    beating.after(10)
+    beating.appender.submit([row_of("offset_syncs")])
+    assert beating.appender.last_round == 2
+
+
+def test_rounds_longer_than_a_heartbeat_are_allowed_for() -> None:
+    assert heartbeat_ms(FLOW) == 10_000
+    assert heartbeat_ms(FLOW.model_copy(update={"round_seconds": 25.0})) == 25_000

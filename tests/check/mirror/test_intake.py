@@ -1,0 +1,204 @@
+"""How a flow takes on a partition: where it begins, what it never continues without being told to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from ledger.config import FlowConfig, Policy
+from ledger.domain.facts import SyncCause, SyncKind
+from ledger.domain.requests import Acceptance
+from ledger.mirror.assignments import StopCause
+from ledger.mirror.flow_progress import FlowProgress, key_of
+from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.intake import Intake, TakenOn, copy_again
+from ledger.mirror.standing import Standing
+from ledger.ports import FlowPosition, PartitionEnds, RecordedStop
+from tests.support.sources import RECORDED, SOURCE, TARGET
+
+PAIR = PartitionPair(SOURCE, TARGET)
+NEW_SOURCE = PartitionPair(replace(SOURCE, topic_id="new-source"), TARGET)
+NEW_TARGET = PartitionPair(SOURCE, replace(TARGET, topic_id="new-target"))
+SOURCE_ENDS, TARGET_ENDS = PartitionEnds(3, 90, 100, 0), PartitionEnds(8, 9, 9, 0)
+
+
+@dataclass
+class Times:
+    """A source that knows one offset by time."""
+
+    found: int | None = None
+    asked: int | None = None
+
+    def offsets_at(self, partitions: list[tuple[str, int]], timestamp_ms: int) -> dict[tuple[str, int], int]:
+        self.asked = timestamp_ms
+        return {} if self.found is None else dict.fromkeys(partitions, self.found)
+
+
+def intake(
+    *positions: FlowPosition,
+    start: str = "earliest",
+    policy: Policy = Policy.STOP,
+    stops: Mapping[tuple[str, int], RecordedStop] | None = None,
+    accepted: Acceptance | None = None,
+    is_first_run: bool = True,
+    times: Times | None = None,
+) -> Intake:
+    flow = FlowConfig(
+        name="flow",
+        source="east",
+        target="west",
+        topics=(".*",),
+        start=start,
+        on_source_recreated=policy,
+        on_target_recreated=policy,
+    )
+    acceptances = {} if accepted is None else {key_of(PAIR): accepted}
+    return Intake(flow, times or Times(), FlowProgress(positions), stops or {}, acceptances, is_first_run)
+
+
+def take_on(desk: Intake, pair: PartitionPair = PAIR, *, is_first_look: bool = True) -> TakenOn:
+    starts = desk.start_offsets([pair], is_first_look=is_first_look)
+    taken = desk.take_on(
+        pair, SOURCE_ENDS, TARGET_ENDS, started_at=starts.get(key_of(pair)), is_first_look=is_first_look
+    )
+    desk.progress.take_on(taken.standing)
+    return taken
+
+
+def stands(taken: TakenOn) -> tuple[int, int, int]:
+    return taken.standing.position, taken.standing.target_end, taken.standing.next_sequence
+
+
+@pytest.mark.parametrize(
+    ("start", "by_time", "position", "cause"),
+    [
+        ("earliest", None, 3, SyncCause.EARLIEST),
+        ("latest", None, 90, SyncCause.LATEST),
+        ("1970-01-01T00:00:07+00:00", 40, 40, SyncCause.TIMESTAMP),
+        ("1970-01-01T00:00:07+00:00", None, 90, SyncCause.TIMESTAMP),
+    ],
+)
+def test_a_flow_that_never_ran_begins_where_it_is_told(
+    start: str, by_time: int | None, position: int, cause: SyncCause
+) -> None:
+    times = Times(by_time)
+    taken = take_on(intake(start=start, times=times))
+    [fact] = taken.facts
+    assert (fact.kind, fact.cause, fact.source_start, fact.source_end) == (
+        SyncKind.STARTED,
+        cause,
+        position,
+        position,
+    )
+    assert stands(taken) == (position, 8, 0)
+    assert times.asked == (7_000 if cause is SyncCause.TIMESTAMP else None)
+
+
+@pytest.mark.parametrize(("is_first_run", "is_first_look"), [(False, True), (True, False)])
+def test_what_comes_later_is_copied_from_its_first_record(is_first_run: bool, is_first_look: bool) -> None:
+    taken = take_on(intake(start="latest", is_first_run=is_first_run), is_first_look=is_first_look)
+    assert stands(taken) == (3, 8, 0)
+    assert taken.facts[0].cause is SyncCause.EARLIEST
+
+
+def test_a_recorded_partition_goes_on_without_a_fact() -> None:
+    taken = take_on(intake(RECORDED, is_first_run=False))
+    assert (taken.facts, taken.new_stop, stands(taken)) == ((), None, (30, 25, 24))
+
+
+def test_a_stop_lasts_over_a_restart_and_is_not_told_twice() -> None:
+    stops = {key_of(PAIR): RecordedStop("foreign_write", "somebody wrote")}
+    taken = take_on(intake(RECORDED, stops=stops, is_first_run=False))
+    assert taken.standing.stop is not None
+    assert (taken.standing.stop.cause, taken.standing.stop.message) == (
+        StopCause.FOREIGN_WRITE,
+        "somebody wrote",
+    )
+    assert taken.new_stop is None
+
+
+@pytest.mark.parametrize(
+    ("pair", "cause"),
+    [(NEW_SOURCE, StopCause.SOURCE_RECREATED), (NEW_TARGET, StopCause.TARGET_RECREATED)],
+)
+def test_another_incarnation_stops_once(pair: PartitionPair, cause: StopCause) -> None:
+    taken = take_on(intake(RECORDED, is_first_run=False), pair)
+    assert taken.facts == ()
+    assert taken.new_stop is not None
+    assert taken.new_stop == taken.standing.stop
+    assert taken.new_stop.cause is cause
+    told = {key_of(pair): RecordedStop(str(cause), "told before")}
+    again = take_on(intake(RECORDED, stops=told, is_first_run=False), pair)
+    assert again.new_stop is None
+    assert again.standing.stop is not None
+    assert again.standing.stop.cause is cause
+
+
+def test_a_recreated_source_goes_on_behind_the_old_records_if_the_flow_says_so() -> None:
+    taken = take_on(intake(RECORDED, policy=Policy.CONTINUE, is_first_run=False), NEW_SOURCE)
+    [fact] = taken.facts
+    assert (fact.kind, fact.cause, fact.source.topic_id) == (
+        SyncKind.STARTED,
+        SyncCause.RECREATED,
+        "new-source",
+    )
+    assert stands(taken) == (3, 25, 24)
+    assert taken.standing.follows_loss
+
+
+def test_every_partition_of_a_recreated_topic_stops() -> None:
+    desk = intake(RECORDED, is_first_run=False)
+    other = PartitionPair(replace(NEW_SOURCE.source, partition=1), replace(TARGET, partition=1))
+    for pair in (NEW_SOURCE, other):
+        assert take_on(desk, pair).new_stop is not None
+
+
+def test_a_partition_added_to_a_new_incarnation_that_runs_begins() -> None:
+    desk = intake(RECORDED, replace(RECORDED, source_topic_id="new-source", source_end=4), is_first_run=False)
+    other = PartitionPair(replace(NEW_SOURCE.source, partition=1), replace(TARGET, partition=1))
+    taken = take_on(desk, other)
+    assert (taken.new_stop, stands(taken)) == (None, (3, 8, 0))
+
+
+def test_a_topic_recreated_during_the_run_leaves_the_old_one() -> None:
+    desk = intake(RECORDED, policy=Policy.CONTINUE, is_first_run=False)
+    take_on(desk)
+    taken = take_on(desk, NEW_SOURCE)
+    assert [left.pair for left in taken.left] == [PAIR]
+    assert [standing.pair for standing in desk.progress.standings] == [NEW_SOURCE]
+
+
+def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_so() -> None:
+    taken = take_on(intake(RECORDED, policy=Policy.CONTINUE, is_first_run=False), NEW_TARGET)
+    [fact] = taken.facts
+    assert (fact.kind, fact.cause, fact.source_start, fact.source_end, fact.target.topic_id) == (
+        SyncKind.SUPERSEDED,
+        SyncCause.TARGET_RECREATED,
+        3,
+        30,
+        "new-target",
+    )
+    assert stands(taken) == (3, 8, 0)
+
+
+def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
+    standing = Standing.recorded(PAIR, RECORDED)
+    ends = PartitionEnds(RECORDED.source_end + 4, 60, 60, 0)
+    fact = copy_again(standing, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
+    assert (fact.source_start, fact.source_end) == (RECORDED.source_end, RECORDED.source_end)
+    assert standing.position == RECORDED.source_end, "the task meets the hole and it becomes a row"
+
+
+@pytest.mark.parametrize(
+    ("target_topic_id", "target_end", "below"),
+    [
+        (TARGET.topic_id, RECORDED.target_end, 90),
+        (TARGET.topic_id, RECORDED.target_end - 1, 0),
+        ("recreated", RECORDED.target_end, 0),
+    ],
+)
+def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
+    target_topic_id: str, target_end: int, below: int
+) -> None:
+    accepted = Acceptance(target_topic_id, target_end, 90)
+    assert take_on(intake(RECORDED, accepted=accepted)).standing.accepted_below == below

@@ -1,0 +1,275 @@
+"""What a driver does about a partition that a task could not go on with: facts, then the policy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ledger.config import FlowConfig, Policy
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.supersession import RecordedSync
+from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.loss_cause import loss_cause
+from ledger.mirror.reactions import TRY_AGAIN, Reaction, Reactions
+from ledger.mirror.standing import Standing
+from ledger.ports import PartitionEnds, TopicDescription
+from ledger.wire.record_batch import BatchHeader, build, patch_for_target, read_header
+from tests.check.domain.test_supersession import row
+from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
+
+
+def recorded_as(number: int, sync: OffsetSync) -> RecordedSync:
+    return RecordedSync(1, number, replace(sync, source=SOURCE, target=TARGET))
+
+
+COPIED = [
+    recorded_as(1, row((0, 20), (0, 20), 0, epoch=1)),
+    recorded_as(2, row((20, 30), (20, 25), 20, epoch=2, gaps=(Gap(25, 30, GapCause.CONTROL),))),
+]
+
+
+OWN = 7
+FOREIGN = 8
+
+
+@dataclass
+class Ends:
+    """A cluster that only knows where one partition starts and ends, and the batches that lie in it."""
+
+    now: PartitionEnds | None = None
+    batches: Sequence[BatchHeader] = ()
+    alias: str = "either"
+    described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
+    asked: list[object] = field(default_factory=list)
+
+    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        self.asked += partitions
+        return {} if self.now is None else {partitions[0]: self.now}
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return self.described
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        assert partition == TARGET
+        return next((header for header in self.batches if header.end_offset > offset), None)
+
+
+def batch(start: int, end: int, *, sequence: int, producer_id: int = OWN) -> BatchHeader:
+    """The header of a batch that covers `[start, end)`."""
+    built = build(attributes=0, base_timestamp=0, max_timestamp=0, count=end - start, payload=b"")
+    patch_for_target(memoryview(built), 0, producer_id=producer_id, sequence=sequence)
+    return replace(read_header(memoryview(built)), base_offset=start)
+
+
+WRITTEN = (batch(0, 20, sequence=0), batch(20, 25, sequence=20))
+
+
+def flow(policy: Policy) -> FlowConfig:
+    return FlowConfig(
+        name="flow",
+        source="east",
+        target="west",
+        topics=(".*",),
+        on_loss=policy,
+        on_source_truncated=policy,
+        on_target_truncated=policy,
+    )
+
+
+def react(
+    cause: StopCause,
+    *,
+    source: PartitionEnds | None = None,
+    target: PartitionEnds | None = None,
+    divergence: Divergence | None = None,
+    lost_from: int | None = None,
+    described: Mapping[str, TopicDescription] = TOPICS,
+    policy: Policy = Policy.STOP,
+    batches: Sequence[BatchHeader] = WRITTEN,
+    recorded: Sequence[RecordedSync] = COPIED,
+) -> tuple[Reaction, Standing]:
+    standing = Standing.recorded(PartitionPair(SOURCE, TARGET), RECORDED)
+    stop = Stop(cause, "as told")
+    result = PartitionResult(
+        assignment=assignment(),
+        syncs=(),
+        position=30,
+        target_end=25,
+        next_sequence=24,
+        stop=stop,
+        trouble=None,
+        divergence=divergence,
+        target_lost_from=lost_from,
+    )
+    reactions = Reactions(
+        flow(policy),
+        Ends(source, described=described),
+        Ends(target, batches, described=described),
+        OWN,
+        lambda _: recorded,
+        lambda _: SyncCause.DELETED_RECORDS,
+    )
+    return reactions.to(standing, result, stop), standing
+
+
+def ends(start: int, end: int) -> PartitionEnds:
+    return PartitionEnds(start, end, end, 0)
+
+
+def told(fact: OffsetSync) -> tuple[object, ...]:
+    return fact.kind, fact.cause, fact.source_start, fact.source_end, fact.target_start, fact.first_sequence
+
+
+BOTH = pytest.mark.parametrize("policy", list(Policy))
+
+
+@BOTH
+def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
+    reaction, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
+    [fact] = reaction.facts
+    assert told(fact) == (SyncKind.LOST, SyncCause.DELETED_RECORDS, 30, 60, 25, 24)
+    assert (standing.position, standing.target_end, standing.leader_epoch) == (60, 25, None)
+    assert (reaction.stop is None) == (policy is Policy.CONTINUE)
+    if reaction.stop is not None:
+        assert reaction.stop.cause is StopCause.LOST
+    else:
+        assert "30 to 60" in str(reaction.notice)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("divergence", "position", "epoch"),
+    [(Divergence(2, 27), 27, 2), (Divergence(1, 27), 20, 1), (Divergence(1, 12), 12, 1)],
+)
+def test_what_the_source_took_back_is_superseded(
+    divergence: Divergence, position: int, epoch: int, policy: Policy
+) -> None:
+    reaction, standing = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
+    [fact] = reaction.facts
+    assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.SOURCE_TRUNCATED, position, 30, 25, 24)
+    assert (standing.position, standing.target_end, standing.leader_epoch) == (position, 25, epoch)
+    assert (reaction.stop is None) == (policy is Policy.CONTINUE)
+
+
+def test_a_source_that_ends_before_the_position_took_records_back() -> None:
+    reaction, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 22))
+    assert told(reaction.facts[0])[1:4] == (SyncCause.SOURCE_TRUNCATED, 22, 30)
+    assert standing.position == 22
+
+
+def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
+    reaction, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 50), policy=Policy.CONTINUE)
+    assert reaction.facts == ()
+    assert reaction.stop is not None
+    assert reaction.stop.cause is StopCause.SOURCE_TRUNCATED
+    assert standing.position == 30
+
+
+@BOTH
+@pytest.mark.parametrize(("end", "position"), [(24, 24), (20, 20), (7, 7)])
+def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: Policy) -> None:
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
+    [fact] = reaction.facts
+    assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (position, end, position)
+    assert (reaction.stop is None) == (policy is Policy.CONTINUE)
+
+
+def test_what_landed_below_says_where_the_target_went_back_to() -> None:
+    """Its log has grown past the recorded end again by then."""
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
+    assert told(reaction.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (7, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("batches", "held_end"),
+    [
+        (WRITTEN, 25),
+        ((WRITTEN[0], batch(20, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 22, sequence=20), batch(22, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 60, sequence=40)), 20),
+        ((batch(0, 60, sequence=0, producer_id=FOREIGN),), 0),
+        ((batch(0, 5, sequence=0), batch(5, 60, sequence=5, producer_id=FOREIGN)), 0),
+        ((WRITTEN[0], batch(30, 60, sequence=4, producer_id=FOREIGN)), 25),
+    ],
+)
+def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
+    batches: Sequence[BatchHeader], held_end: int
+) -> None:
+    """Its end says nothing; what remains of a row that was lost in part is found as the tail. A hole proves nothing."""
+    reaction, standing = react(
+        StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), batches=batches, policy=Policy.CONTINUE
+    )
+    assert (standing.target_end, standing.next_sequence) == (held_end, min(held_end, 24))
+    assert (reaction == TRY_AGAIN) == (held_end == 25)
+
+
+def test_what_was_superseded_before_is_not_copied_again() -> None:
+    """The source took it back: the flow goes on where it stood, at the end that the target has now."""
+    superseded = row((20, 30), (25, 25), 25, kind=SyncKind.SUPERSEDED)
+    recorded = [*COPIED, recorded_as(3, superseded)]
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    assert told(reaction.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+
+
+def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
+    former = replace(SOURCE, topic_id="former")
+    recorded = [RecordedSync(1, n, replace(r.sync, source=former)) for n, r in enumerate(COPIED, 1)]
+    reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    own, gone = reaction.facts
+    assert (own.source, gone.source) == (SOURCE, former)
+    assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
+    assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+    assert reaction.stop is not None
+    assert "20 to 30 of topic id former" in reaction.stop.message
+
+
+@pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
+@pytest.mark.parametrize("described", [{}, {name: replace(t, topic_id="new") for name, t in TOPICS.items()}])
+def test_ends_of_another_incarnation_prove_nothing(
+    cause: StopCause, described: Mapping[str, TopicDescription]
+) -> None:
+    reaction, standing = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
+    assert reaction == TRY_AGAIN
+    assert standing.position == 30
+
+
+def test_a_target_whose_start_moved_past_the_end_stops() -> None:
+    reaction, _ = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), policy=Policy.CONTINUE)
+    assert reaction.stop == Stop(StopCause.TARGET_OUT_OF_RANGE, "as told")
+    assert reaction.facts == ()
+
+
+@pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
+def test_without_a_leader_it_is_tried_again(cause: StopCause) -> None:
+    assert react(cause)[0] == TRY_AGAIN
+
+
+def test_a_target_that_shows_its_end_again_is_tried_again() -> None:
+    assert react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 25))[0] == TRY_AGAIN
+
+
+@pytest.mark.parametrize("cause", [StopCause.DENIED, StopCause.FOREIGN_WRITE, StopCause.TAIL_MISMATCH])
+def test_what_no_policy_covers_stops(cause: StopCause) -> None:
+    assert react(cause, policy=Policy.CONTINUE)[0] == Reaction(stop=Stop(cause, "as told"))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "cause"),
+    [
+        ({}, SyncCause.RETENTION),
+        ({"cleanup.policy": "compact"}, SyncCause.DELETED_RECORDS),
+        ({"cleanup.policy": "compact,delete"}, SyncCause.RETENTION),
+        ({"retention.ms": "-1"}, SyncCause.RETENTION),
+        ({"retention.ms": "-1", "retention.bytes": "-1"}, SyncCause.DELETED_RECORDS),
+        ({"retention.ms": "60000", "retention.bytes": "-1"}, SyncCause.RETENTION),
+    ],
+)
+def test_only_what_rules_retention_out_is_called_deleted(
+    configuration: Mapping[str, str], cause: SyncCause
+) -> None:
+    assert loss_cause(configuration) is cause

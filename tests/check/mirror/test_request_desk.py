@@ -1,0 +1,229 @@
+"""What becomes of operators' requests: facts, standings, one receipt each."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
+from ledger.domain.requests import (
+    Acceptance,
+    OperatorRequest,
+    RequestKind,
+    acceptances,
+    pauses_after,
+)
+from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.flow_progress import FlowProgress
+from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.request_desk import RequestDesk
+from ledger.mirror.standing import Standing
+from ledger.ports import PartitionEnds, TopicDescription
+from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
+
+
+@dataclass
+class Cluster:
+    """A cluster whose partitions all start and end at the same offsets."""
+
+    alias: str
+    now: PartitionEnds | None
+
+    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        return {} if self.now is None else dict.fromkeys(partitions, self.now)
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return TOPICS
+
+
+@dataclass
+class Desk:
+    """Two partitions that stand at 30, the first of them stopped."""
+
+    stopped_by: StopCause = StopCause.FOREIGN_WRITE
+    source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
+    receipts: list[dict[str, object]] = field(default_factory=list)
+    resumed: list[Standing] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.progress = FlowProgress([RECORDED])
+        for number in (0, 1):
+            pair = PartitionPair(replace(SOURCE, partition=number), replace(TARGET, partition=number))
+            self.progress.take_on(Standing.recorded(pair, RECORDED))
+        self.first.stop = Stop(self.stopped_by, "stopped")
+
+    @property
+    def first(self) -> Standing:
+        return self.progress.standings[0]
+
+    def record(self, kind: str, *, flow: str | None, reason: str | None, content: dict[str, object]) -> str:
+        assert (kind, flow, reason) == ("receipt", "flow", None)
+        self.receipts.append(content)
+        return "receipt"
+
+    def ask(
+        self,
+        kind: RequestKind,
+        *,
+        topic: str | None = SOURCE.topic,
+        partition: int | None = 0,
+        offset: int | None = None,
+    ) -> list[OffsetSync]:
+        desk = RequestDesk(
+            "flow",
+            self.progress,
+            Cluster("east", self.source_ends),
+            Cluster("west", PartitionEnds(0, 40, 40, 0)),
+            self,
+            self.resumed.append,
+        )
+        request = OperatorRequest(
+            operation_id="asked",
+            kind=kind,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            requested_at_ms=1,
+        )
+        facts, give_receipt = desk.answer(request)
+        assert self.receipts == [], "the facts come first"
+        give_receipt()
+        [receipt] = self.receipts
+        assert (receipt["request"], receipt["request_kind"]) == ("asked", str(kind))
+        return facts
+
+    @property
+    def result(self) -> object:
+        return self.receipts[0]["result"]
+
+
+def test_resume_lets_stopped_partitions_try_again() -> None:
+    desk = Desk()
+    assert desk.ask(RequestKind.RESUME, topic=None, partition=None) == []
+    assert (desk.result, desk.first.stop, desk.resumed) == ("done", None, [desk.first])
+
+
+def test_resume_of_another_partition_changes_nothing() -> None:
+    desk = Desk()
+    desk.ask(RequestKind.RESUME, partition=1)
+    assert desk.first.stop is not None
+    assert desk.resumed == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "told"),
+    [
+        (StopCause.SOURCE_RECREATED, SyncKind.STARTED, (SyncCause.RECREATED, 30, 25, 24)),
+        (StopCause.TARGET_RECREATED, SyncKind.SUPERSEDED, (SyncCause.TARGET_RECREATED, 5, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("request_kind", [RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN])
+def test_going_on_begins_another_incarnation_with_a_fact(
+    request_kind: RequestKind, cause: StopCause, kind: SyncKind, told: tuple[object, ...]
+) -> None:
+    desk = Desk(cause)
+    [fact] = desk.ask(request_kind)
+    assert fact.kind is kind
+    assert (fact.cause, fact.source_start, fact.target_end, fact.first_sequence) == told
+    assert (desk.first.position, desk.first.target_end, desk.first.next_sequence) == told[1:]
+
+
+def test_skipping_in_another_incarnation_begins_it_first() -> None:
+    desk = Desk(StopCause.SOURCE_RECREATED)
+    facts = desk.ask(RequestKind.SKIP_TO, offset=40)
+    assert [fact.kind for fact in facts] == [SyncKind.STARTED, SyncKind.LOST]
+
+
+@pytest.mark.parametrize("offset", [31, 100])
+def test_skipped_offsets_are_lost_with_their_cause(offset: int) -> None:
+    desk = Desk(StopCause.REFUSED)
+    [fact] = desk.ask(RequestKind.SKIP_TO, offset=offset)
+    assert (fact.kind, fact.cause, fact.source_start, fact.source_end) == (
+        SyncKind.LOST,
+        SyncCause.SKIPPED,
+        30,
+        offset,
+    )
+    assert (desk.first.position, desk.first.stop, desk.result) == (offset, None, "done")
+
+
+@pytest.mark.parametrize("offset", [None, 29, 30, 101])
+def test_a_skip_backwards_or_beyond_the_end_is_refused(offset: int | None) -> None:
+    desk = Desk()
+    assert desk.ask(RequestKind.SKIP_TO, offset=offset) == []
+    assert (desk.result, desk.first.position) == ("refused", 30)
+    assert desk.first.stop is not None
+    assert "30" in str(desk.receipts[0]["message"])
+
+
+def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
+    desk = Desk()
+    assert desk.ask(RequestKind.ACCEPT_FOREIGN) == []
+    assert (desk.first.accepted_below, desk.first.stop) == (40, None)
+    assert desk.progress.standings[1].accepted_below == 0
+    [receipt] = desk.receipts
+    assert "40" in str(receipt["message"])
+    kept = acceptances([{"content": json.dumps(receipt)}])
+    assert kept == {(SOURCE.topic_id, 0): Acceptance(TARGET.topic_id, target_end=25, below=40)}
+
+
+def test_only_an_acceptance_is_kept_with_its_receipt() -> None:
+    desk = Desk()
+    desk.ask(RequestKind.RESUME)
+    assert acceptances([{"content": json.dumps(receipt)} for receipt in desk.receipts]) == {}
+
+
+@pytest.mark.parametrize(("offset", "start"), [(None, 5), (5, 5), (30, 30)])
+def test_copying_again_supersedes_from_there_on(offset: int | None, start: int) -> None:
+    desk = Desk()
+    [fact] = desk.ask(RequestKind.RESYNC, offset=offset)
+    assert (fact.kind, fact.cause, fact.source_start, fact.source_end, fact.target_end) == (
+        SyncKind.SUPERSEDED,
+        SyncCause.RESYNC,
+        start,
+        30,
+        25,
+    )
+    assert (desk.first.position, desk.first.next_sequence, desk.first.stop) == (start, 24, None)
+
+
+@pytest.mark.parametrize(("partition", "offset"), [(0, 4), (0, 31), (None, 7)])
+def test_copying_again_what_is_not_there_is_refused_and_moves_nothing(
+    partition: int | None, offset: int
+) -> None:
+    desk = Desk()
+    assert desk.ask(RequestKind.RESYNC, partition=partition, offset=offset) == []
+    assert desk.result == "refused"
+    assert [standing.position for standing in desk.progress.standings] == [30, 30]
+
+
+@pytest.mark.parametrize("kind", [RequestKind.SKIP_TO, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC])
+def test_an_unknown_partition_is_refused(kind: RequestKind) -> None:
+    desk = Desk()
+    assert desk.ask(kind, topic="payments", offset=40) == []
+    assert desk.result == "refused"
+    assert "payments partition 0" in str(desk.receipts[0]["message"])
+
+
+def test_without_a_leader_a_request_is_refused() -> None:
+    desk = Desk(source_ends=None)
+    assert desk.ask(RequestKind.RESYNC) == []
+    assert desk.result == "refused"
+
+
+def test_pauses_and_resumptions_add_up_in_order() -> None:
+    def asked(kind: RequestKind, topic: str | None, partition: int | None = None) -> OperatorRequest:
+        return OperatorRequest(
+            operation_id="o", kind=kind, topic=topic, partition=partition, offset=None, requested_at_ms=0
+        )
+
+    pause, resume = RequestKind.PAUSE, RequestKind.RESUME
+    whole = pauses_after([asked(pause, "a"), asked(pause, None)])
+    assert (whole.covers("a"), whole.covers("b")) == (True, True)
+    one = pauses_after([asked(pause, "a"), asked(pause, "b"), asked(resume, "b")])
+    assert (one.covers("a"), one.covers("b")) == (True, False)
+    none = pauses_after([asked(pause, "a"), asked(pause, None), asked(resume, None)])
+    assert not none.covers("a")
+    part = pauses_after([asked(pause, "a"), asked(resume, "a", 0)])
+    assert part.covers("a"), "resuming a stopped partition ends no pause"

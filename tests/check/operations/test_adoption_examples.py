@@ -1,0 +1,146 @@
+"""Pairing on histories written out by hand: one letter is one record."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from ledger.domain.facts import GapCause
+from ledger.operations.adoption import pairing
+from ledger.operations.adoption.findings import Findings, RefusedPartitionError
+from ledger.operations.adoption.pairing import pair_partition
+from ledger.operations.adoption.records import LogRecord
+from tests.support.adopted_histories import MemoryLog, encoded
+
+
+def log_of(letters: Iterable[str], *, start: int = 0, stamped: bool = False) -> MemoryLog:
+    """A record per letter; capitals are readable, small ones were aborted, a dot is an offset without a record."""
+    records = [
+        LogRecord(
+            offset,
+            offset if stamped else 0,
+            encoded(letter.upper().encode(), b"v"),
+            None if letter.isupper() else GapCause.ABORTED,
+            stamped=stamped,
+        )
+        for offset, letter in enumerate(letters, start)
+        if letter != "."
+    ]
+    end = records[-1].offset + 1 if records else start
+    return MemoryLog(start, end, records)
+
+
+def found(source: MemoryLog, target: MemoryLog, *, compacted: bool = False) -> Findings:
+    return pair_partition(source, target, is_target_compacted=compacted)
+
+
+def pairs(findings: Findings) -> dict[int, int]:
+    return {
+        run.source_start + at: run.target_start + at for run in findings.runs for at in range(run.records)
+    }
+
+
+def test_a_copy_is_paired_record_by_record() -> None:
+    findings = found(log_of("AB.CaD."), log_of("ABC.D"))
+    assert pairs(findings) == {0: 0, 1: 1, 3: 2, 5: 4}
+    assert [(gap.source_start, gap.cause) for gap in findings.gaps] == [
+        (2, GapCause.COMPACTED),
+        (4, GapCause.ABORTED),
+    ]
+
+
+def test_copies_of_aborted_records_are_passed_over() -> None:
+    findings = found(log_of("ABcdE"), log_of("ABCDE"))
+    assert pairs(findings) == {0: 0, 1: 1, 4: 4}
+    assert list(findings.uncommitted) == [(2, 4)]
+
+
+def test_of_equal_records_a_missing_one_is_the_earlier() -> None:
+    """Whichever A was copied: who has read the first one must not pass the only copy."""
+    findings = found(log_of("XAAABC"), log_of("XABC"))
+    assert pairs(findings) == {0: 0, 3: 1, 4: 2, 5: 3}
+    assert list(findings.missing) == [(1, 3)]
+    assert list(findings.ambiguous) == [(1, 4)]
+
+
+def test_of_equal_copies_the_first_is_the_one() -> None:
+    findings = found(log_of("XAB"), log_of("XAAB"))
+    assert pairs(findings) == {0: 0, 1: 1, 2: 3}
+    assert list(findings.duplicates) == [(2, 3)]
+    assert not findings.ambiguous
+
+
+def test_repeats_behind_the_last_pair_are_not_foreign() -> None:
+    findings = found(log_of("ABCDEF"), log_of("ABCDBC"))
+    assert pairs(findings) == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert list(findings.duplicates) == [(4, 6)]
+    assert not findings.foreign
+
+
+def test_others_records_behind_the_last_pair_are_foreign() -> None:
+    findings = found(log_of("ABC"), log_of("ABXY"))
+    assert list(findings.foreign) == [(2, 4)]
+    assert findings.source_end == 2
+
+
+def test_what_a_cleaner_removed_is_no_loss_if_it_was_replaced() -> None:
+    """A is there again later; B is not, so no cleaner removed it."""
+    findings = found(log_of("ABXAC"), log_of("XAC", start=2), compacted=True)
+    assert list(findings.before) == [(0, 2)]
+    findings = found(log_of("XABAC"), log_of("XAC"), compacted=True)
+    assert list(findings.missing) == [(2, 3)]
+    assert GapCause.COMPACTED in {gap.cause for gap in findings.gaps}
+
+
+def test_a_target_that_stamps_times_is_compared_without_them() -> None:
+    findings = found(log_of("ABC"), log_of("ABC", stamped=True))
+    assert findings.is_stamped
+    assert findings.paired == 3
+
+
+@pytest.mark.parametrize("late", [0, 300, 12_000])
+def test_a_copier_that_began_late(late: int) -> None:
+    source = MemoryLog(0, 13_000, [numbered(offset, offset) for offset in range(13_000)])
+    target = MemoryLog(0, 13_000 - late, [numbered(o - late, o) for o in range(late, 13_000)])
+    findings = found(source, target)
+    assert (findings.source_start, findings.paired) == (late, 13_000 - late)
+    assert not findings.missing
+
+
+def test_a_source_that_lost_its_beginning() -> None:
+    target = MemoryLog(0, 13_000, [numbered(offset, offset) for offset in range(13_000)])
+    source = MemoryLog(12_500, 13_000, [numbered(offset, offset) for offset in range(12_500, 13_000)])
+    findings = found(source, target)
+    assert findings.paired == 500
+    assert list(findings.target_before) == [(0, 12_500)]
+    assert not findings.foreign
+
+
+def test_a_repeat_longer_than_any_window() -> None:
+    numbers = [*range(30_000), *range(5_000, 31_000)]
+    target = MemoryLog(0, len(numbers), [numbered(at, number) for at, number in enumerate(numbers)])
+    source = MemoryLog(0, 31_000, [numbered(offset, offset) for offset in range(31_000)])
+    findings = found(source, target)
+    assert [(run.source_start, run.target_start, run.records) for run in findings.runs] == [
+        (0, 0, 30_000),
+        (30_000, 55_000, 1_000),
+    ]
+    assert list(findings.duplicates) == [(30_000, 55_000)]
+
+
+def test_what_no_window_explains_is_refused_with_its_place() -> None:
+    """25,000 records are missing, then the target goes on."""
+    numbers = [*range(100), *range(25_100, 50_000)]
+    target = MemoryLog(0, len(numbers), [numbered(at, number) for at, number in enumerate(numbers)])
+    source = MemoryLog(0, 50_000, [numbered(offset, offset) for offset in range(50_000)])
+    with pytest.raises(RefusedPartitionError, match="offset 100 of the source and offset 100 of the target"):
+        found(source, target)
+
+
+def test_equal_records_beyond_the_view_back_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "_CONTEXT", 10)
+    with pytest.raises(RefusedPartitionError, match="equal records and a missing one"):
+        found(log_of("A" * 50 + "BCD"), log_of("A" * 48 + "BCD"))
+
+
+def numbered(offset: int, number: int) -> LogRecord:
+    return LogRecord(offset, number, encoded(b"%d" % number, b"v"))

@@ -1,0 +1,69 @@
+"""Every query gives the answers that its cases expect, on DuckDB."""
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from ledger import catalog
+from ledger.adapters.duck.engine import run_query
+from ledger.catalog import Query
+from ledger.schema import TABLES
+from tests.support.cases import Case, cases_of, has_cases
+
+QUERIES = list(catalog.queries().values())
+WITH_CASES = [query for query in QUERIES if has_cases(query.name)]
+VIEWS = {
+    *("current_maps", "effective_syncs", "gaps", "last_high_watermarks", "last_syncs", "operation_contents"),
+    *("partition_events", "segments", "topic_settings"),
+}
+CASES = [case for query in WITH_CASES for case in cases_of(query.name)]
+
+
+def answer(case: Case) -> pa.Table:
+    query = catalog.query(case.query)
+    return run_query(query, case.params(query), case)
+
+
+def test_every_query_has_cases() -> None:
+    assert WITH_CASES == QUERIES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.query}: {case.title}")
+def test_case(case: Case) -> None:
+    assert answer(case).to_pylist() == case.expected(catalog.query(case.query)).to_pylist()
+
+
+@pytest.mark.parametrize("query", WITH_CASES, ids=lambda query: query.name)
+def test_columns_are_those_of_the_header(query: Query) -> None:
+    case = cases_of(query.name)[0]
+    assert answer(case).schema.equals(case.expected(query).schema)
+
+
+@pytest.mark.parametrize("query", WITH_CASES, ids=lambda query: query.name)
+def test_every_status_occurs(query: Query) -> None:
+    rows = [row for case in cases_of(query.name) for row in case.blocks["expect"]]
+    seen = {row["status"] for row in rows if "status" in row}
+    assert seen == set(query.statuses)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.query}: {case.title}")
+def test_the_grain_is_unique(case: Case) -> None:
+    grain = catalog.query(case.query).grain
+    rows = [tuple(row[name] for name in grain) for row in answer(case).to_pylist()]
+    assert len(rows) == len(set(rows))
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in QUERIES if query.is_audit], ids=lambda query: query.name
+)
+def test_an_audit_has_a_case_that_passes_and_one_that_does_not(query: Query) -> None:
+    assert {bool(case.blocks["expect"]) for case in cases_of(query.name)} == {True, False}
+
+
+@pytest.mark.parametrize("query", WITH_CASES, ids=lambda query: query.name)
+def test_the_header_says_what_is_read(query: Query) -> None:
+    relations = {table.name for table in TABLES} | VIEWS
+    body = query.sql.replace("\n", " ").split()
+    read = {word for before, word in pairwise(body) if before in ("from", "join")}
+    assert read & relations == set(query.reads)

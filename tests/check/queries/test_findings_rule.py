@@ -1,0 +1,49 @@
+"""Which findings are open: SQL and the rule that drivers go by say the same, also of events recorded together."""
+
+import json
+from itertools import count
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger import catalog
+from ledger.adapters.duck.engine import run_query
+from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.schema import TABLE_BY_NAME
+from tests.support.cases import default_row
+
+FLOW = "east-to-west"
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(("finding_raised", "finding_cleared")),
+        st.sampled_from((1_000, 1_001)),
+        st.sampled_from(("recompressed", "more_partitions")),
+        st.sampled_from((None, "orders")),
+        st.sampled_from((None, 0)),
+    ),
+    max_size=9,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(EVENTS)
+def test_open_findings_are_those_of_the_query(
+    events: list[tuple[str, int, str, str | None, int | None]],
+) -> None:
+    ledger, numbers = MemoryLedger(), count()
+    for kind, at_ms, finding, topic, partition in events:
+        content = {"finding": finding, "topic": topic, "partition": partition, "message": "m"}
+        row = {
+            **default_row(TABLE_BY_NAME["operations"].columns),
+            "operation_id": str(next(numbers)),
+            "flow": FLOW,
+            "kind": kind,
+            "recorded_at_ms": at_ms,
+            "content": json.dumps(content),
+        }
+        ledger.append("operations", [row])
+    at = ledger.at(ledger.latest())
+    answer = run_query(catalog.query("flow_findings"), {"flow": FLOW}, at).to_pylist()
+    told = {(row["finding"], row["source_topic"], row["source_partition"]) for row in answer}
+    assert told == MemoryLedgerState(ledger).open_findings(FLOW)

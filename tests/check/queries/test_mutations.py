@@ -1,0 +1,100 @@
+"""Every join condition and every comparison of a query matters: without it, or turned, a case fails.
+
+Mutants are texts in memory, run on DuckDB. One that no case can tell from the query is either a missing case
+or a condition that is not needed: write the query without it, or list it in `EQUIVALENT` with the reason.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import duckdb
+import pytest
+
+from ledger import catalog
+from ledger.adapters.duck.engine import connect, register_params
+from ledger.catalog import Query
+from tests.support.cases import Case, cases_of, has_cases
+
+QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
+
+EQUIVALENT: Mapping[str, frozenset[str]] = {
+    "offset_translation": frozenset(
+        {
+            # A stripe bounds what is compared; all that lies ahead of a commit has the same answer.
+            "and t.stripe = m.stripe: t.stripe = m.stripe -> true",
+        }
+    ),
+}
+"""Query to mutants that give the same answers, each with its reason."""
+
+_CONDITION = re.compile(r"(?<=\b)(on|and) (\w+\.\w+ (?:=|<|<=|>|>=|<>) \w+\.\w+)(?= |\n)")
+_COMPARISON = re.compile(r"(?<= )(<=|>=|<>|<|>|=|is not null|is null)(?=[ \n)])")
+_TURNED = {
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "=": "<>",
+    "<>": "=",
+    "is null": "is not null",
+    "is not null": "is null",
+}
+_WORD = re.compile(
+    r"\b(left join|min\(|max\(|min_by\(|max_by\(|desc|asc|least\(|greatest\(|union all)(?=[ \n\w])"
+)
+_OTHER_WORD = {
+    "left join": "inner join",
+    "min(": "max(",
+    "max(": "min(",
+    "min_by(": "max_by(",
+    "max_by(": "min_by(",
+    "desc": "asc",
+    "asc": "desc",
+    "least(": "greatest(",
+    "greatest(": "least(",
+    "union all": "except",
+}
+
+
+def mutants(sql: str) -> Iterator[tuple[str, str]]:
+    """Each mutant with a name: the line it changes, and how."""
+    code = re.sub(r"--.*", lambda comment: " " * len(comment[0]), sql)
+    for match in _CONDITION.finditer(code):
+        yield _replaced(code, match.span(2), "true")
+    for match in _COMPARISON.finditer(code):
+        yield _replaced(code, match.span(), _TURNED[match[0]])
+    for match in _WORD.finditer(code):
+        yield _replaced(code, match.span(), _OTHER_WORD[match[0]])
+
+
+def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
+    start, end = span
+    number = code.count("\n", 0, start) + 1
+    line = code.splitlines()[number - 1].strip()
+    return f"line {number}: {line}: {code[start:end]} -> {by}", code[:start] + by + code[end:]
+
+
+def survives(sql: str, connections: list[tuple[duckdb.DuckDBPyConnection, list[dict[str, object]]]]) -> bool:
+    try:
+        return all(
+            connection.sql(sql).to_arrow_table().to_pylist() == expected
+            for connection, expected in connections
+        )
+    except duckdb.Error:
+        return False
+
+
+def prepared(query: Query, case: Case) -> tuple[duckdb.DuckDBPyConnection, list[dict[str, object]]]:
+    connection = connect(case, {})
+    connection.execute("set threads = 1")
+    register_params(connection, query.params, case.params(query))
+    return connection, case.expected(query).to_pylist()
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_every_mutant_is_caught(query: Query) -> None:
+    connections = [prepared(query, case) for case in cases_of(query.name)]
+    assert survives(query.sql, connections)
+    survivors = [name for name, sql in mutants(query.sql) if survives(sql, connections)]
+    unlisted = [name for name in survivors if name.split(": ", 1)[1] not in EQUIVALENT.get(query.name, ())]
+    assert unlisted == []

@@ -1,0 +1,251 @@
+"""The recorder of one cluster, on a ledger in memory."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from ledger.config import FlowConfig
+from ledger.domain.topics import NamePatterns
+from ledger.domain.writer_roles import ProcessMark, RoleVerdict
+from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
+from ledger.ports import PartitionEnds, TopicDescription
+from ledger.recording.observation import RecorderSettings
+from ledger.recording.recorder import ClusterRecorder
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+
+SETTINGS = RecorderSettings(
+    groups=(NamePatterns((".*",), exclude=("tool-.*",)),),
+    checkpoint_seconds=5,
+    high_watermark_seconds=10,
+    topic_refresh_seconds=20,
+    full_sweep_seconds=60,
+)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def ledger(clock: FakeClock) -> FakeLedger:
+    return FakeLedger(clock)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.add_topic("orders", "id-1", partitions=2)
+    cluster.add_topic("unmirrored", "id-9")
+    cluster.add_topic("__consumer_offsets", "id-0")
+    cluster.ends_now = {("orders", p): PartitionEnds(0, 4, 5, 0) for p in range(2)}
+    cluster.committed = {("app", "orders", 0): 3, ("app", "unmirrored", 0): 7, ("tool-x", "orders", 0): 1}
+    return cluster
+
+
+def mirrored() -> Sequence[tuple[str, int]]:
+    return [("orders", 0), ("orders", 1)]
+
+
+def recorder_of(
+    cluster: FakeCluster, ledger: FakeLedger, processes: FakeProcesses | None = None
+) -> ClusterRecorder:
+    return ClusterRecorder(
+        cluster,
+        ledger,
+        ledger,
+        ledger.clock,
+        SETTINGS,
+        partitions=mirrored,
+        processes=processes or FakeProcesses(),
+    )
+
+
+@pytest.fixture
+def recorder(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
+    recorder = recorder_of(cluster, ledger)
+    assert recorder.take_role() is RoleVerdict.UNCLAIMED
+    return recorder
+
+
+def test_the_first_look_records_everything(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    recorded = recorder.record_once()
+    assert recorded.round_number == 1
+    assert recorded.rows == {"checkpoints": 2, "high_watermarks": 2, "topics": 2}
+    assert {(row["group_id"], row["topic"], row["topic_id"]) for row in ledger.rows("checkpoints")} == {
+        ("app", "orders", "id-1"),
+        ("app", "unmirrored", "id-9"),
+    }
+    assert [row["topic"] for row in ledger.rows("topics")] == ["orders", "unmirrored"]
+    assert [json.loads(str(row["configuration"])) for row in ledger.rows("topics")] == [{}, {}]
+
+
+def test_nothing_changed_appends_nothing(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    recorder.record_once()
+    appended = len(ledger.appends)
+    assert recorder.record_once().round_number is None
+    assert len(ledger.appends) == appended
+
+
+def test_a_change_is_one_round(recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger) -> None:
+    recorder.record_once()
+    cluster.committed["app", "orders", 0] = 4
+    del cluster.committed["app", "unmirrored", 0]
+    cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
+    recorded = recorder.record_once()
+    assert (recorded.round_number, recorded.rows) == (2, {"checkpoints": 2, "high_watermarks": 1})
+    assert [row["committed_offset"] for row in ledger.rows("checkpoints")[-2:]] == [4, None]
+
+
+def test_a_topic_recreated_during_a_look_waits(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    recorder.record_once()
+    cluster.during_look = [TopicDescription("orders", "id-2", 2, 1, False)]
+    cluster.committed["app", "orders", 0] = 0
+    assert recorder.record_once().round_number is None
+    recorder.record_once()
+    assert [row["topic_id"] for row in ledger.rows("high_watermarks")[-2:]] == ["id-2", "id-2"]
+    assert [(row["event"], row["topic_id"]) for row in ledger.rows("topics")[-1:]] == [("recreated", "id-2")]
+
+
+def events(ledger: FakeLedger) -> list[tuple[str, str]]:
+    return [(str(row["topic"]), str(row["event"])) for row in ledger.rows("topics")]
+
+
+def test_a_topic_that_may_not_be_described_hides_no_other(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.denied = {"unmirrored"}
+    recorder.record_once()
+    assert events(ledger) == [("orders", "observed")]
+    cluster.settings["orders"] = {"retention.ms": "1"}
+    recorder.record_once()
+    assert events(ledger)[1:] == [("orders", "configuration_changed")]
+    told = "topic unmirrored is not recorded until it may be described: not authorized"
+    assert caplog.text.count(told) == 1
+    cluster.denied = set()
+    recorder.record_once()
+    assert events(ledger)[2:] == [("unmirrored", "observed")]
+
+
+def test_a_topic_that_may_not_be_described_any_more_is_not_deleted(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither when only its settings are denied, nor when it is not listed any more."""
+    recorder.record_once()
+    cluster.denied, cluster.hidden = {"unmirrored"}, {"orders"}
+    cluster.settings["unmirrored"] = {"retention.ms": "1"}
+    recorder.record_once()
+    assert len(events(ledger)) == 2
+    assert (
+        "topic orders is not recorded until it may be described: orders may not be described" in caplog.text
+    )
+    cluster.denied, cluster.hidden = set(), set()
+    recorder.record_once()
+    assert events(ledger)[2:] == [("unmirrored", "configuration_changed")]
+    del cluster.described["orders"]
+    recorder.record_once()
+    assert events(ledger)[3:] == [("orders", "deleted")]
+
+
+def test_a_topic_without_settings_for_a_moment_is_not_deleted(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    """A broker that has not heard of the topic yet answers for its settings."""
+    recorder.record_once()
+    settings = cluster.settings.pop("orders")
+    recorder.record_once()
+    cluster.settings["orders"] = settings
+    recorder.record_once()
+    assert len(events(ledger)) == 2
+
+
+def test_each_subject_has_its_pace(recorder: ClusterRecorder, cluster: FakeCluster, clock: FakeClock) -> None:
+    assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2, "topics": 2}
+    cluster.committed["app", "orders", 0] = 4
+    cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
+    cluster.settings["orders"] = {"retention.ms": "1"}
+    found = []
+    for _ in range(5):
+        found.append(dict(recorder.record_due().rows))
+        clock.now_s += 5
+    assert found == [{}, {"checkpoints": 1}, {"high_watermarks": 1}, {}, {"topics": 1}]
+
+
+def test_what_is_not_due_is_not_read(recorder: ClusterRecorder, cluster: FakeCluster) -> None:
+    recorder.record_due()
+    looks = cluster.looks
+    recorder.record_due()
+    assert cluster.looks == looks
+
+
+def test_a_full_sweep_appends_what_did_not_change(recorder: ClusterRecorder, clock: FakeClock) -> None:
+    recorder.record_once()
+    clock.now_s += 59.9
+    assert recorder.record_due().rows == {}
+    clock.now_s += 0.1
+    assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2}
+
+
+def test_a_failed_append_is_repeated_in_a_later_round(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    ledger.fail_next_append = ClusterUnavailableError("no answer; nothing was appended")
+    with pytest.raises(ClusterUnavailableError):
+        recorder.record_once()
+    recorded = recorder.record_once()
+    assert (recorded.round_number, recorded.rows["checkpoints"]) == (2, 2)
+
+
+def test_the_next_epoch_knows_what_the_last_recorded(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    recorder.record_once()
+    recorder.release()
+    del cluster.committed["app", "orders", 0]
+    second = recorder_of(cluster, ledger)
+    assert second.take_role() is RoleVerdict.RELEASED
+    second.record_once()
+    last = ledger.rows("checkpoints")[-2:]
+    assert {(row["topic"], row["committed_offset"]) for row in last} == {("orders", None), ("unmirrored", 7)}
+
+
+def test_one_recorder_at_a_time(recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger) -> None:
+    other = FakeProcesses(ProcessMark("host-a", 20, 200), alive={FakeProcesses().mark})
+    second = recorder_of(cluster, ledger, other)
+    assert recorder.take_role() is RoleVerdict.HELD
+    assert second.take_role() is RoleVerdict.IN_USE
+    assert not second.holds_role
+    with pytest.raises(PreconditionError, match="does not hold its role; nothing was recorded"):
+        second.record_once()
+    other.alive.clear()
+    assert second.take_role() is RoleVerdict.HOLDER_DEAD
+
+
+def test_a_shut_out_recorder_loses_its_role(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    assert recorder_of(cluster, ledger, FakeProcesses(ProcessMark("host-a", 20, 200))).take_role().is_free
+    with pytest.raises(ShutOutError):
+        recorder.record_once()
+    assert not recorder.holds_role
+
+
+def test_claim_and_release_are_rows(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    recorder.record_once()
+    recorder.release()
+    recorder.release()
+    writers = ledger.rows("writers")
+    assert [row["event"] for row in writers] == ["claimed", "released"]
+    assert all(row["host"] == "host-a:10:100" for row in writers)
+    assert all((row["source_cluster"], row["source_cluster_id"]) == ("east", "cluster-id") for row in writers)
+
+
+def test_flows_that_share_a_cluster_are_recorded_together() -> None:
+    first = FlowConfig(name="a", source="x", target="y", topics=("t",), groups=("a.*",), checkpoint_seconds=2)
+    second = FlowConfig(
+        name="b", source="x", target="y", topics=("t",), groups=("b.*",), full_sweep_seconds=9
+    )
+    settings = RecorderSettings.of_flows([first, second])
+    assert [settings.records_group(name) for name in ("a1", "b1", "c1")] == [True, True, False]
+    assert (settings.checkpoint_seconds, settings.full_sweep_seconds) == (2, 9)

@@ -1,0 +1,167 @@
+"""The repository tested as data: what may lie where, and what may stand in it.
+
+Forbidden texts are put together from halves, so that this file does not contain what it looks for.
+"""
+
+import ast
+import hashlib
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hatchling.build import build_wheel
+
+from tests.support.checkout import CHECKOUT
+
+TOP_LEVEL = {
+    *("pyproject.toml", "README.md", "Makefile", "LICENSE"),
+    *("ledger", "jobs", "queries", "tests", "conf"),
+}
+MAXIMUM_MODULE_LINES = 500
+MAXIMUM_JOB_LINES = 80
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+QUERY_HEADER = ("name", "answers", "grain", "reads", "params", "columns")
+JOB_SECTIONS = ("Reads", "Appends", "Retry", "Exit")
+APACHE_LICENSE_SHA256 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+
+HALVES = (
+    # places of one machine
+    *(("/wor", "k/"), ("/far", "m/"), ("/ro", "ot/"), ("/ho", "me/")),
+    # hosts of package registries
+    *(("pypi", ".org"), ("python", "hosted"), ("repo1.", "maven"), ("maven.", "apache.org"), ("/mav", "en2")),
+    # whoever wrote it
+    *(("sub", "agent"), ("clau", "de"), ("anthro", "pic"), ("chat", "gpt"), ("assis", "tant")),
+    # unfinished work
+    *(("TO", "DO"), ("FIX", "ME"), ("not implemen", "ted"), ("NotImplemen", "tedError")),
+)
+FORBIDDEN = re.compile("|".join(re.escape("".join(pair)) for pair in HALVES), re.IGNORECASE)
+
+
+def tracked() -> list[Path]:
+    """What is in the repository, or would be with the next `git add`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    paths = [CHECKOUT / name for name in sorted(set(listed.split("\0"))) if name]
+    return [path for path in paths if path.is_file()]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def of_type(suffix: str, *folders: str) -> list[Path]:
+    tops = folders or tuple(TOP_LEVEL)
+    return [
+        path for path in tracked() if path.suffix == suffix and path.relative_to(CHECKOUT).parts[0] in tops
+    ]
+
+
+def test_the_listing_sees_files() -> None:
+    """Every test below passes on an empty list; this one does not."""
+    assert CHECKOUT / "ledger" / "errors.py" in of_type(".py", "ledger")
+    assert Path(__file__) in of_type(".py", "tests")
+
+
+def test_top_level_is_what_is_allowed() -> None:
+    tops = {path.relative_to(CHECKOUT).parts[0] for path in tracked()}
+    assert {top for top in tops if not top.startswith(".")} <= TOP_LEVEL
+
+
+def test_no_forbidden_text() -> None:
+    found = [hit for path in tracked() for hit in forbidden_lines(path)]
+    assert found == []
+
+
+def forbidden_lines(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:  # recorded bytes
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if hit := FORBIDDEN.search(line):
+            yield f"{relative(path)}:{number}: {hit.group()}"
+
+
+@pytest.mark.parametrize("pair", HALVES, ids=lambda pair: "-".join(pair))
+def test_forbidden_text_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "CHECKOUT", tmp_path)
+    sample = tmp_path / "sample"
+    sample.write_text(f"fine\nnot {''.join(pair)} fine\n")
+    assert list(forbidden_lines(sample)) == [f"sample:2: {''.join(pair)}"]
+
+
+def test_modules_are_short() -> None:
+    lengths = {relative(path): len(path.read_text().splitlines()) for path in of_type(".py")}
+    assert {name: lines for name, lines in lengths.items() if lines > MAXIMUM_MODULE_LINES} == {}
+
+
+def test_modules_have_telling_names() -> None:
+    modules = [path.relative_to(CHECKOUT) for path in of_type(".py")]
+    assert [str(path) for path in modules if VAGUE_NAMES & {*path.parent.parts, path.stem}] == []
+
+
+def test_modules_say_what_they_are_for() -> None:
+    without = [
+        relative(path)
+        for path in of_type(".py")
+        if path.read_text().strip() and ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert without == []
+
+
+def test_jobs_are_thin_and_described() -> None:
+    problems = [problem for path in of_type(".py", "jobs") for problem in job_problems(path)]
+    assert problems == []
+
+
+def job_problems(path: Path) -> Iterator[str]:
+    text = path.read_text()
+    if (lines := len(text.splitlines())) >= MAXIMUM_JOB_LINES:
+        yield f"{relative(path)}: {lines} lines"
+    description = ast.get_docstring(ast.parse(text)) or ""
+    for section in JOB_SECTIONS:
+        if not re.search(rf"^\s*{section}\b", description, re.MULTILINE):
+            yield f"{relative(path)}: no {section} in the docstring"
+
+
+def test_queries_have_their_header() -> None:
+    problems = [problem for path in of_type(".sql", "queries") for problem in query_problems(path)]
+    assert problems == []
+
+
+def query_problems(path: Path) -> Iterator[str]:
+    header = dict(re.findall(r"^-- (\w+): *(.*)$", path.read_text(), re.MULTILINE))
+    for key in QUERY_HEADER:
+        if not header.get(key):
+            yield f"{relative(path)}: no {key} in the header"
+    if header.get("name") != path.stem:
+        yield f"{relative(path)}: named {header.get('name')} in its header"
+
+
+def test_imports_go_down_only() -> None:
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    run = subprocess.run(
+        [lint_imports, "--no-cache"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_license_is_apache_2() -> None:
+    assert hashlib.sha256((CHECKOUT / "LICENSE").read_bytes()).hexdigest() == APACHE_LICENSE_SHA256
+
+
+def test_the_wheel_ships_queries_and_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    with zipfile.ZipFile(tmp_path / build_wheel(str(tmp_path))) as wheel:
+        shipped = set(wheel.namelist())
+    expected = {f"ledger/queries/{path.name}" for path in of_type(".sql", "queries")}
+    expected |= {relative(path) for path in of_type(".py", "ledger") + of_type(".md", "ledger")}
+    assert expected - shipped == set()
+    tops = {name.split("/")[0] for name in shipped}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ledger"}

@@ -1,0 +1,212 @@
+"""Target topics follow on real brokers and real Spark: names, settings, scope, deletion."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.config import MirrorConfig
+from ledger.errors import PreconditionError
+from ledger.sandbox.workload import create_topics
+from tests.support.following import (
+    RENAME,
+    Pair,
+    admin_of,
+    config_of,
+    consumed,
+    east_to_west,
+    eventually,
+    name_of,
+    open_findings,
+    operations,
+    produce,
+    run,
+    running,
+    values,
+)
+
+# Names -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both flows write into one target topic; each copies its own source only."""
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    topic = name_of("orders")
+    for alias in ("east", "west"):
+        create_topics(servers[alias], [f"{topic}_REPLICA"], partitions=1)
+        produce(servers[alias], f"{topic}_REPLICA", f"{alias} 1", f"{alias} 2")
+    shared = f'topics = ["{topic}.*"]\ntarget_mode = "shared"\n{RENAME}'
+    ways = {
+        "across": ("east", "west"),
+        "within": ("west", "west"),
+        "home-across": ("west", "east"),
+        "home-within": ("east", "east"),
+    }
+    flows = {
+        name: f'source = "{source}"\ntarget = "{target}"\n{shared}' for name, (source, target) in ways.items()
+    }
+    config = config_of(tmp_path, broker_pair, flows)
+    app.init_ledger(config)
+    for _ in range(2):
+        assert [run(config, spark, flow).records for flow in ("across", "within")] in ([2, 2], [0, 0])
+    assert values(servers["west"], topic) == [b"east 1", b"east 2", b"west 1", b"west 2"]
+    produce(servers["west"], f"{topic}_REPLICA", "west 3")
+    produce(servers["east"], f"{topic}_REPLICA", "east 3")
+    assert [run(config, spark, flow).records for flow in ("within", "across")] == [1, 1]
+    assert values(servers["west"], topic)[4:] == [b"west 3", b"east 3"]
+    _check_groups_that_run_on_both_sides(config, spark, servers, topic)
+
+
+def _check_groups_that_run_on_both_sides(
+    config: MirrorConfig, spark: SparkSession, servers: Mapping[str, str], topic: str
+) -> None:
+    """On the published topics each record is processed in one place, on the merged ones once in each cluster."""
+    for flow in ("home-across", "home-within"):
+        assert run(config, spark, flow).records == 3
+    everything = sorted(f"{side} {n}".encode() for side in ("east", "west") for n in (1, 2, 3))
+    published = [consumed(servers[side], f"{topic}_REPLICA", f"{topic}-once") for side in ("east", "west")]
+    assert sorted(published[0] + published[1]) == everything
+    for side in ("east", "west"):
+        assert sorted(consumed(servers[side], topic, f"{topic}-in-each")) == everything
+
+
+def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_written(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = name_of("clash")
+    create_topics(broker_pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
+    rename = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})\\..', to = '\\1' }}]"""
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}.*", rename)})
+    app.init_ledger(config)
+    with pytest.raises(PreconditionError, match=rf"{topic}.1 and {topic}.2 would all be copied to {topic}"):
+        run(config, spark)
+    with admin_of(config, "west") as west:
+        assert topic not in west.topics()
+
+
+# Settings --------------------------------------------------------------------------------------
+
+
+def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+    topic = name_of("settings")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic)})
+    app.init_ledger(config)
+    with admin_of(config, "east") as east, admin_of(config, "west") as west:
+        east.create_topic(
+            topic, partitions=1, replication_factor=1, configuration={"retention.ms": "7000000"}
+        )
+
+        def at_target(name: str) -> str | None:
+            return west.configurations([f"east.{topic}"]).get(f"east.{topic}", {}).get(name)
+
+        with running(config, spark):
+            eventually(lambda: at_target("retention.ms") == "7000000", "created with retention")
+            west.change_settings(f"east.{topic}", to_set={"segment.ms": "60000"}, to_remove=[])
+            east.change_settings(
+                topic,
+                to_set={"max.message.bytes": "2000000", "cleanup.policy": "compact"},
+                to_remove=["retention.ms"],
+            )
+            eventually(lambda: at_target("cleanup.policy") == "compact", "a setting that was set")
+            eventually(lambda: at_target("retention.ms") is None, "a setting that was removed")
+            assert at_target("max.message.bytes") == "2000000"
+            east.change_settings(
+                topic, to_set={"max.message.bytes": "78", "cleanup.policy": "delete"}, to_remove=[]
+            )
+            eventually(lambda: at_target("cleanup.policy") == "delete", "a setting beside a fence")
+        assert at_target("max.message.bytes") == "2000000", "a fence is not copied"
+        assert at_target("segment.ms") == "60000", "what the mirror did not set is not removed"
+    actions = [content["action"] for content in operations(config, "topic_followed")]
+    assert actions == ["created", "settings_changed", "settings_changed"]
+
+
+def test_a_setting_that_endangers_the_copy_is_a_finding(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = name_of("warned")
+    follow = 'configuration_follow = "create"'
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic, follow)})
+    app.init_ledger(config)
+    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
+    assert not run(config, spark).stopped
+    assert open_findings(config) == set()
+    with admin_of(config, "west") as west:
+        changed = {"compression.type": "gzip", "max.message.bytes": "1000", "retention.ms": "60000"}
+        west.change_settings(f"east.{topic}", to_set=changed, to_remove=[])
+        run(config, spark)
+        names = {"recompressed", "max_message_bytes_below_source", "retention_below_source"}
+        assert open_findings(config) == {(name, f"east.{topic}") for name in names}
+        west.change_settings(
+            f"east.{topic}",
+            to_set={"compression.type": "producer"},
+            to_remove=["max.message.bytes", "retention.ms"],
+        )
+    run(config, spark)
+    assert open_findings(config) == set()
+
+
+# Scope -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.fault(41)
+def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    servers = broker_pair["east"].bootstrap_servers
+    kept, dropped = name_of("kept"), name_of("dropped")
+    create_topics(servers, [kept, dropped], partitions=1)
+    for topic in (kept, dropped):
+        produce(servers, topic, "1")
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{kept}|{dropped}")})
+    app.init_ledger(config)
+    assert run(config, spark).records == 2
+    narrowed = config_of(tmp_path, broker_pair, {"f": east_to_west(kept)})
+    produce(servers, kept, "2")
+    with pytest.raises(PreconditionError, match=rf"--allow-scope-reduction:\n  {dropped}: not selected"):
+        run(narrowed, spark)
+    assert run(narrowed, spark, allow_scope_reduction=True).records == 1
+    assert operations(config, "scope_reduced") == [{"topics": {dropped: 1}}]
+    produce(servers, kept, "3")
+    assert run(narrowed, spark).records == 1, "what was accepted is not asked for again"
+
+
+# Deletion --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delete_topics", [False, True])
+def test_a_deleted_source_topic(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, delete_topics: bool
+) -> None:
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    topic, other = name_of("gone"), name_of("stays")
+    option = f"delete_topics = {str(delete_topics).lower()}"
+    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}|{other}", option)})
+    app.init_ledger(config)
+    create_topics(servers["east"], [topic, other], partitions=1)
+    produce(servers["east"], topic, "a")
+    run(config, spark)
+    with admin_of(config, "east") as east, admin_of(config, "west") as west:
+        east.delete_topic(topic, topic_id=east.topics()[topic].topic_id)
+        with running(config, spark):
+            eventually(
+                lambda: (
+                    ("source_topic_deleted", topic) in open_findings(config)
+                    or f"east.{topic}" not in west.topics()
+                ),
+                "the deletion is seen",
+            )
+            if delete_topics:
+                eventually(lambda: f"east.{topic}" not in west.topics(), "the target is deleted")
+            eventually(lambda: bool(operations(config, "finding_raised")), "the finding is recorded")
+            time.sleep(1.5)  # more looks: nothing else is deleted, nothing is said twice
+        assert (f"east.{topic}" in west.topics()) is not delete_topics
+        assert f"east.{other}" in west.topics()
+    deleted = [c["topic"] for c in operations(config, "topic_followed") if c["action"] == "deleted"]
+    assert deleted == ([f"east.{topic}"] if delete_topics else [])
+    assert len(operations(config, "finding_raised")) == 1
+    assert bool(open_findings(config)) is not delete_topics

@@ -1,0 +1,231 @@
+"""Brokers that die, hang, move or fall out of sync while a copy runs: three brokers, acks=all."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import pytest
+
+from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.reading import PlacedRecord, read_partition
+from tests.support.copies import Pair, limits
+from tests.support.elections import Trio, wait_for
+
+QUICK = limits(request_timeout_ms=5_000)
+NODES = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def trio_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("trio") / "sandbox")
+    try:
+        sandbox.up(["trio"], brokers=3)
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture
+def trio(trio_sandbox: Sandbox) -> Iterator[Trio]:
+    made = Trio(trio_sandbox)
+    yield made
+    made.heal()
+
+
+@pytest.fixture
+def within(trio: Trio) -> Iterator[Pair]:
+    """Source and target on the three brokers: what happens to a broker happens to both sides."""
+    both = {"source": trio.servers, "target": trio.servers}
+    with Pair(both, both, partitions=3, replicas={"source": 3, "target": 3}, limits=QUICK) as pair:
+        yield pair
+
+
+@contextmanager
+def rounds(pair: Pair, *, seconds: float = 1.0) -> Iterator[list[str]]:
+    """Copy in rounds beside the body, then to the end; gives the troubles that were told."""
+    ended, troubles, failures = threading.Event(), [], []
+
+    def work() -> None:
+        network = pair.network()
+        try:
+            while not ended.is_set():
+                results = pair.run(seconds=seconds, to_the_end=False, network=network)
+                troubles.extend(str(result.trouble) for result in results if result.trouble)
+                assert [result.stop for result in results if result.stop] == []
+                if not network.is_idle:  # as a worker does: nothing of it reaches the next round
+                    network.close()
+                    network = pair.network()
+            pair.run(seconds=60, network=network)
+        except BaseException as error:
+            failures.append(error)
+            raise
+        finally:
+            network.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield troubles
+    finally:
+        ended.set()
+        thread.join()
+    assert failures == []
+
+
+class Load:
+    """Records in small pieces, so that some are always on their way."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair, self.written = pair, 0
+
+    def write(self, count: int = 300) -> None:
+        self.pair.produce(count, start=self.written, **{"batch.num.messages": 10})
+        self.written += count
+
+    def write_for(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.write(60)
+
+    def arrives(self, timeout_s: float = 40.0) -> None:
+        wait_for(lambda: sum(self.pair.ends("target").values()) == self.written, "all is copied", timeout_s)
+
+
+@pytest.mark.fault(1, 2)
+def test_a_killed_leader_of_both_sides_loses_and_doubles_nothing(trio: Trio, within: Pair) -> None:
+    load = Load(within)
+    with rounds(within):
+        load.write_for(1)
+        victim = trio.leader(within.topics["target"])
+        trio.kill(victim)
+        load.write_for(3)
+        load.arrives()
+        trio.start(victim)
+        load.write_for(1)
+    assert within.assert_same() == load.written
+
+
+@pytest.mark.fault(3)
+def test_a_rolling_restart_of_both_sides_loses_and_doubles_nothing(trio: Trio, within: Pair) -> None:
+    load = Load(within)
+    with rounds(within):
+        for node in NODES:
+            trio.sandbox.stop("trio", node)
+            load.write()
+            trio.start(node)
+            load.write()
+            for side in ("source", "target"):
+                wait_for(lambda s=side: trio.in_sync(within.topics[s]) == [1, 2, 3], "all are in sync")
+    assert within.assert_same() == load.written
+
+
+@pytest.mark.fault(8)
+@pytest.mark.parametrize("connected", [pytest.param(True, marks=pytest.mark.soak), False])
+def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio, connected: bool) -> None:
+    both = {"source": trio.servers, "target": trio.servers}
+    with Pair(both, both, partitions=3, limits=QUICK) as pair, closing(pair.network()) as network:
+        spread = [trio.leader(pair.topics["source"], p) for p in range(3)]
+        landing = [trio.leader(pair.topics["target"], p) for p in range(3)]
+        hung = spread[0]
+        free = [p for p in range(3) if hung not in (spread[p], landing[p])]
+        assert free, "every partition has a replica of its own broker"
+        if connected:
+            pair.produce(30)
+            pair.run(network=network)
+        pair.produce(300, start=30 if connected else 0)
+        trio.sandbox.pause("trio", hung)
+        try:
+            started = time.monotonic()
+            results = pair.run(seconds=8, to_the_end=False, network=network)
+            took = time.monotonic() - started
+        finally:
+            trio.sandbox.resume("trio", hung)
+        expected = 110 if connected else 100
+        assert [results[p].position for p in free] == [expected] * len(free)
+        assert results[0].stop is None
+        assert results[0].trouble is not None
+        assert took < 15
+        wait_for(lambda: trio.leader(pair.topics["source"]) == hung, "the broker leads again")
+        wait_for(lambda: set(pair.ends()) == set(pair.ends("target")) == {0, 1, 2}, "all partitions are led")
+        pair.run(network=network)
+        assert pair.assert_same() == (330 if connected else 300)
+
+
+@pytest.mark.fault(9)
+@pytest.mark.soak  # on a busy machine the brokers answer later than its rounds end
+def test_too_few_replicas_in_sync_is_waited_for(
+    trio: Trio, broker_pair: Mapping[str, SandboxCluster]
+) -> None:
+    near = {"source": broker_pair["east"].bootstrap_servers, "target": trio.servers}
+    settings = {"target": {"min.insync.replicas": "3"}}
+    with Pair(near, near, replicas={"source": 1, "target": 3}, settings=settings, limits=QUICK) as pair:
+        load = Load(pair)
+        follower = next(n for n in NODES if n != trio.leader(pair.topics["target"]))
+        with rounds(pair) as troubles:
+            load.write()
+            load.arrives()
+            trio.kill(follower)
+            wait_for(lambda: len(trio.in_sync(pair.topics["target"])) == 2, "a replica is out of sync")
+            load.write()
+            wait_for(lambda: any("NOT_ENOUGH_REPLICAS" in told for told in troubles), "the trouble is told")
+            assert sum(pair.ends("target").values()) < load.written
+            trio.start(follower)
+            load.arrives()
+        assert pair.assert_same() == load.written
+
+
+UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+
+
+@pytest.fixture
+def truncated(trio: Trio) -> Iterator[tuple[Pair, Pair, list[PlacedRecord]]]:
+    """Two copies up to 150: one whose source, one whose target went back to 100 by an unclean election.
+
+    Both logs then hold 50 other records from offset 100 on. The last value: what the source held before.
+    """
+    both = {"source": trio.servers, "target": trio.servers}
+    with Pair(both, both) as of_source, Pair(both, both) as of_target:
+        for pair, side, other in ((of_source, "source", "target"), (of_target, "target", "source")):
+            pair.replace(side, lambda topic: trio.create(topic, [[1, 2]], UNCLEAN))
+            pair.replace(other, lambda topic: trio.create(topic, [[3]], {"min.insync.replicas": "1"}))
+            pair.produce(100)
+            pair.run()
+        before: list[PlacedRecord] = []
+
+        def write() -> None:
+            for pair in (of_source, of_target):
+                pair.produce(50, start=100)
+                assert pair.run()[0].position == 150
+            before.extend(read_partition(trio.servers, (of_source.topics["source"], 0)))
+
+        trio.lose_the_end([of_source.topics["source"], of_target.topics["target"]], 1, 2, write)
+        yield of_source, of_target, before
+
+
+@pytest.mark.fault(10, 11)
+def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
+    trio: Trio, truncated: tuple[Pair, Pair, list[PlacedRecord]]
+) -> None:
+    of_source, of_target, before = truncated
+    assert (of_source.ends("source"), of_target.ends("target")) == ({0: 100}, {0: 100}), "the logs went back"
+    of_source.produce(50, start=500)
+    after = read_partition(trio.servers, (of_source.topics["source"], 0))
+    assert after[:100] == before[:100]
+    assert [placed.offset for placed in after[100:]] == list(range(100, 150)), "offsets are used again"
+    assert all(new != old for new, old in zip(after[100:], before[100:], strict=True))
+    (stopped,) = of_source.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert (str(stopped.stop.cause), stopped.position) == ("source_truncated", 150)
+    assert stopped.divergence is not None
+    assert stopped.divergence.end == 100
+    (stopped,) = of_target.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert (str(stopped.stop.cause), stopped.position) == ("target_out_of_range", 150)
+    assert of_target.ends("target") == {0: 100}, "nothing was written"
+    of_target.produce(60, side="target")
+    (stopped,) = of_target.run(seconds=10, to_the_end=False)
+    assert stopped.stop is not None
+    assert str(stopped.stop.cause) == "target_out_of_range", "its end is past the recorded one again"
+    assert "offset 149 holds a record of" in stopped.stop.message
+    assert of_target.ends("target") == {0: 160}, "nothing was written"

@@ -1,0 +1,143 @@
+"""The copy's own connections on real brokers: SASL, and topics that go away under a task."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig, SecretReference
+from ledger.domain.facts import TopicPartition
+from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.copy_task import CopyTask
+from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+from tests.support.sources import writers
+
+RECORDS = 500
+SECRET = "MIRROR_LEDGER_TEST_SECRET"
+LOGIN = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "mirror",
+    "sasl.password": SecretReference(env=SECRET),
+}
+
+
+@pytest.fixture(scope="module")
+def password() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture(scope="module")
+def guarded(password: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
+    """A cluster that wants a password."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    security = ListenerSecurity(
+        "SASL_PLAINTEXT",
+        {
+            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_mirror="{password}";',
+        },
+    )
+    sandbox = Sandbox(tmp_path_factory.mktemp("guarded-link") / "sandbox")
+    try:
+        yield sandbox.up(["solo"], 1, security={"solo": security})["solo"]
+    finally:
+        sandbox.down()
+
+
+def config_of(cluster: SandboxCluster, properties: Mapping[str, object]) -> ClusterConfig:
+    return ClusterConfig(
+        name=cluster.alias, bootstrap_servers=cluster.bootstrap_servers, properties=dict(properties)
+    )
+
+
+class Copying:
+    """Two topics of one cluster, the source filled, and tasks that copy between them."""
+
+    def __init__(self, config: ClusterConfig, client: Mapping[str, object]) -> None:
+        self.config = config
+        self.admin = KafkaAdmin(config.name, config, SystemClock())
+        self.client = {"bootstrap.servers": config.bootstrap_servers, **client}
+        self.names = [f"link-{side}-{uuid.uuid4().hex[:8]}" for side in ("source", "target")]
+        for name in self.names:
+            self.admin.create_topic(name, partitions=1, replication_factor=1, configuration={})
+        topics = self.admin.topics()
+        self.source, self.target = (TopicPartition(name, topics[name].topic_id, 0) for name in self.names)
+        self.producer_id = self.admin.allocate_producer_id()
+        producer = Producer(self.client)
+        for number in range(RECORDS):
+            producer.produce(self.names[0], b"%d" % number)
+        assert producer.flush(30) == 0
+
+    def run(
+        self, *, position: int = 0, seconds: float = 30.0, stop_at: int | None = RECORDS
+    ) -> PartitionResult:
+        assignment = Assignment(
+            source=self.source,
+            target=self.target,
+            position=position,
+            target_end=position,
+            next_sequence=position,
+            producer_id=self.producer_id,
+            stop_at=stop_at,
+            exclusive=True,
+        )
+        with closing(KafkaNetwork(self.config, self.config, request_timeout_s=10)) as network:
+            (result,) = CopyTask([assignment], network, writers(), SystemClock(), CopyLimits()).run(
+                seconds=seconds
+            )
+        return result
+
+    def delete(self, topic: str) -> None:
+        client = AdminClient(self.client)  # held, or it is destroyed before it has answered
+        client.delete_topics([topic])[topic].result(30)
+
+
+@pytest.fixture
+def copying(broker_pair: Mapping[str, SandboxCluster]) -> Iterator[Copying]:
+    made = Copying(config_of(broker_pair["east"], {}), {})
+    yield made
+    made.admin.close()
+
+
+def test_records_are_copied_over_sasl(
+    guarded: SandboxCluster, password: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(SECRET, password)
+    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "mirror"}
+    copying = Copying(config_of(guarded, LOGIN), {**client, "sasl.password": password})
+    result = copying.run()
+    copying.admin.close()
+    assert (result.stop, result.position, result.target_end) == (None, RECORDS, RECORDS)
+
+
+def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> None:
+    assert copying.run().target_end == RECORDS
+    (sync,) = copying.run().syncs
+    assert (sync.recovered, sync.records) == (True, RECORDS)
+
+
+@pytest.mark.fault(14, 16)
+@pytest.mark.parametrize(
+    ("side", "cause"), [(0, StopCause.SOURCE_TOPIC_GONE), (1, StopCause.TARGET_TOPIC_GONE)]
+)
+@pytest.mark.parametrize("recreated", ["deleted", "recreated"])
+def test_a_topic_that_is_gone_stops_its_partition(
+    copying: Copying, side: int, cause: StopCause, recreated: str
+) -> None:
+    assert copying.run().position == RECORDS
+    name = copying.names[side]
+    copying.delete(name)
+    if recreated == "recreated":
+        copying.admin.create_topic(name, partitions=1, replication_factor=1, configuration={})
+    result = copying.run(position=RECORDS, stop_at=None)
+    assert result.stop is not None
+    assert result.stop.cause is cause
+    assert (result.position, result.syncs) == (RECORDS, ())

@@ -1,0 +1,1 @@
+"""What suites share: real clusters and flows, ledgers as data, samples. Nothing in here is a test."""
