@@ -5,9 +5,11 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 BIN := .venv/bin
+# Tests on brokers wait as often as they work: more workers than cores pay.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap demo lint test soak bench clean
+.PHONY: help bootstrap demo lint check test soak seeds bench clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -24,12 +26,18 @@ lint: bootstrap ## Check style, types and imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## Lint, then run all tests
-	$(BIN)/pytest
+check: lint ## Lint, then run what needs neither JVM nor broker: before each commit
+	$(BIN)/pytest tests/check -n 2
+
+test: check ## All of check, then the tests on real brokers, Delta and Spark: what continuous integration runs
+	$(BIN)/pytest tests/real -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 soak: bootstrap ## Run the long tests, then simulate faults with random seeds (SECONDS=... says how long)
-	$(BIN)/pytest -m soak
+	$(BIN)/pytest tests/soak -n $(WORKERS) --dist loadgroup
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
+
+seeds: bootstrap ## Choose anew the seeds that check simulates
+	@$(BIN)/python -m tests.simulation.selection
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, the memory of a task, and idle topics
 	$(BIN)/python -m tests.benchmarks.mirror_speed

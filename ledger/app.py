@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from ledger import catalog
 from ledger.adapters.delta.examination import DeltaLedgerProbe
+from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog, last_claim
 from ledger.adapters.delta.tables import create_tables
@@ -30,7 +31,6 @@ from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.machine import LocalMachine
 from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.spark.fact_log import DeltaFactLog
 from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
@@ -89,10 +89,11 @@ def run_flow(
     until_caught_up: bool,
     take_over: bool = False,
     allow_scope_reduction: bool = False,
+    recorded: frozenset[Subject] = frozenset(Subject),
     stop: StopSignal,
     on_round: Callable[[RunSummary], None],
 ) -> RunSummary:
-    """Run a flow, with the recorders of its clusters, until caught up or asked to stop.
+    """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 
     Raises `PreconditionError` while another driver may be at work on it, unless told to take it over,
     and when the configuration leaves out topics that were mirrored, unless told that this is meant.
@@ -114,7 +115,7 @@ def run_flow(
         topics = _topics(config, flow, source, target, state)
         source.broker_count()
         spark = session()
-        fact_log = DeltaFactLog(spark, config.ledger.path, SystemClock())
+        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         limits = CopyLimits()
         ports = FlowPorts(
             source=source,
@@ -130,10 +131,9 @@ def run_flow(
             ),
             clock=SystemClock(),
         )
-        recorders = [
-            _recorder(admin, fact_log, state, RecorderSettings.of_flows([flow]), partitions)
-            for admin, partitions in ((source, topics.source_partitions), (target, topics.target_partitions))
-        ]
+        settings = replace(RecorderSettings.of_flows([flow]), subjects=recorded)
+        sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
+        recorders = [_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides]
         with BackgroundRecorders(recorders) as background:
 
             def claimed() -> None:
@@ -167,9 +167,9 @@ def adopt_flow(
     *,
     topics: Sequence[str],
     consent: Consent,
-    session: SessionFactory | None,
+    dry_run: bool = False,
 ) -> list[PartitionAdoption]:
-    """Take over what something else has mirrored for a flow; without a session nothing is claimed or recorded."""
+    """Take over what something else has mirrored for a flow; in a dry run nothing is claimed or recorded."""
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     network = closing(
@@ -178,14 +178,14 @@ def adopt_flow(
     with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
         pairs = adopting.of_topics(_topics(config, flow, source, target, state).existing(), topics)
         ports = AdoptionPorts(source, target, state, links, SystemClock())
-        if session is None:
+        if dry_run:
             return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
         return adopting.adopt(
             flow,
             pairs,
             ports,
             consent,
-            fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
+            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
             host=str(LocalProcesses().own()),
             wait=time.sleep,
             require_readers_at_rest=lambda: require_at_rest(
@@ -204,9 +204,9 @@ def resync_keys(
     *,
     topic: str,
     partition: int | None,
-    session: SessionFactory | None,
+    dry_run: bool = False,
 ) -> list[PartitionKeys]:
-    """Delete at a flow's target what its source has no record of; without a session nothing is written."""
+    """Delete at a flow's target what its source has no record of; in a dry run nothing is written."""
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     resyncing.require_exclusive(flow)
@@ -225,13 +225,13 @@ def resync_keys(
         pairs = resyncing.chosen(existing, topic, partition)
         resyncing.require_compacted(source, topic)
         ports = ResyncPorts(source, target, state, _operations(config), links, SystemClock())
-        if session is None:
+        if dry_run:
             return resyncing.preview(flow, pairs, ports)
         return resyncing.resync(
             flow,
             pairs,
             ports,
-            fact_log=lambda: DeltaFactLog(session(), config.ledger.path, SystemClock()),
+            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
             host=str(LocalProcesses().own()),
         )
 
@@ -241,7 +241,6 @@ def record_cluster(
     cluster: str,
     subjects: frozenset[Subject],
     *,
-    session: SessionFactory,
     stop: StopSignal,
     once: bool,
 ) -> Mapping[str, int]:
@@ -252,7 +251,7 @@ def record_cluster(
         raise PreconditionError(f"no flow of {config.file} touches cluster {cluster}; nothing was recorded")
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with _admin(config, cluster) as admin:
-        return _record(config, admin, flows, state, subjects, session=session, stop=stop, once=once)
+        return _record(config, admin, flows, state, subjects, stop=stop, once=once)
 
 
 def _record(
@@ -262,12 +261,11 @@ def _record(
     state: DeltaLedgerState,
     subjects: frozenset[Subject],
     *,
-    session: SessionFactory,
     stop: StopSignal,
     once: bool,
 ) -> Mapping[str, int]:
     admin.broker_count()
-    fact_log = DeltaFactLog(session(), config.ledger.path, SystemClock())
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     mirrored = MirroredPartitions(config, admin, flows)
     settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)
     recorder = _recorder(admin, fact_log, state, settings, mirrored)

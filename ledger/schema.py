@@ -26,11 +26,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One append-only table; `engine` is the only one that writes it."""
+    """One append-only table."""
 
     name: str
     row_per: str
-    engine: str
     columns: tuple[Column, ...]
 
     @property
@@ -50,7 +49,6 @@ STAMP = (
 OFFSET_SYNCS = Table(
     "offset_syncs",
     "partition and round that had progress",
-    "spark",
     (
         *STAMP,
         Column("flow", "string", "the flow that copied"),
@@ -97,7 +95,6 @@ OFFSET_SYNCS = Table(
 CHECKPOINTS = Table(
     "checkpoints",
     "group and partition, when changed; full sweeps now and then",
-    "spark",
     (
         *STAMP,
         Column("cluster", "string", "alias of the cluster"),
@@ -124,7 +121,6 @@ CHECKPOINTS = Table(
 HIGH_WATERMARKS = Table(
     "high_watermarks",
     "partition, when changed, and every few minutes",
-    "spark",
     (
         *STAMP,
         Column("cluster", "string", "alias of the cluster"),
@@ -142,7 +138,6 @@ HIGH_WATERMARKS = Table(
 TOPICS = Table(
     "topics",
     "topic, when changed",
-    "spark",
     (
         *STAMP,
         Column("cluster", "string", "alias of the cluster"),
@@ -162,7 +157,6 @@ TOPICS = Table(
 WRITERS = Table(
     "writers",
     "claim, sign of life or release of a writer epoch",
-    "spark",
     (
         *STAMP,
         Column("event", "string", "`claimed`, `alive` or `released`"),
@@ -180,7 +174,6 @@ WRITERS = Table(
 OPERATIONS = Table(
     "operations",
     "plan, step, receipt, drill, stop and resume request",
-    "deltalake",
     (
         *STAMP,
         Column("operation_id", "string", "identity of the operation; its rows share it"),
@@ -195,5 +188,5 @@ OPERATIONS = Table(
 
 TABLES: tuple[Table, ...] = (OFFSET_SYNCS, CHECKPOINTS, HIGH_WATERMARKS, TOPICS, WRITERS, OPERATIONS)
 TABLE_BY_NAME = {table.name: table for table in TABLES}
-FACT_TABLES: tuple[Table, ...] = tuple(table for table in TABLES if table.engine == "spark")
+FACT_TABLES: tuple[Table, ...] = tuple(table for table in TABLES if table is not OPERATIONS)
 """Tables that Spark writes; claiming a writer epoch commits to each that the writer appends to."""

@@ -8,7 +8,13 @@ import pytest
 from ledger.adapters import jvm
 from tests.support.checkout import CHECKOUT
 
-pytest_plugins = ["tests.support.clusters"]
+pytest_plugins = [
+    "tests.support.clusters",
+    "tests.support.copy_fixtures",
+    "tests.support.guarded",
+    "tests.support.trio",
+    "tests.support.worker_groups",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import click
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.adapters.spark.session import local_session
 from ledger.cli.configured import configuration
 from ledger.cli.reading import output_option
 from ledger.errors import PreconditionError, UnsafeError
@@ -38,17 +36,12 @@ def adopt(
 ) -> None:
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
     config = configuration(context)
-    tasks = config.flow(flow).tasks
-
-    def session() -> SparkSession:
-        return local_session(tasks=tasks)
-
     adoptions = app.adopt_flow(
         config,
         flow,
         topics=topics,
         consent=Consent(missing=accept_missing, foreign=accept_foreign),
-        session=None if dry_run else session,
+        dry_run=dry_run,
     )
     rows = [result_row(adoption) for adoption in adoptions]
     click.echo(RENDERERS[output](pa.Table.from_pylist(rows, schema=_SCHEMA)), nl=False)

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import click
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.adapters.spark.session import local_session
 from ledger.cli.configured import configuration
 from ledger.cli.reading import output_option
 from ledger.errors import PreconditionError, UnsafeError
@@ -31,14 +29,7 @@ def resync_keys(
 ) -> None:
     """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
     config = configuration(context)
-    tasks = config.flow(flow).tasks
-
-    def session() -> SparkSession:
-        return local_session(tasks=tasks)
-
-    done = app.resync_keys(
-        config, flow, topic=topic, partition=partition, session=None if dry_run else session
-    )
+    done = app.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
     table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)
     click.echo(RENDERERS[output](table), nl=False)
     if dry_run:

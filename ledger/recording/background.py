@@ -31,7 +31,8 @@ class BackgroundRecorders:
         self.failure: MirrorLedgerError | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        if self._recorders:
+            self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -42,7 +43,7 @@ class BackgroundRecorders:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
-        with ThreadPoolExecutor(max_workers=len(self._recorders)) as side_by_side:
+        with ThreadPoolExecutor(max_workers=max(1, len(self._recorders))) as side_by_side:
             list(side_by_side.map(partial(self._close, record=error is None), self._recorders))
         if error is None and self.failure is not None:
             raise self.failure

@@ -129,8 +129,9 @@ def accounts(rows: Iterable[Row]) -> dict[tuple[str, Place], Account]:
 
 def _is_gone(at: At, end: int, row: Row) -> bool:
     """An unpaired stretch that the target lost a part of is not told any more, from its `end` back to its start."""
-    is_truncated = row["cause"] == SyncCause.TARGET_TRUNCATED and end > row["target_start"]
-    return is_truncated or at.topic_id != row["target_topic_id"]
+    is_truncated: bool = row["cause"] == SyncCause.TARGET_TRUNCATED and end > row["target_start"]
+    is_elsewhere: bool = at.topic_id != row["target_topic_id"]
+    return is_truncated or is_elsewhere
 
 
 def _recorded(row: Row) -> tuple[Any, ...]:

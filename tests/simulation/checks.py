@@ -162,7 +162,7 @@ def check_l3_once(accounts: Iterable[Account]) -> None:
 
 
 def check_records_are_the_same(copied: Copied) -> None:
-    different = {}
+    different: dict[int, tuple[object, ...]] = {}
     for offset, at in copied.account.pairs.items():
         sent, found = copied.source.records.get(offset), copied.target(at.topic_id).records.get(at.offset)
         if copied.is_reopened and not copied.is_source_living:

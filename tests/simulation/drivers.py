@@ -26,11 +26,9 @@ from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.ports import Clock
 from tests.simulation.crash_points import CrashPlan
+from tests.simulation.driver_ports import DriverAdmin, DriverFactLog, DriverOperationLog
 from tests.simulation.processes import (
     FOREVER_S,
-    DriverAdmin,
-    DriverFactLog,
-    DriverOperationLog,
     Killed,
     Process,
     SimulatedExecutor,

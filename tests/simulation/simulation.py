@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +10,15 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryOperationLog
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.config import TargetMode
-from ledger.domain.requests import RequestKind
-from ledger.mirror.assignments import StopCause
-from tests.simulation.accounts import Account, Place, accounts, walk
-from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
+from tests.simulation.accounts import Place
+from tests.simulation.aftermath import Aftermath
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults
-from tests.simulation.operators import Operator
-from tests.simulation.stops import ALLOWED, MORE_WHEN_TOLD
-from tests.simulation.storm import Storm, StormyWeather, Targets
+from tests.simulation.operators import Operator, StoppedPartition
+from tests.simulation.storm import Storm, Targets
 from tests.simulation.topologies import Shape, draw_topology
+from tests.simulation.weather import StormyWeather
 from tests.simulation.workload import OTHER_MIRROR_PRODUCER_ID, TopicKind, Workload
 
 _STORM_S = 5.0
@@ -74,13 +71,13 @@ class Simulation:
     def __init__(self, seed: int, plot: Plot = Plot()) -> None:
         self._rng = rng = random.Random(seed)
         self._plot = plot
+        self.tally: Counter[str] = Counter()
         self.topology = draw_topology(rng, plot.shape or self._draw_shape())
         self._is_old = rng.random() < 0.4
         self.faults = self._draw_faults()
         self.schedule = Schedule()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
-        self.weather = StormyWeather(rng, loses=Fault.LOST_CONNECTIONS in self.faults)
-        self.tally: Counter[str] = Counter()
+        self.weather = StormyWeather(rng, self.tally, loses=Fault.LOST_CONNECTIONS in self.faults)
         self._clock = _JumpyClock(self.schedule)
         self._ledger = MemoryLedger()
         self.plan = self._draw_plan()
@@ -99,7 +96,8 @@ class Simulation:
         operations = MemoryOperationLog(self._ledger, self._clock)
         self._operators = [Operator(rng, f.flow.name, f.source, f.state, operations) for f in self.flows]
         self.workloads = self._draw_workloads()
-        self.storm = Storm(rng, self.schedule, self._where(), self._own_faults())
+        self.storm = Storm(rng, self.schedule, self._where(), self._own_faults(), self.tally)
+        self.tally.update(self._drawn())
 
     @property
     def story(self) -> str:
@@ -178,6 +176,14 @@ class Simulation:
     def _jump(self) -> None:
         self._clock.ahead_ms = self._rng.choice((-86_400_000, -1_000, 0, 1_000, 86_400_000))
 
+    def _drawn(self) -> Iterator[str]:
+        """What kind of life it is, as names for the tally."""
+        yield f"shape: {self.topology.shape}"
+        yield f"promise: {self._plot.promise}"
+        yield from {f"target: {flow.target_mode}" for flow in self.topology.flows}
+        kinds = {kind for workload in self.workloads.values() for kind in workload.kinds.values()}
+        yield from {f"topic: {kind}" for kind in kinds}
+
     # -- a life ----------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -200,7 +206,7 @@ class Simulation:
             drivers.bury_the_dead()
             assert drivers.are_all_done, "a driver did not stop"
         self._settle()
-        self._check()
+        self._look_back()
 
     def _meddle_later(self) -> None:
         def meddle() -> None:
@@ -242,118 +248,21 @@ class Simulation:
             for number, log in enumerate(topic.logs)
         }
 
-    def _stopped(self) -> list[Any]:
+    def _stopped(self) -> list[dict[Place, StoppedPartition]]:
         return [operator.stopped() for operator in self._operators]
 
-    # -- checking --------------------------------------------------------------------------------
+    # -- afterwards ------------------------------------------------------------------------------
 
     def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table of the ledger, in the order of recording."""
         return self._ledger.rows(table)
 
-    def _check(self) -> None:
-        self._check_stops()
-        found = accounts(self.rows("offset_syncs"))
-        chronicles = {alias: Chronicles(cluster) for alias, cluster in self.clusters.items()}
-        self._check_l3(found)
-        for (flow, place), account in found.items():
-            drivers = next(f for f in self.flows if f.flow.name == flow)
-            copied = self._copied(drivers, place, account, found, chronicles)
-            try:
-                check(copied)
-            except AssertionError as error:
-                error.add_note("\n".join([f"{flow} {account.source_topic} {place}", *walk(account)]))
-                raise
-            self._tally_account(account)
-        self._check_all_are_mirrored(found)
+    def _look_back(self) -> None:
+        aftermath = Aftermath(
+            self._plot.promise, self.faults, self.clusters, self.flows, self._operators, self._ledger
+        )
+        aftermath.check()
+        self.tally.update(aftermath.tally())
         for point, times in self.plan.crashed.items():
             self.tally[f"crashed: {point}"] += times
-
-    def _check_stops(self) -> None:
-        for row in self.rows("operations"):
-            if row["kind"] == "partition_stopped":
-                cause = StopCause(row["reason"])
-                self.tally[f"stopped by {cause}"] += 1
-                is_told = self._plot.promise is Promise.TOLD and cause in MORE_WHEN_TOLD
-                assert ALLOWED[cause] & self.faults or is_told, row
-            elif row["kind"] == "receipt":
-                self.tally["requests answered"] += 1
-
-    def _check_l3(self, found: dict[tuple[str, Place], Account]) -> None:
-        for cluster in self.clusters:
-            flows = {f.flow.name for f in self.flows if f.flow.target == cluster}
-            check_l3_once(account for (flow, _), account in found.items() if flow in flows)
-
-    def _check_all_are_mirrored(self, found: dict[tuple[str, Place], Account]) -> None:
-        """Every partition of every living topic that a flow copies has an account."""
-        for drivers in self.flows:
-            for name, topic in drivers.source.topic_by_name.items():
-                for number in range(len(topic.logs)):
-                    assert (drivers.flow.name, (topic.topic_id, number)) in found, (drivers.flow.name, name)
-
-    def _copied(
-        self,
-        drivers: FlowDrivers,
-        place: Place,
-        account: Account,
-        found: dict[tuple[str, Place], Account],
-        chronicles: dict[str, Chronicles],
-    ) -> Copied:
-        flow = drivers.flow
-        told = {
-            at.offset
-            for (name, other), its in found.items()
-            if name == flow.name and other[1] == place[1]
-            for at in its.told
-            if at.topic_id == account.target_topic_id
-        }
-        return Copied(
-            account=account,
-            kind=TopicKind(account.source_topic.rpartition("-")[0]),
-            source=chronicles[flow.source].at(place),
-            targets=chronicles[flow.target],
-            producer_id=self._producer_id(flow.name),
-            mirror_ids=self._mirror_ids(flow.source),
-            is_relayed=flow.relay,
-            is_exclusive=flow.target_mode is TargetMode.EXCLUSIVE,
-            is_source_living=place[0] in chronicles[flow.source].living,
-            is_reopened=Fault.SOURCE_UNCLEAN in self.faults,
-            is_accepted=self._is_accepted(flow.name, account.source_topic, place[1]),
-            promise=self._plot.promise,
-            stop=self._stop(flow.name, place),
-            stops_told=self._stops_told(flow.name, account.source_topic, place[1]),
-            told=frozenset(told),
-        )
-
-    def _producer_id(self, flow: str) -> int:
-        return next(int(row["producer_id"]) for row in self.rows("writers") if row["flow"] == flow)
-
-    def _mirror_ids(self, alias: str) -> frozenset[int]:
-        return frozenset(row["producer_id"] for row in self.rows("writers") if row["target_cluster"] == alias)
-
-    def _stop(self, flow: str, place: Place) -> StopCause | None:
-        operator = self._operators[[f.flow.name for f in self.flows].index(flow)]
-        stopped = operator.stopped().get(place)
-        return None if stopped is None else stopped.cause
-
-    def _stops_told(self, flow: str, topic: str, partition: int) -> frozenset[StopCause]:
-        """Whatever topic id it had: what was found under an earlier one is told."""
-        state = self.flows[0].state
-        return frozenset(
-            StopCause(content["cause"])
-            for content in state.events(flow, "partition_stopped")
-            if (content["topic"], content["partition"]) == (topic, partition)
-        )
-
-    def _is_accepted(self, flow: str, topic: str, partition: int) -> bool:
-        asked = self.flows[0].state.events(flow, RequestKind.ACCEPT_FOREIGN)
-        return any((content["topic"], content["partition"]) == (topic, partition) for content in asked)
-
-    def _tally_account(self, account: Account) -> None:
-        for row in account.rows:
-            self.tally["records"] += row["records"]
-            self.tally["recovered"] += row["records"] if row["recovered"] else 0
-            self.tally["raw batches"] += row["raw_batches"]
-            self.tally["record path batches"] += row["record_path_batches"]
-            self.tally[f"{row['kind']} {row['cause'] or ''}".strip()] += 1
-            for gap in row["gaps"]:
-                self.tally[f"gaps {gap['cause']}"] += 1
+            self.tally[f"struck: {Fault.CRASH_POINTS}"] += times

@@ -1,11 +1,11 @@
 """What goes wrong at clusters during a simulation, at random moments drawn from its seed."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ledger.adapters.memory.kafka import Access, MemoryCluster
-from ledger.adapters.memory.network import Fate
 from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog, Replication
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
@@ -14,34 +14,6 @@ from tests.simulation.faults import Fault
 FOREIGN_KEY = b"somebody else"
 _TWO_DAYS_S = 2 * 86_400
 _SMALL_MESSAGES = 600
-
-
-class StormyWeather:
-    """Implements `network.Weather`; calm once `is_over`."""
-
-    def __init__(self, rng: random.Random, *, loses: bool) -> None:
-        self._rng = rng
-        self._loss = rng.choice((0.01, 0.05, 0.15)) if loses else 0.0
-        self._slowest_s = rng.choice((0.002, 0.01, 0.05))
-        self.is_over = False
-
-    def delay_s(self) -> float:
-        return 0.001 if self.is_over else self._rng.uniform(0.0005, self._slowest_s)
-
-    def fate(self, *, is_fetch: bool) -> Fate:
-        chance = self._loss / 4 if is_fetch else self._loss
-        if self.is_over or self._rng.random() >= chance:
-            return Fate.ANSWERED
-        return self._rng.choice((Fate.LOST_BEFORE, Fate.LOST_AFTER))
-
-    def survivors(self, waiting: int) -> int:
-        return self._rng.randint(0, waiting)
-
-    def lateness_s(self) -> float:
-        return self._rng.choice((0.0, 0.005, 0.1, 0.3))
-
-    def hears_of_leaders(self) -> bool:
-        return self.is_over or self._rng.random() < 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +42,10 @@ class Targets:
 
 
 class Storm:
-    """Lets faults of the given kinds happen until it is over; `actions` are those that are no cluster's own."""
+    """Lets faults of the given kinds happen until it is over, and tallies them.
+
+    `actions` are those that are no cluster's own.
+    """
 
     def __init__(
         self,
@@ -78,10 +53,12 @@ class Storm:
         schedule: Schedule,
         where: Targets,
         actions: dict[Fault, Callable[[], None]],
+        tally: Counter[str],
     ) -> None:
         self._rng = rng
         self._schedule = schedule
         self._where = where
+        self._tally = tally
         own = {
             Fault.LEADERS_MOVE: self._move_leader,
             Fault.NODES_RESTART: self._restart_node,
@@ -134,6 +111,7 @@ class Storm:
     def _tick(self) -> None:
         if not self.is_over:
             fault = self._rng.choices(list(self._weights), weights=list(self._weights.values()))[0]
+            self._tally[f"struck: {fault}"] += 1
             self._actions[fault]()
             self._schedule.after(self._rng.uniform(0.02, 0.6), self._tick)
 

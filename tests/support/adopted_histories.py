@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from hypothesis import strategies as st
 
@@ -70,7 +71,8 @@ class History:
 @st.composite
 def histories(draw: st.DrawFn, *, unique: bool, longest: int = 60) -> History:
     """Transactions, restarts that repeat, stretches left out, retention and cleaning on both sides."""
-    written = _written(draw, unique, draw(st.integers(1, longest)))
+    count = draw(st.integers(1, longest))
+    written = _written(draw(st.lists(_ANY_RECORD, min_size=count, max_size=count)), unique)
     dropped = _dropped(draw, written)
     copied_causes = {None, *draw(st.sets(st.sampled_from([GapCause.ABORTED, GapCause.FILTERED])))}
     candidates = [
@@ -93,15 +95,27 @@ def histories(draw: st.DrawFn, *, unique: bool, longest: int = 60) -> History:
     )
 
 
-def _written(draw: st.DrawFn, unique: bool, count: int) -> list[LogRecord]:
+_MARKERS = (0, 0, 0, 0, 1, 2)  # of transactions, before the record
+_CAUSES = (None, None, None, None, GapCause.ABORTED, GapCause.FILTERED)
+_KEYS = (b"0", b"1", b"2", b"3", b"4")
+_VALUES = (*(b"0", b"1") * 9, None, None)
+_REPEATED_TIMES = (0, 1)
+_CHOICES = (_MARKERS, _CAUSES, _KEYS, _VALUES, _REPEATED_TIMES)
+_ANY_RECORD = st.integers(0, prod(map(len, _CHOICES)) - 1)
+"""A place in the product of all choices: one draw for a record takes a fifth of the time of five."""
+
+
+def _written(places: Sequence[int], unique: bool) -> list[LogRecord]:
     records, offset = [], 0
-    for number in range(count):
-        offset += draw(st.sampled_from([0, 0, 0, 0, 1, 2]))  # transaction markers
-        cause = draw(st.sampled_from([None, None, None, None, GapCause.ABORTED, GapCause.FILTERED]))
-        key = b"%d" % draw(st.integers(0, 4))
-        value = None if draw(st.integers(0, 9)) == 0 else b"%d" % draw(st.integers(0, 1))
-        timestamp = 1_000 + number if unique else 1_000 + draw(st.integers(0, 1))
-        records.append(LogRecord(offset, timestamp, encoded(key, value), cause, 0))
+    for number, place in enumerate(places):
+        place, markers = divmod(place, len(_MARKERS))
+        place, cause = divmod(place, len(_CAUSES))
+        place, key = divmod(place, len(_KEYS))
+        repeated, value = divmod(place, len(_VALUES))
+        offset += _MARKERS[markers]
+        timestamp = 1_000 + (number if unique else _REPEATED_TIMES[repeated])
+        content = encoded(_KEYS[key], _VALUES[value])
+        records.append(LogRecord(offset, timestamp, content, _CAUSES[cause], 0))
         offset += 1
     return records
 
@@ -115,6 +129,13 @@ def _dropped(draw: st.DrawFn, written: list[LogRecord]) -> frozenset[int]:
     return frozenset(record.offset for record in left_out)
 
 
+_ONE_IN_SIX, _ONE_IN_TEN = 6, 10
+_COPY_EVENTS = st.integers(0, _ONE_IN_SIX * _ONE_IN_TEN - 1).map(
+    lambda event: _ONE_IN_SIX * _ONE_IN_TEN - 1 - event
+)
+"""Whether somebody else's record comes before a copy, and whether the copier starts again after it."""
+
+
 def _copied(draw: st.DrawFn, candidates: list[LogRecord]) -> list[tuple[LogRecord, int]]:
     """Records at the target with the source offset of each; the copier may stop early, and start again."""
     copied: list[tuple[LogRecord, int]] = []
@@ -123,10 +144,11 @@ def _copied(draw: st.DrawFn, candidates: list[LogRecord]) -> list[tuple[LogRecor
     restarts = draw(st.integers(0, 2))
     while position < until:
         original = candidates[position]
-        offset += draw(st.sampled_from([0, 0, 0, 0, 0, 1]))
+        event = draw(_COPY_EVENTS)
+        offset += event % _ONE_IN_SIX == 0
         copied.append((LogRecord(offset, original.timestamp, original.content), original.offset))
         position, offset = position + 1, offset + 1
-        if restarts and draw(st.integers(0, 9)) == 0:
+        if restarts and event // _ONE_IN_SIX == 0:
             restarts -= 1
             position -= draw(st.integers(0, min(position, 20)))
     return copied

@@ -16,16 +16,15 @@ from ledger.adapters.duck.engine import Relation
 from ledger.catalog import Query, Value
 from ledger.schema import GAPS_TYPE, TABLE_BY_NAME, TABLES, Column
 from tests.support.checkout import CHECKOUT
+from tests.support.ledger_rows import empty
 
 FOLDER = CHECKOUT / "tests" / "cases"
-_DEFAULTS: Mapping[str, object] = {"string": "", "bigint": 0, "int": 0, "boolean": False, GAPS_TYPE: []}
-
 Row = dict[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """Tables and parameters, and the answer expected of a query."""
+    """Tables and parameters, and the answer expected of a query. A case is equal to itself alone."""
 
     query: str
     title: str
@@ -45,7 +44,7 @@ class Case:
         schema = pa.schema([(column.name, arrow_type(column.type)) for column in query.columns])
         types = {column.name: column.type for column in query.columns}
         rows = [
-            {name: _value(text, types[name]) for name, text in row.items()} for row in self.blocks["expect"]
+            {name: _cell(text, types[name]) for name, text in row.items()} for row in self.blocks["expect"]
         ]
         return pa.Table.from_pylist(rows, schema=schema)
 
@@ -85,27 +84,22 @@ def _blocks(lines: list[list[str]]) -> list[list[list[str]]]:
     return [block for block in blocks if block]
 
 
-def default_row(columns: tuple[Column, ...]) -> dict[str, object]:
-    """A row whose columns are null where they may be, else empty or 0."""
-    return {column.name: _default(column) for column in columns}
-
-
 def _typed(row: Row, columns: tuple[Column, ...]) -> dict[str, object]:
     return {
-        column.name: _value(row[column.name], column.type) if column.name in row else _default(column)
+        column.name: _cell(row[column.name], column.type) if column.name in row else empty(column)
         for column in columns
     }
 
 
-def _default(column: Column) -> object:
-    return None if column.nullable else _DEFAULTS[column.type]
+def _cell(text: str, type_: str) -> object:
+    if type_ == GAPS_TYPE and text != "-":
+        return [_gap(gap) for gap in text.strip("[]").split(";") if gap]
+    return _value(text, type_)
 
 
 def _value(text: str, type_: str) -> Value:
     if text == "-":
         return None
-    if type_ == GAPS_TYPE:
-        return [_gap(gap) for gap in text.strip("[]").split(";") if gap]  # type: ignore[return-value]
     if type_ in ("bigint", "int"):
         return int(text)
     return text == "true" if type_ == "boolean" else text

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def servers_of(clusters: Mapping[str, SandboxCluster]) -> dict[str, str]:
+    """Bootstrap servers by alias."""
+    return {alias: cluster.bootstrap_servers for alias, cluster in clusters.items()}
+
+
 @pytest.fixture(scope="session")
 def broker_pair_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """The sandbox behind `broker_pair`, for tests that disturb its brokers and put them right again."""

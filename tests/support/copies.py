@@ -16,22 +16,24 @@ from kafka.admin import KafkaAdminClient
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config import ClusterConfig, SecretReference
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
 from ledger.ports import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
 from ledger.wire.record_batch import BatchHeader, batches
-from tests.support.elections import wait_for
 from tests.support.sources import writers
+from tests.support.waiting import eventually
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their number in a batch's attributes
 _numbers = itertools.count(1)
 
 
-def config_of(alias: str, servers: str, properties: Mapping[str, object] | None = None) -> ClusterConfig:
+def config_of(
+    alias: str, servers: str, properties: Mapping[str, str | SecretReference] | None = None
+) -> ClusterConfig:
     return ClusterConfig(name=alias, bootstrap_servers=servers, properties=dict(properties or {}))
 
 
@@ -48,7 +50,7 @@ class Pair:
     partitions: int = 1
     replicas: Mapping[str, int] = field(default_factory=lambda: {"source": 1, "target": 1})
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    login: Mapping[str, object] = field(default_factory=dict)
+    login: Mapping[str, str | SecretReference] = field(default_factory=dict)
     exclusive: bool = True
     limits: CopyLimits = LIMITS
     syncs: list[OffsetSync] = field(default_factory=list)
@@ -86,7 +88,7 @@ class Pair:
         """Have the topic of one side made otherwise, before anything is in it."""
         name, admin = self.topics[side], self.admins[side]
         self.delete(side)
-        wait_for(lambda: name not in admin.topics(), "the topic is gone")
+        eventually(lambda: name not in admin.topics(), "the topic is gone")
         create(name)
         self._ids[side] = admin.topics()[name].topic_id
 
@@ -174,11 +176,13 @@ class Pair:
         size: int = 100,
         start: int = 0,
         age_ms: int = 0,
-        **settings: object,
+        client: Mapping[str, str | int] | None = None,
     ) -> None:
-        """Records with a serial in their value, spread over the partitions in turn."""
+        """Records with a serial in their value, spread over the partitions in turn; `client` are producer settings."""
         timestamp_ms = int(time.time() * 1000) - age_ms
-        producer = Producer({"bootstrap.servers": self.near[side], "linger.ms": 5, "acks": "all", **settings})
+        producer = Producer(
+            {"bootstrap.servers": self.near[side], "linger.ms": 5, "acks": "all", **(client or {})}
+        )
         for serial in range(start, start + count):
             value = b"%d." % serial + b"v" * size
             partition = serial % self.partitions

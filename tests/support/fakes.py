@@ -1,15 +1,16 @@
-"""In-memory ledger, cluster, clock and processes for recorders."""
+"""In-memory ledger, cluster, clock and processes for recorders; what a recorder has no business with fails the test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import (
     FlowPosition,
     GroupListing,
-    NewTopic,
     PartitionEnds,
     Row,
     SettingsAnswer,
@@ -17,6 +18,7 @@ from ledger.ports import (
     TopicSettings,
     WriterClaim,
 )
+from tests.support.unasked_cluster import UnaskedCluster
 
 
 @dataclass
@@ -56,13 +58,16 @@ class Append:
 
 
 @dataclass
-class FakeLedger:
-    """`FactLog` and `RecordingState` over one list of appends."""
+class FakeLedger(MemoryLedgerState):
+    """`FactLog` and `RecordingState` over one list of appends; nothing else was ever recorded."""
 
     clock: FakeClock
     appends: list[Append] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
     fail_next_append: Exception | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(MemoryLedger())
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:  # noqa: ARG002  a port
         self.epochs[writer] = self.epochs.get(writer, 0) + 1
@@ -116,7 +121,7 @@ class FakeLedger:
 
 
 @dataclass
-class FakeCluster:
+class FakeCluster(UnaskedCluster):
     """A cluster that tests change between looks; `during_look` changes it in the middle of one."""
 
     alias: str = "east"
@@ -124,7 +129,7 @@ class FakeCluster:
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     ends_now: dict[tuple[str, int], PartitionEnds] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    during_look: "list[TopicDescription]" = field(default_factory=list)
+    during_look: list[TopicDescription] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
     looks: int = 0
@@ -135,9 +140,6 @@ class FakeCluster:
 
     def cluster_id(self) -> str:
         return "cluster-id"
-
-    def broker_count(self) -> int:
-        return 1
 
     def topics(self) -> dict[str, TopicDescription]:
         self.looks += 1
@@ -154,19 +156,6 @@ class FakeCluster:
         if topic in self.hidden:
             raise PreconditionError(f"{topic} may not be described; nothing was looked up")
         return topic not in self.described
-
-    def create_topic(
-        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
-    ) -> None:
-        raise AssertionError(
-            f"a recorder creates nothing: {name} {partitions} {replication_factor} {configuration}"
-        )
-
-    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
-        raise AssertionError(f"a recorder creates nothing: {wanted}")
-
-    def add_partitions(self, name: str, *, total: int) -> None:
-        raise AssertionError(f"a recorder changes nothing: {name} {total}")
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         for topic in self.during_look:
@@ -186,9 +175,6 @@ class FakeCluster:
             for (group, topic, partition), offset in self.committed.items()
             if group in asked
         ]
-
-    def allocate_producer_id(self) -> int:
-        raise AssertionError("a recorder allocates nothing")
 
 
 def checkpoint(

@@ -1,48 +1,44 @@
-"""A flow of its own for each fault test: topics, ledger, configuration, and the driver as a real process."""
+"""One flow under test: a topic on `east`, its copy on `west`, a ledger of its own, and drivers of either kind."""
 
 import itertools
 import os
-import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
-from ledger import app, catalog
+from ledger import app
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig, load_config
 from ledger.sandbox import SandboxCluster
+from ledger.sandbox.reading import read_topics
+from tests.support import recorded
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.drivers import Driver
+from tests.support.runs import FLOW, run
 
 PARTITIONS = 3
-DEADLINE_S = 120.0
+_LOAD_ENDS_AFTER_S = 240.0
+_STEPS_PER_S = 20
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class FaultFlow:
-    """A topic on `east`, a flow that mirrors it to `west`, and an empty ledger. Leaving it closes its clients."""
+class FlowUnderTest:
+    """Made by `flow_under_test`, which closes its clients and ends its drivers."""
 
-    config_file: Path
     config: MirrorConfig
     topic: str
     pair: Mapping[str, SandboxCluster]
     log: Path
-    admins: dict[str, KafkaAdmin]
-
-    def __enter__(self) -> "FaultFlow":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for admin in self.admins.values():
-            admin.close()
+    admins: dict[str, KafkaAdmin] = field(default_factory=dict)
+    drivers: list[Driver] = field(default_factory=list)
 
     @property
     def target_topic(self) -> str:
@@ -61,19 +57,25 @@ class FaultFlow:
         ends = admin.ends([(self.target_topic, partition) for partition in range(PARTITIONS)])
         return sum(end.high_watermark for end in ends.values())
 
-    def start(self, *arguments: str) -> "Driver":
-        return Driver(self, arguments)
+    def start(self, *arguments: str) -> Driver:
+        """`mirror-ledger run` as a process of its own."""
+        driver = Driver(self.config, self.log, arguments)
+        self.drivers.append(driver)
+        return driver
 
-    def start_command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Another command, to its end."""
-        return run_command("--config", str(self.config_file), *arguments)
+    def finish(self, spark: SparkSession) -> None:
+        """Run until caught up, in this process; nothing may have stopped."""
+        assert run(self.config, spark).stopped == []
 
-    def rows(self, table: str) -> int:
-        """How many rows a table of the ledger has."""
-        return int(DeltaTable(f"{self.config.ledger.path}/{table}").to_pyarrow_table().num_rows)
+    def changed(self, line: str) -> MirrorConfig:
+        """The configuration with one more line for the flow, in the same file."""
+        file = Path(self.config.file)
+        file.write_text(f"{file.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
+        return load_config(file)
 
-    def offset_syncs(self) -> int:
-        return self.rows("offset_syncs")
+    def told(self) -> str:
+        """What driver processes have said so far."""
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
 
     def commit(self, group: str, partition: int, *, offset: int) -> None:
         """Commit an offset of the source topic for a group that is not running."""
@@ -81,123 +83,80 @@ class FaultFlow:
         consumer.commit(offsets=[TopicPartition(self.topic, partition, offset)], asynchronous=False)
         consumer.close()
 
-    def query(self, name: str, **params: str) -> list[dict[str, object]]:
-        rows: list[dict[str, object]] = app.run_query(
-            app.snapshot(self.config, None), name, params
-        ).to_pylist()
-        return rows
+    def rows(self, table: str) -> int:
+        """How many rows a table of the ledger has."""
+        return len(recorded.rows(self.config, table))
 
-    def broken_invariants(self) -> dict[str, list[dict[str, object]]]:
-        """Rows that the audits of L1 to L6 return."""
-        audits = [query.name for query in catalog.queries().values() if query.is_audit]
-        assert len(audits) >= 6
-        return {name: rows for name in audits if (rows := self.query(name))}
+    def query(self, name: str) -> list[recorded.Row]:
+        """The answer of a query that takes a flow."""
+        return recorded.query(self.config, name, flow=FLOW)
 
+    def assert_same_records(self) -> int:
+        """Both sides hold the same records in the same order; returns how many."""
+        source = read_topics(self.pair["east"].bootstrap_servers, [self.topic])
+        target = read_topics(self.pair["west"].bootstrap_servers, [self.target_topic])
+        assert len(source) == len(target) == PARTITIONS
+        for (_, partition), placed in source.items():
+            copied = target[(self.target_topic, partition)]
+            assert [one.record for one in placed] == [one.record for one in copied]
+        return sum(map(len, source.values()))
 
-def run_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """`mirror-ledger` with these arguments, as a process, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "ledger.cli.main", *arguments],
-        capture_output=True,
-        text=True,
-        env=_environment(),
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(app.__file__).parent.parent)}
+    def assert_faithful(self, *, at_least: int) -> None:
+        """The sides are equal, hold so many records, and no audit finds anything."""
+        assert self.assert_same_records() >= at_least
+        assert recorded.broken_invariants(self.config) == {}
 
 
-class Driver:
-    """`mirror-ledger run` as a process of its own; its words are in the flow's log."""
+@contextmanager
+def flow_under_test(
+    pair: Mapping[str, SandboxCluster], folder: Path, name: str, extra: str = ""
+) -> Iterator[FlowUnderTest]:
+    """A flow over a new topic of three partitions; `extra` are more lines of the flow's configuration.
 
-    def __init__(self, flow: FaultFlow, arguments: tuple[str, ...]) -> None:
-        self._log = flow.log.open("ab")
-        command = [sys.executable, "-m", "ledger.cli.main", "--config", str(flow.config_file), "run", "flow"]
-        self.process = subprocess.Popen(
-            [*command, *arguments],
-            stdout=self._log,
-            stderr=self._log,
-            env=_environment(),
-            start_new_session=True,
-        )
-
-    def wait(self, timeout_s: float = DEADLINE_S) -> int:
-        """The exit code."""
-        code = self.process.wait(timeout_s)
-        self._log.close()
-        return code
-
-    def ask_to_stop(self, number: signal.Signals) -> int:
-        """Send the signal; returns the exit code."""
-        self.process.send_signal(number)
-        return self.wait()
-
-    def kill(self) -> None:
-        """kill -9 of the driver alone: its JVM and its workers find out by themselves."""
-        self.process.kill()
-        self.wait()
-
-    def end(self) -> None:
-        """Whatever is left of it, its JVM included."""
-        self._log.close()
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        self.process.wait()
-
-
-def make_flow(pair: Mapping[str, SandboxCluster], folder: Path, name: str, extra: str = "") -> FaultFlow:
-    """A flow over a new topic; `extra` are more lines of the flow's configuration."""
+    Says at the end what its driver processes said.
+    """
     topic = f"{name}-{os.getpid()}-{next(_numbers)}"
-    config_file = folder / "mirror.toml"
-    config_file.write_text(
-        f"""
-[ledger]
-path = "{folder / "ledger"}"
-[clusters.east]
-bootstrap_servers = "{pair["east"].bootstrap_servers}"
-[clusters.west]
-bootstrap_servers = "{pair["west"].bootstrap_servers}"
-[flows.flow]
-source = "east"
-target = "west"
-topics = ["{topic}"]
-round_seconds = 1.0
-{extra}
-""",
-        encoding="utf-8",
-    )
-    config = load_config(config_file)
+    servers = servers_of(pair)
+    lines = f'topics = ["{topic}"]\nround_seconds = 1.0\n{extra}'
+    config = write_config(folder, servers, {FLOW: lines})
     app.init_ledger(config)
-    flow = FaultFlow(config_file, config, topic, pair, folder / "driver.log", {})
-    flow.admin("east").create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})
-    return flow
+    flow = FlowUnderTest(config, topic, pair, folder / "driver.log")
+    try:
+        flow.admin("east").create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})
+        yield flow
+    finally:
+        for driver in flow.drivers:
+            driver.end()
+        for admin in flow.admins.values():
+            admin.close()
+        print(flow.told()[-4000:] or "no driver process was started")
 
 
-def produce(flow: FaultFlow, count: int, *, start: int = 0) -> None:
+def _send(producer: Producer, topic: str, start: int, count: int) -> None:
+    for serial in range(start, start + count):
+        producer.produce(topic, str(serial).encode() + b"." * 100, partition=serial % PARTITIONS)
+        producer.poll(0)
+
+
+def produce(flow: FlowUnderTest, count: int, *, start: int = 0) -> None:
     """`count` records whose value is a serial from `start` on."""
     producer = Producer({"bootstrap.servers": flow.pair["east"].bootstrap_servers, "linger.ms": 5})
-    for serial in range(start, start + count):
-        producer.produce(flow.topic, str(serial).encode() + b"." * 100, partition=serial % PARTITIONS)
-        producer.poll(0)
+    _send(producer, flow.topic, start, count)
     assert producer.flush(60) == 0
 
 
 @contextmanager
-def steady_load(flow: FaultFlow, *, seconds: float, per_second: int) -> Iterator[None]:
-    """Records for `seconds` at most, produced beside the body; the load has ended when the body has."""
-    ended = threading.Event()
+def steady_load(flow: FlowUnderTest, *, per_second: int, start: int = 0) -> Iterator[None]:
+    """Records beside the body, to its end; serials from `start` on."""
+    ended, step = threading.Event(), per_second // _STEPS_PER_S
 
     def work() -> None:
-        started, serial, step = time.monotonic(), 0, per_second // 20
-        while not ended.is_set() and time.monotonic() < started + seconds:
-            produce(flow, step, start=serial)
+        producer = Producer({"bootstrap.servers": flow.pair["east"].bootstrap_servers, "linger.ms": 5})
+        serial, last = start, start + int(_LOAD_ENDS_AFTER_S * per_second)
+        while not ended.wait(1 / _STEPS_PER_S) and serial < last:
+            _send(producer, flow.topic, serial, step)
             serial += step
-            ended.wait(0.05)
+        assert producer.flush(60) == 0
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -206,10 +165,3 @@ def steady_load(flow: FaultFlow, *, seconds: float, per_second: int) -> Iterator
     finally:
         ended.set()
         thread.join()
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.2)

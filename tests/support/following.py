@@ -1,115 +1,47 @@
-"""Flows whose target topics follow, on real brokers: configuration, runs, and what the ledger says."""
+"""Flows whose target topics follow, on real brokers: their configuration, and what clients do there."""
 
-import json
-import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, Producer
-from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
-from ledger import app
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig, load_config
-from ledger.mirror.run_summary import RunSummary
+from ledger.config import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
-
-SEEN_WITHIN_S = 90.0  # an upper bound, for machines that are busy
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
 
 Pair = Mapping[str, SandboxCluster]
+OFTEN = "round_seconds = 0.5\ntopic_refresh_seconds = 0.5\n"
+"""The lines of a flow that looks at topics often."""
 RENAME = """topic_naming = "rename"\nrename = [{ match = '(.*)_REPLICA', to = '\\1' }]\n"""
 
 
 def name_of(kind: str) -> str:
+    """A topic name that no other test has."""
     return f"{kind}-{uuid.uuid4().hex[:6]}"
 
 
 def config_of(folder: Path, pair: Pair, flows: Mapping[str, str], west: str = "") -> MirrorConfig:
-    """Flows by name; the text of each says where it goes from `east`, unless it has a source."""
-    tables = "\n".join(
-        f"[flows.{name}]\nround_seconds = 0.5\ntopic_refresh_seconds = 0.5\n{text}"
-        for name, text in flows.items()
-    )
-    file = folder / "mirror-ledger.toml"
-    file.write_text(
-        f"""
-        [ledger]
-        path = "{folder / "ledger"}"
-        [clusters.east]
-        bootstrap_servers = "{pair["east"].bootstrap_servers}"
-        [clusters.west]
-        bootstrap_servers = "{pair["west"].bootstrap_servers}"
-        {west}
-        {tables}
-        """
-    )
-    return load_config(file)
+    """Flows by name, which look at topics often; `west` are further lines of that cluster."""
+    servers = servers_of(pair)
+    lines = {name: OFTEN + text for name, text in flows.items()}
+    return write_config(folder, servers, lines, properties={"west": west})
 
 
-def east_to_west(topics: str, *more: str) -> str:
-    return "\n".join(('source = "east"', 'target = "west"', f'topics = ["{topics}"]', *more))
-
-
-def run(
-    config: MirrorConfig, spark: SparkSession, flow: str = "f", *, allow_scope_reduction: bool = False
-) -> RunSummary:
-    return app.run_flow(
-        config,
-        flow,
-        session=lambda: spark,
-        until_caught_up=True,
-        allow_scope_reduction=allow_scope_reduction,
-        stop=threading.Event(),
-        on_round=lambda _so_far: None,
-    )
-
-
-@contextmanager
-def running(config: MirrorConfig, spark: SparkSession) -> Iterator[None]:
-    """The flow `f`, which goes on until the block is left."""
-    stop = threading.Event()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        going = pool.submit(
-            app.run_flow,
-            config,
-            "f",
-            session=lambda: spark,
-            until_caught_up=False,
-            stop=stop,
-            on_round=lambda _so_far: None,
-        )
-        try:
-            yield
-        finally:
-            stop.set()
-        going.result(60)
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + SEEN_WITHIN_S
-    while not holds():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"not within {SEEN_WITHIN_S:.0f} s: {what}")
-        time.sleep(0.2)
+def copying(topics: str, *more: str) -> str:
+    """The lines of a flow that copies the topics of one pattern."""
+    return "\n".join((f'topics = ["{topics}"]', *more))
 
 
 @contextmanager
 def admin_of(config: MirrorConfig, alias: str) -> Iterator[KafkaAdmin]:
-    admin = KafkaAdmin(alias, config.cluster(alias), SystemClock())
-    try:
+    with closing(KafkaAdmin(alias, config.cluster(alias), SystemClock())) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 def produce(servers: str, topic: str, *values: str, partition: int = 0) -> None:
@@ -119,11 +51,13 @@ def produce(servers: str, topic: str, *values: str, partition: int = 0) -> None:
     assert producer.flush(30) == 0
 
 
-def values(servers: str, topic: str) -> list[bytes | None]:
-    return [placed.record.value for records in read_topics(servers, [topic]).values() for placed in records]
+def values(servers: str, topic: str) -> list[bytes]:
+    return [
+        placed.record.value or b"" for records in read_topics(servers, [topic]).values() for placed in records
+    ]
 
 
-def consumed(servers: str, topic: str, group: str) -> list[bytes | None]:
+def consumed(servers: str, topic: str, group: str) -> list[bytes]:
     """What the group reads, to its end, and commits."""
     consumer = Consumer(
         {
@@ -135,22 +69,11 @@ def consumed(servers: str, topic: str, group: str) -> list[bytes | None]:
         }
     )
     consumer.subscribe([topic])
-    found: list[bytes | None] = []
+    found: list[bytes] = []
     try:
         while (message := consumer.poll(30)) is not None and message.error() is None:
-            found.append(message.value())
+            found.append(message.value() or b"")
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
     return found
-
-
-def operations(config: MirrorConfig, kind: str) -> list[dict[str, object]]:
-    table = DeltaTable(f"{config.ledger.path}/operations").to_pyarrow_table().to_pylist()
-    rows = sorted(table, key=lambda row: row["recorded_at_ms"])
-    return [json.loads(row["content"]) for row in rows if row["kind"] == kind]
-
-
-def open_findings(config: MirrorConfig, flow: str = "f") -> set[tuple[str, str | None]]:
-    found = DeltaLedgerState(open_ledger(config.ledger.path)).open_findings(flow)
-    return {(name, topic) for name, topic, _ in found}

@@ -1,14 +1,9 @@
 """Clusters that mirror one topic name to each other, and applications that write on every side."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +11,19 @@ from pathlib import Path
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger import app, catalog
-from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig, load_config
+from ledger import app
+from ledger.config import MirrorConfig
 from ledger.mirror.run_summary import RunSummary
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.drivers import Driver
+from tests.support.recorded import gaps
+from tests.support.runs import run, running
 
 PARTITIONS = 2
-DEADLINE_S = 300.0  # an upper bound, for machines that are busy
+_ENDED_WITHIN_S = 120.0
 _BURST = 6
 _BURSTS_PER_PRODUCER = 8
 _PAUSE_S = 0.2
@@ -34,23 +33,14 @@ _PAUSE_S = 0.2
 class Mesh:
     """Flows between clusters that keep the names of topics, all recorded in one ledger."""
 
-    config_file: Path
     config: MirrorConfig
     topic: str
     servers: Mapping[str, str]
     spark: SparkSession
 
-    def run(
-        self, flow: str, *, until_caught_up: bool = True, stop: threading.Event | None = None
-    ) -> RunSummary:
-        return app.run_flow(
-            self.config,
-            flow,
-            session=lambda: self.spark,
-            until_caught_up=until_caught_up,
-            stop=stop or threading.Event(),
-            on_round=lambda _so_far: None,
-        )
+    def run(self, flow: str) -> RunSummary:
+        """One run until caught up."""
+        return run(self.config, self.spark, flow)
 
     def run_all(self) -> int:
         """Every flow once, one after the other, until caught up; returns how many records were copied."""
@@ -61,29 +51,19 @@ class Mesh:
     @contextmanager
     def running(self, flow: str) -> Iterator[None]:
         """A driver beside the body, in this process; asked to stop when the body ends."""
-        stop = threading.Event()
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            driver: Future[RunSummary] = pool.submit(self.run, flow, until_caught_up=False, stop=stop)
-            try:
-                yield
-            finally:
-                stop.set()
-            assert driver.result(DEADLINE_S).stopped == []
+        with running(self.config, self.spark, flow) as driver:
+            yield
+        assert driver.result().stopped == []
 
     @contextmanager
     def killed_afterwards(self, flow: str) -> Iterator[None]:
         """A driver beside the body, as a process of its own that gets SIGKILL, its JVM and workers too."""
-        command = [sys.executable, "-m", "ledger.cli.main", "--config", str(self.config_file), "run", flow]
-        with self.config_file.with_suffix(f".{flow}.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=_environment(), start_new_session=True
-            )
-            try:
-                yield
-                assert process.poll() is None, "the driver was running until it was killed"
-            finally:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        driver = Driver(self.config, Path(self.config.file).with_suffix(f".{flow}.log"), flow=flow)
+        try:
+            yield
+            assert driver.process.poll() is None, "the driver was running until it was killed"
+        finally:
+            driver.end()
 
     def values(self, cluster: str) -> Counter[bytes]:
         """What a reader of committed records sees on a cluster, and how often."""
@@ -92,18 +72,7 @@ class Mesh:
 
     def gaps(self, flow: str) -> Counter[str]:
         """Source offsets without a copied record, by cause."""
-        with engine.connect(app.snapshot(self.config, None), {}) as connection:
-            rows = connection.execute(
-                "select cause, sum(source_end - source_start)::bigint from gaps where flow = ? group by cause",
-                [flow],
-            ).fetchall()
-        return Counter(dict(rows))
-
-    def broken_invariants(self) -> dict[str, list[object]]:
-        at = app.snapshot(self.config, None)
-        audits = [query.name for query in catalog.queries().values() if query.is_audit]
-        assert len(audits) >= 6
-        return {name: rows for name in audits if (rows := app.run_query(at, name, {}).to_pylist())}
+        return Counter(gaps(self.config, flow))
 
 
 def make_mesh(
@@ -119,19 +88,15 @@ def make_mesh(
 
     `extra`: more lines of each flow's configuration.
     """
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in clusters.items()}
-    sections = [f"""[clusters.{alias}]\nbootstrap_servers = "{at}"\n""" for alias, at in servers.items()]
-    sections += [_flow(topic, source, target, extra) for source, target in directions]
-    file = folder / "mesh.toml"
-    file.write_text(f"""[ledger]\npath = "{folder / "ledger"}"\n""" + "".join(sections))
-    config = load_config(file)
+    servers = servers_of(clusters)
+    flows = {f"{source}-to-{target}": _flow(topic, source, target, extra) for source, target in directions}
+    config = write_config(folder, servers, flows)
     app.init_ledger(config)
-    return Mesh(file, config, topic, servers, spark)
+    return Mesh(config, topic, servers, spark)
 
 
 def _flow(topic: str, source: str, target: str, extra: str) -> str:
     return f"""
-[flows.{source}-to-{target}]
 source = "{source}"
 target = "{target}"
 topics = ["{topic}"]
@@ -140,10 +105,6 @@ target_mode = "shared"
 round_seconds = 0.6
 {extra}
 """
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(app.__file__).parent.parent)}
 
 
 # Applications ----------------------------------------------------------------------------------
@@ -228,16 +189,9 @@ def at_work(workers: Sequence[Application]) -> Iterator[None]:
         finally:
             is_over.set()
         for future in futures:
-            future.result(DEADLINE_S)
+            future.result(_ENDED_WITHIN_S)
 
 
 def written(workers: Sequence[Application]) -> Counter[bytes]:
     """All that was committed, each record once."""
     return Counter(value for worker in workers for value in worker.written)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not within {DEADLINE_S:.0f} s: {what}"
-        time.sleep(0.2)

@@ -1,197 +1,159 @@
-"""A ledger as a flow leaves it, written without a broker or a JVM, and commands run in this process."""
+"""A flow's ledger as drivers and operators leave it, written without a broker or a JVM, and commands on it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
-from ledger import app
-from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.state import DeltaOperationLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.cli.main import main
-from ledger.config import MirrorConfig, load_config
-from ledger.schema import TABLE_BY_NAME
-from tests.support.cases import default_row
+from ledger.config import MirrorConfig
+from tests.support.commands import Done, command
+from tests.support.config_files import write_config
+from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import Row, append, row
 
 FLOW = "east-to-west"
-CONFIG = """
-[ledger]
-path = "{ledger}"
-[clusters.east]
-bootstrap_servers = "127.0.0.1:9"
-[clusters.west]
-bootstrap_servers = "127.0.0.1:9"
-[flows.east-to-west]
-source = "east"
-target = "west"
-topics = [".*"]
-"""
+NOBODY = "127.0.0.1:9"
+"""An address at which no broker listens."""
 GONE = "{host}:{pid}:1"
 """The mark of an earlier process that had this one's id."""
+_FLOW = {"flow": FLOW, "source_cluster": "east", "target_cluster": "west"}
+
+
+class LaterClock(SystemClock):
+    """Never tells the same time twice: of what is recorded one after another it is known what came first."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0
+
+    def now_ms(self) -> int:
+        self._last_ms = max(super().now_ms(), self._last_ms + 1)
+        return self._last_ms
 
 
 @dataclass(frozen=True)
-class Done:
-    """How a command ended."""
+class WrittenLedger:
+    """A ledger to which a test appends what a flow from east to west, its recorders and its operators do."""
 
-    code: int
-    out: str
-    err: str
+    path: str
+    clock: LaterClock
 
-
-@dataclass(frozen=True)
-class Operated:
-    """One flow and its ledger; `command` runs `mirror-ledger` on it."""
-
-    config_file: Path
-    config: MirrorConfig
-    capture: pytest.CaptureFixture[str]
-
-    def command(self, *arguments: str) -> Done:
-        self.capture.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["--config", str(self.config_file), *arguments])
-        captured = self.capture.readouterr()
-        assert "Traceback" not in captured.err
-        return Done(int(str(ended.value.code)), captured.out, captured.err)
-
-    def append(self, table: str, *, at_ms: int | None = None, **values: object) -> None:
-        """One row, as Spark commits it."""
-        at_ms = SystemClock().now_ms() if at_ms is None else at_ms
-        row = {**default_row(TABLE_BY_NAME[table].columns), **values, "recorded_at_ms": at_ms}
-        data = pa.Table.from_pylist([row], schema=arrow_schema(TABLE_BY_NAME[table]))
-        metadata = {"userMetadata": json.dumps({"recorded_at_ms": at_ms})}
-        write_deltalake(
-            table_uri(self.config.ledger.path, table),
-            data,
-            mode="append",
-            commit_properties=CommitProperties(custom_metadata=metadata),
-        )
+    def append(self, table: str, *rows: Row, at_ms: int | None = None) -> None:
+        """One commit; all rows say the same time, which is now unless it is given."""
+        at_ms = self.clock.now_ms() if at_ms is None else at_ms
+        append(self.path, table, [{**row(table), **given, "recorded_at_ms": at_ms} for given in rows])
 
     def writer(
         self, event: str, host: str, *, epoch: int = 1, round_number: int = 0, at_ms: int | None = None
     ) -> None:
-        self.append(
-            "writers",
-            at_ms=at_ms,
-            writer=f"flow:{FLOW}",
-            writer_epoch=epoch,
-            round=round_number,
-            event=event,
-            host=host,
-            flow=FLOW,
-            source_cluster="east",
-            target_cluster="west",
-        )
+        event_row = {"writer_epoch": epoch, "round": round_number, "event": event, "host": host}
+        self.append("writers", {**_FLOW, **event_row, "writer": f"flow:{FLOW}"}, at_ms=at_ms)
 
-    def copied(self, topic: str, partition: int, *, source_end: int, at_ms: int | None = None) -> None:
-        """All source offsets of the partition up to `source_end`."""
-        self.append(
-            "offset_syncs",
-            at_ms=at_ms,
-            writer=f"flow:{FLOW}",
-            writer_epoch=1,
-            round=1,
-            flow=FLOW,
-            source_cluster="east",
-            target_cluster="west",
-            source_topic=topic,
-            source_topic_id=f"id-of-{topic}",
-            source_partition=partition,
-            target_topic=f"east.{topic}",
-            target_topic_id=f"id-of-east.{topic}",
-            target_partition=partition,
-            source_start=0,
-            source_end=source_end,
-            target_start=0,
-            target_end=source_end,
-            records=source_end,
-            kind="copied",
-            cause=None,
-        )
+    def copied(self, ends: Mapping[tuple[str, int], int], *, at_ms: int | None = None) -> None:
+        """All source offsets of some partitions up to their ends."""
+        rows = [self._copied(topic, partition, end) for (topic, partition), end in ends.items()]
+        self.append("offset_syncs", *rows, at_ms=at_ms)
 
-    def watermark(self, topic: str, partition: int, *, end: int) -> None:
-        self.append(
-            "high_watermarks",
-            cluster="east",
-            topic=topic,
-            topic_id=f"id-of-{topic}",
-            partition=partition,
-            last_stable=end,
-            high_watermark=end,
-        )
+    def _copied(self, topic: str, partition: int, end: int) -> Row:
+        return {
+            **self._partition(topic, partition),
+            "round": 1,
+            "source_end": end,
+            "target_end": end,
+            "records": end,
+            "kind": "copied",
+        }
 
     def lost(self, topic: str, partition: int, start: int, end: int, **values: object) -> None:
         """Source offsets behind what was copied; `values` make it another kind of row, or another round."""
-        self.append(
-            "offset_syncs",
-            **{
-                "writer_epoch": 1,
-                "round": 2,
-                "flow": FLOW,
-                "source_cluster": "east",
-                "target_cluster": "west",
-                "source_topic": topic,
-                "source_topic_id": f"id-of-{topic}",
-                "source_partition": partition,
-                "target_topic": f"east.{topic}",
-                "target_topic_id": f"id-of-east.{topic}",
-                "target_partition": partition,
-                "source_start": start,
-                "source_end": end,
-                "target_start": start,
-                "target_end": start,
-                "kind": "lost",
-                "cause": "retention",
-                **values,
-            },
-        )
+        self.append("offset_syncs", self.lost_row(topic, partition, start, end, **values))
 
-    def topic(self, name: str, event: str, *, topic_id: str | None = None, round_number: int = 1) -> None:
-        """What the recorder of the source saw."""
-        self.append(
-            "topics",
-            cluster="east",
-            topic=name,
-            topic_id=topic_id or f"id-of-{name}",
-            event=event,
-            writer_epoch=1,
-            round=round_number,
-        )
+    def lost_row(self, topic: str, partition: int, start: int, end: int, **values: object) -> Row:
+        return {
+            **self._partition(topic, partition),
+            "round": 2,
+            "source_start": start,
+            "source_end": end,
+            "target_start": start,
+            "target_end": start,
+            "kind": "lost",
+            "cause": "retention",
+            **values,
+        }
 
-    def operation(self, kind: str, *, flow: str = FLOW, reason: str | None = None, **content: object) -> str:
-        log = DeltaOperationLog(self.config.ledger.path, SystemClock(), operator="somebody")
-        return log.record(kind, flow=flow, reason=reason, content=content)
+    def _partition(self, topic: str, partition: int) -> dict[str, object]:
+        return {
+            **_FLOW,
+            "writer": f"flow:{FLOW}",
+            "writer_epoch": 1,
+            "source_topic": topic,
+            "source_topic_id": f"id-of-{topic}",
+            "source_partition": partition,
+            "target_topic": f"east.{topic}",
+            "target_topic_id": f"id-of-east.{topic}",
+            "target_partition": partition,
+        }
 
-    def stopped(self, topic: str, partition: int, cause: str, **content: object) -> None:
-        coordinates = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
-        said = {"cause": cause, "message": "what was seen", "next": "what to do", **content}
-        self.operation("partition_stopped", reason=cause, **{**coordinates, **said})
+    def watermark(self, topic: str, partition: int, *, end: int) -> None:
+        of_partition = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
+        ends = {"cluster": "east", "last_stable": end, "high_watermark": end}
+        self.append("high_watermarks", {**of_partition, **ends})
+
+    def topic(self, name: str, *events: str, topic_id: str | None = None, first_round: int = 1) -> None:
+        """What the recorder of the source saw, round after round."""
+        topic = {"cluster": "east", "topic": name, "topic_id": topic_id or f"id-of-{name}", "writer_epoch": 1}
+        rows = [
+            {**topic, "event": event, "round": number} for number, event in enumerate(events, first_round)
+        ]
+        self.append("topics", *rows)
+
+    def operation(
+        self,
+        kind: str,
+        content: Mapping[str, object] | None = None,
+        *,
+        flow: str = FLOW,
+        reason: str | None = None,
+    ) -> str:
+        log = DeltaOperationLog(self.path, self.clock, operator="somebody")
+        return log.record(kind, flow=flow, reason=reason, content=content or {})
+
+    def stopped(self, topic: str, partition: int, cause: str, *, topic_id: str | None = None) -> None:
+        coordinates = {"topic": topic, "topic_id": topic_id or f"id-of-{topic}", "partition": partition}
+        said = {"cause": cause, "message": "what was seen", "next": "what to do"}
+        self.operation("partition_stopped", {**coordinates, **said}, reason=cause)
 
     def receipt(self, request: str, kind: str, result: str, message: str) -> None:
-        self.operation("receipt", request=request, request_kind=kind, result=result, message=message)
+        answer = {"request": request, "request_kind": kind, "result": result, "message": message}
+        self.operation("receipt", answer)
 
     def operations(self) -> Sequence[Mapping[str, Any]]:
         """Rows of `operations` that a person asked for."""
-        found = DeltaTable(table_uri(self.config.ledger.path, "operations")).to_pyarrow_table().to_pylist()
+        found = DeltaTable(table_uri(self.path, "operations")).to_pyarrow_table().to_pylist()
         return [row for row in found if row["operator"] != "somebody"]
 
 
-def make_operated(folder: Path, capture: pytest.CaptureFixture[str]) -> Operated:
-    """A flow that has never run."""
-    config_file = folder / "mirror.toml"
-    config_file.write_text(CONFIG.format(ledger=folder / "ledger"), encoding="utf-8")
-    config = load_config(config_file)
-    app.init_ledger(config)
-    return Operated(config_file, config, capture)
+@dataclass(frozen=True)
+class Operated(WrittenLedger):
+    """One flow and its ledger; `command` runs `mirror-ledger` on it."""
+
+    config: MirrorConfig
+    capture: pytest.CaptureFixture[str]
+
+    def command(self, *arguments: str) -> Done:
+        return command(self.capture, self.config, *arguments)
+
+
+def operated(folder: Path, ledger: Path, capture: pytest.CaptureFixture[str]) -> Operated:
+    """A flow in a folder of its own, with a copy of a ledger."""
+    config = write_config(folder, {"east": NOBODY, "west": NOBODY}, {FLOW: 'topics = [".*"]'})
+    return Operated(copied_to(folder, ledger), LaterClock(), config, capture)
 
 
 def own_mark() -> str:

@@ -2,14 +2,16 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """Direct children of a process."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text(encoding="utf-8").split()]
+    """Direct children of a process; none of one that has ended."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (task / "children").read_text(encoding="utf-8").split()]
     return found
 
 
@@ -36,5 +38,8 @@ def kill_python_worker(driver_pid: int) -> None:
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process, as one text."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    """The command line of a process, as one text; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -1,8 +1,10 @@
-"""Fetched answers and assignments that the tests of the mirror put together by hand."""
+"""Fetched answers, copied steps and assignments that the tests of the mirror put together by hand."""
 
 from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.domain.facts import TopicPartition
+from ledger.adapters.memory.stored_batches import application_batch, content
+from ledger.domain.facts import Gap, TopicPartition
 from ledger.mirror.assignments import Assignment
+from ledger.mirror.batch_plan import Copy
 from ledger.mirror.writer_directory import CachedWriterDirectory
 from ledger.ports import FlowPosition, TopicDescription
 from ledger.wire.requests import Fetched
@@ -51,6 +53,14 @@ def assignment(
 def writers(*mirrors: int) -> CachedWriterDirectory:
     """A directory in which the ids given are those of mirrors."""
     return CachedWriterDirectory(lambda: frozenset(mirrors))
+
+
+def copy(start: int, end: int, *gaps: Gap, raw: bool = True, timestamp: int = 100) -> Copy:
+    """The step that copies these source offsets in one batch."""
+    count = end - start - sum(gap.source_end - gap.source_start for gap in gaps)
+    batch = application_batch([content(b"k", b"%d" % start)] * count, [timestamp] * count).encoded()
+    view = memoryview(bytearray(batch))
+    return Copy(start, end, view, 0, count, gaps, raw, timestamp, timestamp, leader_epoch=4)
 
 
 def fetched_from(log: PartitionLog, offset: int, *, committed: bool = True) -> Fetched:

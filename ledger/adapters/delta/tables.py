@@ -1,6 +1,5 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -136,14 +135,9 @@ def _commit_properties(now_ms: int) -> CommitProperties:
 
 
 def append_operations(path: str, rows: Sequence[Mapping[str, object]], *, now_ms: int) -> None:
-    """Append rows to `operations`, the one table that needs no JVM."""
+    """Append rows to `operations`, the one table that is not appended to under a claim."""
     table = next(table for table in TABLES if table.name == "operations")
     data = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
     write_deltalake(
         table_uri(path, table.name), data, mode="append", commit_properties=_commit_properties(now_ms)
     )
-
-
-def commit_metadata(now_ms: int) -> str:
-    """The `userMetadata` of an append by Spark: what a time of `--as-of` is resolved by."""
-    return json.dumps({RECORDED_AT: now_ms})

@@ -76,7 +76,7 @@ def adopt(
     ports: AdoptionPorts,
     consent: Consent,
     *,
-    fact_log: Callable[[], FactLog],
+    fact_log: FactLog,
     host: str,
     wait: Callable[[float], None],
     require_readers_at_rest: Callable[[], None],
@@ -89,8 +89,7 @@ def adopt(
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    opened = fact_log()
-    claim = opened.claim(f"flow:{flow.name}", [_TABLE], row)
+    claim = fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
     adoptions: list[PartitionAdoption] = []
     round_number = 0
@@ -101,8 +100,8 @@ def adopt(
         if syncs:
             round_number += 1
             require_readers_at_rest()
-            _record(flow, opened, claim, round_number, syncs)
-    release(opened, claim, row, round_number + 1)
+            _record(flow, fact_log, claim, round_number, syncs)
+    release(fact_log, claim, row, round_number + 1)
     return adoptions
 
 

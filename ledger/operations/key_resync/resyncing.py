@@ -6,7 +6,7 @@ stand at both ends, so that all the source's records are compared and the tombst
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig, TargetMode
@@ -122,21 +122,20 @@ def resync(
     pairs: Sequence[PartitionPair],
     ports: ResyncPorts,
     *,
-    fact_log: Callable[[], FactLog],
+    fact_log: FactLog,
     host: str,
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    opened = fact_log()
-    claim = opened.claim(f"flow:{flow.name}", [_TABLE], row)
+    claim = fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
-    deletion = _Deletion(flow, ports, opened, claim, producer_id)
+    deletion = _Deletion(flow, ports, fact_log, claim, producer_id)
     done = [deletion.of(comparison.of(pair), comparison) for pair in pairs]
     _clear_findings(flow, ports, done)
-    release(opened, claim, row, deletion.rounds + 1)
+    release(fact_log, claim, row, deletion.rounds + 1)
     return done
 
 

@@ -1,80 +1,38 @@
 """Bad input: a clear message on stderr, the documented exit code, nothing written, nothing on stdout."""
 
-import socket
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from ledger.config import CONFIG_VARIABLE
-from ledger.sandbox import SandboxCluster
-from tests.support.flows import FaultFlow, make_flow, produce, run_command
-
-CONFIG = """
-[ledger]
-path = "{ledger}"
-[clusters.east]
-bootstrap_servers = "127.0.0.1:{port}"
-[clusters.west]
-bootstrap_servers = "127.0.0.1:{port}"
-[flows.east-to-west]
-source = "east"
-target = "west"
-topics = [".*"]
-"""
+from tests.support.checkout import CHECKOUT
+from tests.support.commands import mirror_ledger
+from tests.support.unreachable import UnreachableFlow
 
 
-@pytest.fixture
-def dead_port() -> int:
-    """A loopback port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def config_file(tmp_path: Path, dead_port: int) -> Path:
-    file = tmp_path / "mirror.toml"
-    file.write_text(CONFIG.format(ledger=tmp_path / "ledger", port=dead_port), encoding="utf-8")
-    return file
-
-
-@pytest.fixture
-def ledger(config_file: Path) -> Path:
-    assert run_command("--config", str(config_file), "init").returncode == 0
-    return config_file.parent / "ledger"
-
-
-def versions(ledger: Path) -> dict[str, int]:
-    """Commits per table."""
-    return {log.parent.name: len(list(log.glob("*.json"))) for log in ledger.glob("*/_delta_log")}
-
-
-def refused(*arguments: str, code: int) -> str:
-    """The message of a command that must fail with `code` and print no data."""
-    done = run_command(*arguments)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
-def test_no_configuration_says_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_configuration_says_both_ways(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
-    message = refused("status", code=2)
-    assert "--config" in message
-    assert CONFIG_VARIABLE in message
+    done = mirror_ledger(capsys, "status")
+    assert (done.code, done.out) == (2, "")
+    assert "--config" in done.err
+    assert CONFIG_VARIABLE in done.err
 
 
-def test_a_malformed_configuration_lists_every_problem_with_file_and_key(tmp_path: Path) -> None:
+def test_a_malformed_configuration_lists_every_problem_with_file_and_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "broken.toml"
     file.write_text(
         '[ledger]\n[clusters.east]\nbootstrap_servers = "nowhere"\n'
         '[flows.f]\nsource = "east"\ntarget = "wset"\ntopics = ["("]\ncolour = 1\n',
         encoding="utf-8",
     )
-    message = refused("--config", str(file), "init", code=2)
+    done = mirror_ledger(capsys, "--config", str(file), "init")
+    assert (done.code, done.out) == (2, "")
     for part in (
         "ledger",
         "clusters.east.bootstrap_servers",
@@ -82,8 +40,8 @@ def test_a_malformed_configuration_lists_every_problem_with_file_and_key(tmp_pat
         "flows.f.topics",
         "flows.f.colour",
     ):
-        assert part in message
-    assert message.count(str(file)) >= 5
+        assert part in done.err
+    assert done.err.count(str(file)) >= 5
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -99,35 +57,45 @@ def test_a_malformed_configuration_lists_every_problem_with_file_and_key(tmp_pat
     ],
 )
 def test_an_unknown_flow_is_named_with_those_that_exist(
-    config_file: Path, ledger: Path, arguments: tuple[str, ...]
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...]
 ) -> None:
-    before = versions(ledger)
-    message = refused("--config", str(config_file), *arguments, code=2)
-    assert "nope" in message
-    assert versions(ledger) == before
+    assert "nope" in with_ledger.refused(*arguments, code=2)
 
 
-def test_an_unknown_query_or_parameter_is_refused(config_file: Path, ledger: Path) -> None:
-    config = ("--config", str(config_file))
-    assert "offset_translation" in refused(*config, "query", "nope", code=2)
-    assert "flow" in refused(*config, "query", "replication_lag", code=2)
-    assert "colour" in refused(*config, "query", "replication_lag", "--param", "colour=red", code=2)
-    assert "KEY=VALUE" in refused(*config, "query", "replication_lag", "--param", "flow", code=2)
+def test_a_process_ends_as_the_command_does(with_ledger: UnreachableFlow) -> None:
+    """All other tests carry commands out in this process; here is what a shell sees."""
+    message = with_ledger.refused("status", "nope", code=2)
+    process = subprocess.run(
+        [sys.executable, "-m", "ledger.cli.main", "--config", with_ledger.config.file, "status", "nope"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (2, "", message)
+    assert "Traceback" not in process.stderr
 
 
-def test_an_unreachable_broker_is_named_and_nothing_is_written(
-    config_file: Path, ledger: Path, dead_port: int
+def test_an_unknown_query_or_parameter_is_refused(with_ledger: UnreachableFlow) -> None:
+    assert "offset_translation" in with_ledger.refused("query", "nope", code=2)
+    assert "flow" in with_ledger.refused("query", "replication_lag", code=2)
+    lag = ("query", "replication_lag", "--param")
+    assert "colour" in with_ledger.refused(*lag, "colour=red", code=2)
+    assert "KEY=VALUE" in with_ledger.refused(*lag, "flow", code=2)
+
+
+def test_an_unreachable_broker_is_named_and_nothing_is_written(with_ledger: UnreachableFlow) -> None:
+    message = with_ledger.refused("run", "east-to-west", "--until-caught-up", code=1)
+    assert str(with_ledger.port) in message
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("run", "east-to-west"), ("stop", "east-to-west")])
+def test_a_path_that_is_no_ledger_is_refused(
+    without_ledger: UnreachableFlow, arguments: tuple[str, ...]
 ) -> None:
-    before = versions(ledger)
-    message = refused("--config", str(config_file), "run", "east-to-west", "--until-caught-up", code=1)
-    assert str(dead_port) in message
-    assert versions(ledger) == before
-
-
-def test_a_path_that_is_no_ledger_is_refused(config_file: Path) -> None:
-    for arguments in (("status",), ("run", "east-to-west"), ("stop", "east-to-west")):
-        assert "is not a ledger" in refused("--config", str(config_file), *arguments, code=2)
-    assert not (config_file.parent / "ledger").exists()
+    assert "is not a ledger" in without_ledger.refused(*arguments, code=2)
+    assert not Path(without_ledger.config.ledger.path).exists()
 
 
 @pytest.mark.parametrize(
@@ -139,18 +107,13 @@ def test_a_path_that_is_no_ledger_is_refused(config_file: Path) -> None:
         ("v1.offset_syncs=99999", "cut"),
     ],
 )
-def test_a_cut_that_does_not_exist_is_refused(
-    config_file: Path, ledger: Path, as_of: str, telling: str
-) -> None:
-    before = versions(ledger)
-    message = refused("--config", str(config_file), "status", "--as-of", as_of, code=2)
-    assert telling in message
-    assert versions(ledger) == before
+def test_a_cut_that_does_not_exist_is_refused(with_ledger: UnreachableFlow, as_of: str, telling: str) -> None:
+    assert telling in with_ledger.refused("status", "--as-of", as_of, code=2)
 
 
-def test_half_an_offset_is_refused(config_file: Path, ledger: Path) -> None:
+def test_half_an_offset_is_refused(with_ledger: UnreachableFlow) -> None:
     arguments = ("offsets", "translate", "--flow", "east-to-west", "--topic", "orders")
-    assert "--partition" in refused("--config", str(config_file), *arguments, code=2)
+    assert "--partition" in with_ledger.refused(*arguments, code=2)
 
 
 @pytest.mark.parametrize(
@@ -161,36 +124,6 @@ def test_half_an_offset_is_refused(config_file: Path, ledger: Path) -> None:
     ],
 )
 def test_a_flow_that_never_ran_has_no_answer(
-    config_file: Path, ledger: Path, arguments: tuple[str, ...]
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...]
 ) -> None:
-    assert "has never run" in refused("--config", str(config_file), *arguments, code=5)
-
-
-@pytest.fixture
-def foreign_flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
-    """A flow with records to copy, whose target topic somebody else has written to."""
-    with make_flow(broker_pair, tmp_path, "foreign") as flow:
-        produce(flow, 300)
-        flow.admin("west").create_topic(
-            flow.target_topic, partitions=3, replication_factor=1, configuration={}
-        )
-        producer = Producer({"bootstrap.servers": broker_pair["west"].bootstrap_servers})
-        for partition in range(3):
-            producer.produce(flow.target_topic, b"not the mirror's", partition=partition)
-        assert producer.flush(30) == 0
-        yield flow
-
-
-@pytest.mark.fault(27)
-def test_a_foreign_writer_on_an_exclusive_target_stops_the_partitions(foreign_flow: FaultFlow) -> None:
-    driver = foreign_flow.start("--until-caught-up")
-    try:
-        assert driver.wait() == 4
-    finally:
-        driver.end()
-    assert "was written by producer id" in foreign_flow.log.read_text(encoding="utf-8")
-    assert foreign_flow.target_records() == 3, "nothing was written after the foreign records"
-    assert foreign_flow.offset_syncs() == 3, "where each partition began, and nothing else"
-    stopped = foreign_flow.query("flow_status", flow="flow")
-    assert {row["status"] for row in stopped} == {"stopped"}
-    assert {row["stop_cause"] for row in stopped} == {"foreign_write"}
+    assert "has never run" in with_ledger.refused(*arguments, code=5)

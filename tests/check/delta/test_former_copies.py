@@ -3,24 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
-from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.domain.facts import SyncCause, SyncKind
 from ledger.ports import LedgerState
-from ledger.schema import TABLE_BY_NAME
-from tests.check.domain.test_returning import LOST, sync
+from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, stamped, sync
+from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import append
 
-EAST_TO_WEST = FlowIdentity("east-to-west", "east", "west")
-ELSEWHERE = FlowIdentity("south-to-west", "south", "west")
 LIVING = replace(LOST, topic_id="living")
 OTHER = replace(LOST, topic="payments", topic_id="also-lost")
 TAKEN_BACK = replace(sync((3, 9), 5), kind=SyncKind.SUPERSEDED, cause=SyncCause.TARGET_TRUNCATED)
@@ -35,27 +29,15 @@ ROWS = [
 ]
 
 
-def stamped(identity: FlowIdentity, round_number: int, found: OffsetSync) -> dict[str, object]:
-    stamp = {
-        "writer": f"flow:{identity.flow}",
-        "writer_epoch": 1,
-        "round": round_number,
-        "recorded_at_ms": round_number,
-    }
-    return {**stamp, **sync_row(identity, found)}
-
-
 @pytest.fixture(params=["delta", "memory"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> LedgerState:
+def state(request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path) -> LedgerState:
     rows = [stamped(*row) for row in ROWS]
     if request.param == "memory":
         ledger = MemoryLedger()
         ledger.append("offset_syncs", rows)
         return MemoryLedgerState(ledger)
-    path = str(tmp_path / "ledger")
-    create_tables(path, now_ms=1)
-    data = pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME["offset_syncs"]))
-    write_deltalake(table_uri(path, "offset_syncs"), data, mode="append")
+    path = copied_to(tmp_path, empty_ledger)
+    append(path, "offset_syncs", rows)
     return DeltaLedgerState(open_ledger(path))
 
 

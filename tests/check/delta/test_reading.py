@@ -1,12 +1,11 @@
 """Cuts of a ledger on Delta: what a token, a time and an operation pin, and what is refused."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
@@ -22,26 +21,17 @@ from ledger.adapters.delta.tables import append_operations, create_tables, table
 from ledger.adapters.duck.engine import run_query, translate_offset
 from ledger.domain.cuts import Cut
 from ledger.errors import EnvironmentError_, PreconditionError, UsageError
-from ledger.schema import OPERATIONS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
-from tests.support.cases import default_row
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import append, row
 
 BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
 
 
-def append(path: str, table: str, at_ms: int, **values: object) -> None:
-    """An append as Spark makes it: `userMetadata` says when."""
-    row = {**default_row(TABLE_BY_NAME[table].columns), **values, "recorded_at_ms": at_ms}
-    metadata = {"userMetadata": json.dumps({"recorded_at_ms": at_ms})}
-    data = pa.Table.from_pylist([row], schema=arrow_schema(TABLE_BY_NAME[table]))
-    properties = CommitProperties(custom_metadata=metadata)
-    write_deltalake(table_uri(path, table), data, mode="append", commit_properties=properties)
-
-
 def append_sync(path: str, at_ms: int, source_start: int) -> None:
-    append(
-        path,
+    sync = row(
         "offset_syncs",
-        at_ms,
+        recorded_at_ms=at_ms,
         flow="f",
         source_topic="t",
         source_topic_id="T",
@@ -52,18 +42,32 @@ def append_sync(path: str, at_ms: int, source_start: int) -> None:
         target_start=source_start + 5,
         target_end=source_start + 15,
     )
+    append(path, "offset_syncs", [sync])
+
+
+def append_operation(path: str, at_ms: int, operation_id: str) -> None:
+    operation = row("operations", operation_id=operation_id, recorded_at_ms=at_ms)
+    append_operations(path, [operation], now_ms=at_ms)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger of a flow, for tests to copy."""
+    path = str(tmp_path_factory.mktemp("recorded") / "ledger")
+    create_tables(path, now_ms=BEGAN_MS)
+    claim = row("writers", recorded_at_ms=CLAIMED_MS, flow="f", source_cluster="e", event="claimed")
+    append(path, "writers", [claim])
+    append_sync(path, FIRST_MS, 0)
+    append_operation(path, STOPPED_MS, "op-1")
+    append_sync(path, SECOND_MS, 10)
+    return Path(path)
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> DeltaLedger:
-    path = str(tmp_path / "a ledger")
-    create_tables(path, now_ms=BEGAN_MS)
-    append(path, "writers", CLAIMED_MS, flow="f", source_cluster="e", event="claimed")
-    append_sync(path, FIRST_MS, 0)
-    operation = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": STOPPED_MS}
-    append_operations(path, [operation], now_ms=STOPPED_MS)
-    append_sync(path, SECOND_MS, 10)
-    return open_ledger(path)
+def ledger(tmp_path: Path, recorded: Path) -> DeltaLedger:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    return open_ledger(copied_to(folder, recorded))
 
 
 def syncs_at(ledger: DeltaLedger, as_of: str | None) -> int:
@@ -106,8 +110,7 @@ def test_a_token_pins_what_it_says_and_answers_again(ledger: DeltaLedger) -> Non
 
 
 def test_an_operation_is_dated_by_its_first_row(ledger: DeltaLedger) -> None:
-    later = {**default_row(OPERATIONS.columns), "operation_id": "op-1", "recorded_at_ms": 9000}
-    append_operations(ledger.path, [later], now_ms=9000)
+    append_operation(ledger.path, 9000, "op-1")
     assert syncs_at(ledger, "op-1") == 1
 
 

@@ -1,6 +1,5 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -8,27 +7,28 @@ import pytest
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
-from ledger.config import load_config
+from ledger.config import FlowConfig
 from ledger.domain.requests import Acceptance, RequestKind
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.ports import RecordedStop
 from tests.support.fakes import FakeClock
-from tests.support.operated import FLOW, Operated, make_operated
+from tests.support.ledger_copies import copied_to
+from tests.support.operated import FLOW, LaterClock, WrittenLedger
 
 
 @pytest.fixture
-def flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
-    return make_operated(tmp_path, capsys)
+def flow(tmp_path: Path, empty_ledger: Path) -> WrittenLedger:
+    return WrittenLedger(copied_to(tmp_path, empty_ledger), LaterClock())
 
 
-def state(flow: Operated) -> DeltaLedgerState:
-    return DeltaLedgerState(open_ledger(flow.config.ledger.path))
+def state(flow: WrittenLedger) -> DeltaLedgerState:
+    return DeltaLedgerState(open_ledger(flow.path))
 
 
-def test_rows_pass_all_filters(flow: Operated) -> None:
+def test_rows_pass_all_filters(flow: WrittenLedger) -> None:
     for at_ms, host in ((1_000, "a:1:1"), (2_000, "b:1:1"), (3_000, "b:1:1")):
         flow.writer("claimed", host, epoch=at_ms, at_ms=at_ms)
-    relation = open_ledger(flow.config.ledger.path)
+    relation = open_ledger(flow.path)
     writers = relation.at(relation.latest()).relation("writers")
 
     def epochs(*filters: Filter) -> list[int]:
@@ -45,12 +45,12 @@ def test_rows_pass_all_filters(flow: Operated) -> None:
     assert last_recorded_at_ms(writers, "flow:another") is None
 
 
-def test_requests_and_receipts_of_one_flow(flow: Operated) -> None:
-    first = flow.operation("pause", topic="orders")
-    flow.operation("pause", flow="another", topic="orders")
+def test_requests_and_receipts_of_one_flow(flow: WrittenLedger) -> None:
+    first = flow.operation("pause", {"topic": "orders"})
+    flow.operation("pause", {"topic": "orders"}, flow="another")
     flow.operation("stop")
     flow.receipt(first, "pause", "done", "paused")
-    last = flow.operation("skip_to", topic="orders", partition=1, offset=9)
+    last = flow.operation("skip_to", {"topic": "orders", "partition": 1, "offset": 9})
     found = state(flow).requests(FLOW)
     assert [(request.operation_id, request.kind) for request in found.asked] == [
         (first, RequestKind.PAUSE),
@@ -59,7 +59,7 @@ def test_requests_and_receipts_of_one_flow(flow: Operated) -> None:
     assert [request.operation_id for request in found.waiting] == [last]
 
 
-def test_the_last_acceptance_of_a_partition_counts(flow: Operated) -> None:
+def test_the_last_acceptance_of_a_partition_counts(flow: WrittenLedger) -> None:
     for below in (50, 40):
         accepted = [Acceptance("t", 30, below).told("s", 1)]
         request = {
@@ -68,23 +68,21 @@ def test_the_last_acceptance_of_a_partition_counts(flow: Operated) -> None:
             "result": "done",
             "message": "as told",
         }
-        flow.operation("receipt", **request, accepted=accepted)
-        time.sleep(0.002)
-    flow.operation("receipt", flow="another", **request, accepted=[Acceptance("t", 9, 9).told("s", 1)])
+        flow.operation("receipt", {**request, "accepted": accepted})
+    elsewhere = {**request, "accepted": [Acceptance("t", 9, 9).told("s", 1)]}
+    flow.operation("receipt", elsewhere, flow="another")
     flow.receipt("later", "resume", "done", "goes on")
     assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("t", 30, 40)}
 
 
-def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: Operated) -> None:
-    flow.copied("orders", 0, source_end=10, at_ms=5_000)
-    flow.copied("orders", 1, source_end=20, at_ms=6_000)
-    flow.copied("others", 0, source_end=30, at_ms=7_000)
+def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: WrittenLedger) -> None:
+    flow.copied({("orders", 0): 10, ("orders", 1): 20, ("others", 0): 30})
     [found] = state(flow).recorded_syncs(FLOW, "orders", 0)
     assert found.sync.source_end == 10
     assert state(flow).recorded_syncs("another", "orders", 0) == []
 
 
-def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
+def test_a_stop_is_asked_for_since_a_time(flow: WrittenLedger) -> None:
     flow.operation("stop")
     found = state(flow).requests(FLOW)
     assert found.asks_to_stop(since_ms=0)
@@ -93,29 +91,29 @@ def test_a_stop_is_asked_for_since_a_time(flow: Operated) -> None:
     assert not state(flow).requests("another").asks_to_stop(since_ms=0)
 
 
-def test_the_last_claim_of_a_writer(flow: Operated) -> None:
+def test_the_last_claim_of_a_writer(flow: WrittenLedger) -> None:
     assert state(flow).last_claim(f"flow:{FLOW}") is None
     flow.writer("claimed", "a:1:1", at_ms=1_000)
     flow.writer("released", "a:1:1", round_number=5, at_ms=2_000)
     flow.writer("claimed", "b:2:2", epoch=2, at_ms=3_000)
     flow.writer("alive", "b:2:2", epoch=2, round_number=1, at_ms=4_000)
-    flow.copied("orders", 0, source_end=10, at_ms=5_000)
+    flow.copied({("orders", 0): 10}, at_ms=5_000)
     found = state(flow).last_claim(f"flow:{FLOW}")
     assert found is not None
     assert (found.epoch, found.host, found.released) == (2, "b:2:2", False)
     assert (found.claimed_at_ms, found.last_recorded_at_ms) == (3_000, 5_000)
 
 
-def test_a_configuration_is_found_by_its_hash(flow: Operated) -> None:
-    config = load_config(flow.config_file).flow(FLOW)
-    log = DeltaOperationLog(flow.config.ledger.path, FakeClock(), operator="driver")
+def test_a_configuration_is_found_by_its_hash(flow: WrittenLedger) -> None:
+    config = FlowConfig(name=FLOW, source="east", target="west", topics=(".*",))
+    log = DeltaOperationLog(flow.path, FakeClock(), operator="driver")
     record_change(config, log, last_hash=None, last_configuration=None)
     assert state(flow).configuration(FLOW, config_hash(config)) == configuration_of(config)
     assert state(flow).configuration(FLOW, "another") is None
     assert state(flow).configuration("another", config_hash(config)) is None
 
 
-def test_of_events_recorded_together_the_stop_counts(flow: Operated) -> None:
+def test_of_events_recorded_together_the_stop_counts(flow: WrittenLedger) -> None:
     """As in the query `flow_status`, whatever order the rows come in."""
     coordinates = {"topic": "orders", "topic_id": "T", "partition": 0}
     said = {**coordinates, "cause": "lost", "message": "m", "next": None}
@@ -125,7 +123,7 @@ def test_of_events_recorded_together_the_stop_counts(flow: Operated) -> None:
         ("partition_resumed", coordinates),
     ]
     clock = FakeClock()
-    log = DeltaOperationLog(flow.config.ledger.path, clock, operator="somebody")
+    log = DeltaOperationLog(flow.path, clock, operator="somebody")
     for kind, content in events:
         log.record(kind, flow=FLOW, reason=None, content=content)
     assert state(flow).stopped_partitions(FLOW) == {("T", 0): RecordedStop("lost", "m")}

@@ -4,40 +4,35 @@ import pickle
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory, RecordedProducerIds
 from ledger.errors import LedgerUnavailableError
-from ledger.schema import TABLE_BY_NAME
+from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import append, row
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
-    create_tables(str(tmp_path / "ledger"), now_ms=1)
-    return str(tmp_path / "ledger")
+def path(tmp_path: Path, empty_ledger: Path) -> str:
+    return copied_to(tmp_path, empty_ledger)
 
 
 def claim(path: str, flow: str, cluster_id: str | None, producer_id: int | None, *, epoch: int = 1) -> None:
-    row = {
-        "writer": f"flow:{flow}",
-        "writer_epoch": epoch,
-        "round": 0,
-        "recorded_at_ms": epoch,
-        "event": "claimed",
-        "host": "here",
-        "flow": flow,
-        "source_cluster": "a",
-        "source_cluster_id": "cluster-a",
-        "target_cluster": "b",
-        "target_cluster_id": cluster_id,
-        "producer_id": producer_id,
-    }
-    rows = pa.Table.from_pylist([row], schema=arrow_schema(TABLE_BY_NAME["writers"]))
-    write_deltalake(table_uri(path, "writers"), rows, mode="append")
+    claimed = row(
+        "writers",
+        writer=f"flow:{flow}",
+        writer_epoch=epoch,
+        recorded_at_ms=epoch,
+        event="claimed",
+        host="here",
+        flow=flow,
+        source_cluster="a",
+        source_cluster_id="cluster-a",
+        target_cluster="b",
+        target_cluster_id=cluster_id,
+        producer_id=producer_id,
+    )
+    append(path, "writers", [claimed])
 
 
 def test_ids_are_those_of_the_cluster_id_alone(path: str) -> None:

@@ -12,15 +12,16 @@ from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.probing import SCRIPT, SENDS, compare_and_append
-from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.ports import ClusterLink, Completion, FetchItem, ProduceItem
 from ledger.wire.record_batch import read_header
 from ledger.wire.requests import Fetched, Produced
 
 TOPIC_ID = topic_id_text(bytes(range(16)))
+NODE = 1
 
 
 class CarelessLink:
-    """A cluster that writes whatever arrives; `error` answers produce requests instead."""
+    """Implements `ClusterLink`: a cluster that writes whatever arrives; `error` answers produce requests instead."""
 
     def __init__(self, *, error: int = 0) -> None:
         self.ends = {0: 0, 1: 0}
@@ -28,48 +29,67 @@ class CarelessLink:
         self.tickets = itertools.count(1)
         self.done: list[Completion] = []
 
-    def leader(self, _partition: TopicPartition) -> int | None:
-        return 1
+    def leader(self, partition: TopicPartition) -> int | None:
+        return NODE if partition.partition in self.ends else None
 
-    def is_gone(self, _partition: TopicPartition) -> bool:
-        return False
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        return 0 if partition.partition in self.ends else None
 
-    def refresh(self, _topics: Sequence[str]) -> None:
-        raise AssertionError("nothing moves here")
+    def is_gone(self, partition: TopicPartition) -> bool:
+        return partition.partition not in self.ends
 
-    def produce(self, _node: int, items: Sequence[ProduceItem], **_: object) -> int:
+    def is_denied(self, partition: TopicPartition) -> bool:
+        return partition.partition not in self.ends
+
+    def refresh(self, topics: Sequence[str]) -> None:
+        raise AssertionError(f"nothing moves here, nor do {topics}")
+
+    def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
+        assert (node, timeout_ms > 0) == (NODE, True)
         (item,) = items
         partition = item.partition.partition
         offset = self.ends[partition]
         self.ends[partition] += 0 if self.error else read_header(item.batch).count
         answer = Produced(topic_id_bytes(TOPIC_ID), partition, self.error, offset, None)
-        return self._answer(produced=(answer,))
+        return self._answered(Completion(next(self.tickets), produced=(answer,)))
 
-    def fetch(self, _node: int, items: Sequence[FetchItem], **_: object) -> int:
+    def fetch(
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+    ) -> int:
+        assert (node, committed, max_wait_ms, max_bytes > 0) == (NODE, True, 0, True)
         (item,) = items
         end = self.ends[item.partition.partition]
         empty = memoryview(b"")
         answer = Fetched(topic_id_bytes(TOPIC_ID), item.partition.partition, 0, end, end, 0, (), empty, None)
-        return self._answer(fetched=(answer,))
+        return self._answered(Completion(next(self.tickets), fetched=(answer,)))
 
-    def _answer(self, **answers: tuple[object, ...]) -> int:
-        ticket = next(self.tickets)
-        self.done.append(Completion(ticket, **answers))  # type: ignore[arg-type]
-        return ticket
+    def _answered(self, completion: Completion) -> int:
+        self.done.append(completion)
+        return completion.ticket
 
-    def produce_window(self, _node: int) -> int:
+    def produce_window(self, node: int) -> int:
+        assert node == NODE
         return 5
 
 
 class OneSide:
-    """A network whose target is the link; `broken` loses every answer."""
+    """Implements `Network`: its target is the link; `broken` loses every answer."""
 
     def __init__(self, link: CarelessLink, *, broken: bool = False) -> None:
-        self.source = self.target = link
+        self._link = link
         self._broken = broken
 
-    def poll(self, _timeout_s: float) -> list[Completion]:
-        done, self.target.done = self.target.done, []
+    @property
+    def source(self) -> ClusterLink:
+        raise AssertionError("a target is probed, no source is read")
+
+    @property
+    def target(self) -> ClusterLink:
+        return self._link
+
+    def poll(self, timeout_s: float) -> list[Completion]:
+        assert timeout_s > 0
+        done, self._link.done = self._link.done, []
         return [Completion(one.ticket, failure="connection lost") for one in done] if self._broken else done
 
 

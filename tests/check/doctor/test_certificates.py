@@ -5,7 +5,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,32 +20,45 @@ from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.connectivity import certificate
 from ledger.operations.doctor.measurements import Validity
 
-DAY_MS = 86_400_000
-PASSWORD = "not-a-secret"
+OPENSSL_TIME = "%Y%m%d%H%M%SZ"
+AUTHORITY = """
+[ca]
+default_ca = own
+[own]
+database = {folder}/index.txt
+new_certs_dir = {folder}
+rand_serial = yes
+default_md = sha256
+policy = any
+x509_extensions = extensions
+[any]
+commonName = supplied
+[req]
+distinguished_name = name
+prompt = no
+[name]
+CN = localhost
+[extensions]
+subjectAltName = IP:127.0.0.1
+"""
 
 
-def made(folder: Path, *, starts: str, days: int) -> tuple[Path, Path]:
-    """A self-signed certificate and its key, by Java's and OpenSSL's own tools."""
-    store, pem, key = folder / "store.p12", folder / "cert.pem", folder / "key.pem"
+def made(folder: Path, *, began_days_ago: int, days: int) -> tuple[Path, Path]:
+    """A self-signed certificate and its key, by OpenSSL's own tools."""
+    began = datetime.now(UTC) - timedelta(days=began_days_ago)
+    ends = began + timedelta(days=days)
+    authority, asked, pem, key = (folder / name for name in ("own.cnf", "asked.pem", "cert.pem", "key.pem"))
+    authority.write_text(AUTHORITY.format(folder=folder), encoding="utf-8")
+    (folder / "index.txt").touch()
     run(
-        *("keytool", "-genkeypair", "-keystore", store, "-storetype", "PKCS12", "-storepass", PASSWORD),
-        *("-alias", "a", "-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1", "-keyalg", "EC"),
-        *("-startdate", starts, "-validity", days),
+        *("openssl", "req", "-new", "-config", authority, "-newkey", "ec", "-nodes"),
+        *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", key, "-out", asked),
     )
     run(
-        "keytool",
-        "-exportcert",
-        "-rfc",
-        "-keystore",
-        store,
-        "-storepass",
-        PASSWORD,
-        "-alias",
-        "a",
-        "-file",
-        pem,
+        *("openssl", "ca", "-batch", "-selfsign", "-notext", "-config", authority, "-keyfile", key),
+        *("-startdate", f"{began:{OPENSSL_TIME}}", "-enddate", f"{ends:{OPENSSL_TIME}}"),
+        *("-in", asked, "-out", pem),
     )
-    run("openssl", "pkcs12", "-in", store, "-passin", f"pass:{PASSWORD}", "-nodes", "-nocerts", "-out", key)
     return pem, key
 
 
@@ -86,13 +99,13 @@ class TlsServer:
 @pytest.fixture(scope="module")
 def expired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Valid for three days, ten days ago."""
-    return made(tmp_path_factory.mktemp("expired"), starts="-10d", days=3)
+    return made(tmp_path_factory.mktemp("expired"), began_days_ago=10, days=3)
 
 
 @pytest.fixture(scope="module")
 def ending(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Valid for another five days."""
-    return made(tmp_path_factory.mktemp("ending"), starts="-1d", days=6)
+    return made(tmp_path_factory.mktemp("ending"), began_days_ago=1, days=6)
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ def findings(*standings: Standing, share: float = 0.25) -> dict[Check, Finding]:
     return {finding.check: finding for finding in retention("flow f", standings, now_ms=NOW, share=share)}
 
 
-def verdict(check: Check, **changed: object) -> Verdict:
-    return findings(replace(BEHIND, **changed))[check].verdict
+def verdict(check: Check, standing: Standing) -> Verdict:
+    return findings(standing)[check].verdict
 
 
 def test_a_flow_that_keeps_up() -> None:
@@ -52,7 +52,7 @@ def test_a_flow_without_positions_and_one_that_has_caught_up() -> None:
     ("position", "expected"), [(100, Verdict.OK), (99, Verdict.FAILED), (0, Verdict.FAILED)]
 )
 def test_a_position_before_the_log_start_has_lost_records(position: int, expected: Verdict) -> None:
-    assert verdict(Check.RETENTION_TIME, position=position, log_start=100) is expected
+    assert verdict(Check.RETENTION_TIME, replace(BEHIND, position=position, log_start=100)) is expected
 
 
 def test_what_is_gone_is_counted() -> None:
@@ -68,7 +68,7 @@ def test_what_is_gone_is_counted() -> None:
     [(75, Verdict.OK), (76, Verdict.WARNING), (100, Verdict.WARNING), (500, Verdict.WARNING)],
 )
 def test_time_runs_out(age_h: int, expected: Verdict) -> None:
-    assert verdict(Check.RETENTION_TIME, timestamp_ms=NOW - age_h * HOUR) is expected
+    assert verdict(Check.RETENTION_TIME, replace(BEHIND, timestamp_ms=NOW - age_h * HOUR)) is expected
 
 
 def test_a_record_older_than_the_retention_time_may_go_at_any_time() -> None:
@@ -82,20 +82,20 @@ def test_a_record_older_than_the_retention_time_may_go_at_any_time() -> None:
 )
 def test_bytes_run_out(size: int, expected: Verdict) -> None:
     """A tenth of the offsets is not copied, and so a tenth of the bytes."""
-    assert verdict(Check.RETENTION_BYTES, bytes=size) is expected
+    assert verdict(Check.RETENTION_BYTES, replace(BEHIND, bytes=size)) is expected
 
 
 def test_a_size_that_is_not_told_is_unknown_where_it_matters() -> None:
-    assert verdict(Check.RETENTION_BYTES, bytes=None) is Verdict.UNKNOWN
-    assert verdict(Check.RETENTION_BYTES, bytes=None, retention_bytes=None) is Verdict.OK
-    assert verdict(Check.RETENTION_BYTES, bytes=None, position=1_000) is Verdict.OK
+    assert verdict(Check.RETENTION_BYTES, replace(BEHIND, bytes=None)) is Verdict.UNKNOWN
+    assert verdict(Check.RETENTION_BYTES, replace(BEHIND, bytes=None, retention_bytes=None)) is Verdict.OK
+    assert verdict(Check.RETENTION_BYTES, replace(BEHIND, bytes=None, position=1_000)) is Verdict.OK
 
 
 @pytest.mark.parametrize(
     ("age_h", "expected"), [(18, Verdict.OK), (19, Verdict.WARNING), (48, Verdict.WARNING)]
 )
 def test_tombstones_are_dropped(age_h: int, expected: Verdict) -> None:
-    assert verdict(Check.TOMBSTONES, timestamp_ms=NOW - age_h * HOUR) is expected
+    assert verdict(Check.TOMBSTONES, replace(BEHIND, timestamp_ms=NOW - age_h * HOUR)) is expected
 
 
 def test_no_limit_is_no_risk() -> None:

@@ -3,20 +3,17 @@
 from dataclasses import replace
 
 from ledger.domain.adopted import adopted_ranges, not_returning
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from tests.check.domain.test_returning import ALSO_HELD, HELD, LOST, sync
+from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, TopicPartition
+from tests.support.former_copies import ALSO_HELD, HELD, LOST, sync
 
 
-def adopted(source: tuple[int, int], target_start: int, **changed: object) -> OffsetSync:
-    return replace(sync(source, target_start, kind=SyncKind.ADOPTED), **changed)  # type: ignore[arg-type]
+def adopted(source: tuple[int, int], target_start: int, *, target: TopicPartition = HELD) -> OffsetSync:
+    return sync(source, target_start, target=target, kind=SyncKind.ADOPTED)
 
 
-def superseded(
-    cause: SyncCause, *, source_start: int = 0, target_end: int = 0, **changed: object
-) -> OffsetSync:
+def superseded(cause: SyncCause, *, source_start: int = 0, target_end: int = 0) -> OffsetSync:
     row = sync((source_start, source_start + 1), target_end, kind=SyncKind.SUPERSEDED)
-    row = replace(row, cause=cause, target_start=target_end, target_end=target_end, records=0)
-    return replace(row, **changed)  # type: ignore[arg-type]
+    return replace(row, cause=cause, target_start=target_end, target_end=target_end, records=0)
 
 
 def ranges(*histories: list[OffsetSync]) -> tuple[tuple[int, int], ...]:
@@ -36,7 +33,7 @@ def test_what_several_flows_adopted_is_put_together_and_what_lies_between_stays_
 
 
 def test_a_row_of_gaps_alone_holds_nothing() -> None:
-    assert ranges([adopted((0, 5), 7, target_end=7)]) == ()
+    assert ranges([replace(adopted((0, 5), 7), target_end=7)]) == ()
 
 
 def test_copies_stay_copies_when_the_map_is_taken_back() -> None:
@@ -54,7 +51,7 @@ def test_from_where_the_target_went_back_anybody_may_have_written() -> None:
 
 
 def test_a_flow_that_saw_its_source_go_back_counts_whenever_that_was() -> None:
-    seen = superseded(SyncCause.SOURCE_TRUNCATED, source_start=25, source=HELD, target=LOST)
+    seen = replace(superseded(SyncCause.SOURCE_TRUNCATED, source_start=25), source=HELD, target=LOST)
     copies = [adopted((0, 9), 20), adopted((9, 10), 40)]
     assert ranges(copies, [seen]) == ranges([seen], copies) == ((20, 25),)
     assert ranges(copies, [replace(seen, source=ALSO_HELD)]) == ((20, 29), (40, 41))

@@ -121,8 +121,8 @@ def test_reverse_never_passes_an_unread_record(history: History) -> None:
 @given(histories())
 def test_a_map_keeps_its_invariants(history: History) -> None:
     offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    stretches = sorted([*offset_map.segments, *offset_map.unmapped], key=lambda stretch: stretch.source_start)
-    covered = [offset for s in stretches for offset in range(s.source_start, s.source_end)]
+    stretches: list[Segment | Unmapped] = [*offset_map.segments, *offset_map.unmapped]
+    covered = sorted(offset for s in stretches for offset in range(s.source_start, s.source_end))
     assert covered == list(range(history.source_start, history.source_end))  # M1
     landed = [offset for s in offset_map.segments for offset in range(s.target_start, s.target_end)]
     assert landed == sorted(set(landed))  # M2

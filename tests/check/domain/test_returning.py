@@ -1,47 +1,10 @@
 """Which copies of a topic that is gone go back to it, and from where."""
 
-from collections.abc import Sequence
-
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.returning import FormerCopy, returning_ranges
+from tests.support.former_copies import ALSO_HELD, HELD, sync
 
-LOST = TopicPartition("orders", "lost", 0)
-HELD = TopicPartition("orders", "at-b", 0)
-ALSO_HELD = TopicPartition("orders", "at-c", 0)
 NOWHERE: frozenset[str] = frozenset()
-
-
-def sync(
-    source: tuple[int, int],
-    target_start: int,
-    *,
-    origin: TopicPartition = LOST,
-    target: TopicPartition = HELD,
-    gaps: Sequence[tuple[int, int]] = (),
-    kind: SyncKind = SyncKind.COPIED,
-) -> OffsetSync:
-    records = source[1] - source[0] - sum(end - start for start, end in gaps)
-    return OffsetSync(
-        source=origin,
-        target=target,
-        source_leader_epoch=None,
-        source_start=source[0],
-        source_end=source[1],
-        target_start=target_start,
-        target_end=target_start + records,
-        first_sequence=0,
-        gaps=tuple(Gap(start, end, GapCause.CONTROL) for start, end in gaps),
-        kind=kind,
-        cause=None,
-        recovered=False,
-        first_timestamp_ms=None,
-        last_timestamp_ms=None,
-        records=records,
-        bytes=0,
-        checksum=None,
-        raw_batches=0,
-        record_path_batches=0,
-    )
 
 
 def copied(*syncs: OffsetSync, cluster: str = "b") -> FormerCopy:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind
 from ledger.domain.supersession import (
     CommonEnd,
     RecordedSync,
@@ -16,41 +16,7 @@ from ledger.domain.supersession import (
     restart_after_target_truncation,
     sequence_at,
 )
-
-SOURCE, TARGET = TopicPartition("orders", "s", 0), TopicPartition("east.orders", "t", 0)
-NO_GAPS: tuple[Gap, ...] = ()
-
-
-def row(
-    source: tuple[int, int],
-    target: tuple[int, int],
-    sequence: int,
-    *,
-    kind: SyncKind = SyncKind.COPIED,
-    gaps: tuple[Gap, ...] = NO_GAPS,
-    epoch: int | None = 5,
-) -> OffsetSync:
-    return OffsetSync(
-        source=SOURCE,
-        target=TARGET,
-        source_leader_epoch=epoch,
-        source_start=source[0],
-        source_end=source[1],
-        target_start=target[0],
-        target_end=target[1],
-        first_sequence=sequence,
-        gaps=gaps,
-        kind=kind,
-        cause=None if kind is SyncKind.COPIED else SyncCause.RESYNC,
-        recovered=False,
-        first_timestamp_ms=None,
-        last_timestamp_ms=None,
-        records=target[1] - target[0],
-        bytes=0,
-        checksum=None,
-        raw_batches=0,
-        record_path_batches=0,
-    )
+from tests.support.sequenced_syncs import COPY, row
 
 
 def in_rounds(*syncs: OffsetSync) -> list[RecordedSync]:
@@ -123,12 +89,12 @@ def test_a_target_that_lost_its_end_is_written_again_from_the_first_lost_record(
 
 def restart_at(recorded: list[RecordedSync], target_end: int) -> Restart | None:
     """Where a copy goes on when nothing but `recorded` lies at its target."""
-    sequence = sequence_at(recorded, TARGET.topic_id, target_end)
+    sequence = sequence_at(recorded, COPY.topic_id, target_end)
     return restart_after_target_truncation(holding(recorded), target_end, next_sequence=sequence or 0)
 
 
 def test_a_log_without_records_of_the_flow_from_there_on_tells_no_sequence() -> None:
-    assert sequence_at(in_rounds(FIRST, SECOND), TARGET.topic_id, 118) is None
+    assert sequence_at(in_rounds(FIRST, SECOND), COPY.topic_id, 118) is None
     assert sequence_at(in_rounds(FIRST, SECOND), "another log", 100) is None
 
 
@@ -168,7 +134,8 @@ def test_source_and_copy_agree_up_to_the_smaller_end_of_the_last_common_epoch(
 def syncs(draw: st.DrawFn) -> OffsetSync:
     start = draw(st.integers(0, 50))
     kinds = draw(st.lists(st.sampled_from("rg"), min_size=1, max_size=40))
-    gaps, records = [], 0
+    gaps: list[Gap] = []
+    records = 0
     for offset, kind in enumerate(kinds, start):
         if kind == "r":
             records += 1

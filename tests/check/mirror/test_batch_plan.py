@@ -1,5 +1,6 @@
 """What becomes of each fetched batch: raw, re-encoded, or a gap with its cause."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from ledger.adapters.memory.stored_batches import (
     marker,
 )
 from ledger.domain.facts import Gap, GapCause
-from ledger.domain.filters import RecordFilter
+from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import LedgerUnavailableError, ProtocolError
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.copy_rules import CopyRules
@@ -63,11 +64,24 @@ def planned(
     )
 
 
-def plan(*batches: StoredBatch, position: int = 0, **options: object) -> list[Step]:
-    return planned(answer(b"".join(batch.encoded() for batch in batches)), position, **options)
+def plan(
+    *batches: StoredBatch,
+    position: int = 0,
+    stop_at: int | None = None,
+    mirrors: frozenset[int] = frozenset(),
+) -> list[Step]:
+    fetched = answer(b"".join(batch.encoded() for batch in batches))
+    return planned(fetched, position, stop_at=stop_at, mirrors=mirrors)
 
 
-def told(steps: list[Step]) -> list[tuple]:
+def copy_in(steps: list[Step]) -> Copy:
+    """The one step, which copies."""
+    [step] = steps
+    assert isinstance(step, Copy)
+    return step
+
+
+def told(steps: Sequence[Step]) -> list[tuple[int, int, int | GapCause]]:
     """Steps in short: copies as (start, end, records), gaps as (start, end, cause)."""
     return [
         (step.source_start, step.source_end, step.count)
@@ -89,7 +103,7 @@ def transactions(log: PartitionLog, *script: tuple[int, str]) -> None:
 
 def test_a_dense_batch_goes_as_the_bytes_it_is() -> None:
     batch = dense(3, base_offset=5)
-    [step] = plan(batch, position=5)
+    step = copy_in(plan(batch, position=5))
     assert told([step]) == [(5, 8, 3)]
     assert step.raw
     assert bytes(step.batch) == batch.encoded()
@@ -97,8 +111,7 @@ def test_a_dense_batch_goes_as_the_bytes_it_is() -> None:
 
 
 def test_transactional_and_delete_horizon_bits_do_not_stop_a_raw_copy() -> None:
-    [step] = plan(dense(2, attributes=TRANSACTIONAL | DELETE_HORIZON))
-    assert step.raw
+    assert copy_in(plan(dense(2, attributes=TRANSACTIONAL | DELETE_HORIZON))).raw
 
 
 def test_control_batches_are_gaps_whatever_is_in_them() -> None:
@@ -130,8 +143,8 @@ def test_one_producer_commits_aborts_and_commits_in_one_response() -> None:
     log = PartitionLog()
     for end in ("commit", "abort", "commit", "abort", "abort"):
         transactions(log, (7, "write"), (7, end))
-    copies = [step[:2] for step in told(planned(fetched_from(log, 0))) if isinstance(step[2], int)
-              and not isinstance(step[2], GapCause)]  # fmt: skip
+    steps = planned(fetched_from(log, 0))
+    copies = [(step.source_start, step.source_end) for step in steps if isinstance(step, Copy)]
     assert copies == [(0, 2), (6, 8)]
 
 
@@ -151,7 +164,8 @@ def test_plain_batches_between_aborted_ones_are_copied() -> None:
 
 
 def test_holes_before_inside_and_after_the_records_of_a_batch() -> None:
-    [before, step] = plan(cleaned(4, [1, 2, 5], last=7), position=2)
+    [before, *rest] = plan(cleaned(4, [1, 2, 5], last=7), position=2)
+    step = copy_in(rest)
     assert told([before, step]) == [(2, 4, GapCause.COMPACTED), (4, 12, 3)]
     assert step.gaps == tuple(Gap(*ends, GapCause.COMPACTED) for ends in ((4, 5), (7, 9), (10, 12)))
     assert not step.raw
@@ -171,13 +185,13 @@ def test_batches_that_lost_all_their_records_are_gaps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "expected", "gaps"),
-    [(4, [(4, 6, 2)], ()), (5, [(5, 6, 1)], ()), (3, [(3, 6, 3)], ())],
+    ("position", "expected"),
+    [(4, (4, 6, 2)), (5, (5, 6, 1)), (3, (3, 6, 3))],
 )
-def test_a_start_inside_a_batch_takes_the_rest_of_it(position: int, expected: list, gaps: tuple) -> None:
-    [step] = plan(dense(6), position=position)
-    assert told([step]) == expected
-    assert step.gaps == gaps
+def test_a_start_inside_a_batch_takes_the_rest_of_it(position: int, expected: tuple[int, int, int]) -> None:
+    step = copy_in(plan(dense(6), position=position))
+    assert told([step]) == [expected]
+    assert step.gaps == ()
     assert not step.raw
 
 
@@ -195,7 +209,7 @@ def test_log_append_time_keeps_what_the_sources_readers_saw() -> None:
     log = PartitionLog(log_append_time=True)
     log.append(dense(3), now_ms=NOW_MS + 77_000)
     seen = [(record.timestamp, record.content) for record in log.readable()]
-    [step] = planned(fetched_from(log, 0))
+    step = copy_in(planned(fetched_from(log, 0)))
     header = read_header(step.batch)
     assert not step.raw
     assert not step.attributes & LOG_APPEND_TIME
@@ -226,9 +240,9 @@ def returned(*ranges: tuple[int, int], count: int = 6) -> list[Step]:
 
 
 def test_what_a_mirror_wrote_is_copied_where_it_returns() -> None:
-    [step] = returned((0, 5), (8, 9))[:1]
+    step = copy_in(returned((0, 5), (8, 9))[:1])
     assert step.source_start == 2
-    [whole] = returned((2, 8))
+    whole = copy_in(returned((2, 8)))
     assert told([whole]) == [(2, 8, 6)]
     assert whole.raw
     for beside in ((0, 2), (8, 12)):
@@ -236,7 +250,7 @@ def test_what_a_mirror_wrote_is_copied_where_it_returns() -> None:
 
 
 def test_a_batch_across_the_end_of_what_returns_is_copied_in_part() -> None:
-    [step] = returned((0, 4), (6, 7))
+    step = copy_in(returned((0, 4), (6, 7)))
     assert told([step]) == [(2, 8, 3)]
     assert step.gaps == (Gap(4, 6, GapCause.MIRROR_WRITE), Gap(7, 8, GapCause.MIRROR_WRITE))
     assert not step.raw
@@ -245,25 +259,29 @@ def test_a_batch_across_the_end_of_what_returns_is_copied_in_part() -> None:
     ]
 
 
-def left_out(*ranges: tuple[int, int], producer: Producer | None = None, **rules: object) -> list[Step]:
+def left_out(
+    *ranges: tuple[int, int],
+    producer: Producer = NOBODY,
+    record_filter: RecordFilter = KEEP_ALL,
+    returning: tuple[tuple[int, int], ...] = (),
+) -> list[Step]:
     """The plan of a batch of six records from offset 2 on, ranges of which a flow has adopted."""
-    chosen = CopyRules(frozenset({40}).__contains__, adopted=ranges, **rules)  # type: ignore[arg-type]
-    fetched = answer(
-        dense(6, base_offset=2, **({} if producer is None else {"producer": producer})).encoded()
-    )
-    return list(plan_batches(fetched, position=2, stop_at=None, rules=chosen))
+    mirrors = frozenset({40})
+    rules = CopyRules(mirrors.__contains__, adopted=ranges, record_filter=record_filter, returning=returning)
+    fetched = answer(dense(6, base_offset=2, producer=producer).encoded())
+    return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
 
 
 def test_what_was_adopted_is_left_out_whoever_wrote_it() -> None:
-    for writer in (None, Producer(7, 0, 0)):
+    for writer in (NOBODY, Producer(7, 0, 0)):
         assert told(left_out((0, 8), producer=writer)) == [(2, 8, GapCause.MIRROR_WRITE)]
-        [beside] = left_out((0, 2), (8, 12), producer=writer)
+        beside = copy_in(left_out((0, 2), (8, 12), producer=writer))
         assert told([beside]) == [(2, 8, 6)]
         assert beside.raw
 
 
 def test_a_batch_across_the_end_of_what_was_adopted_is_copied_in_part() -> None:
-    [step] = left_out((0, 4), (6, 7), record_filter=RecordFilter(exclude_keys=("k2", "k4")))
+    step = copy_in(left_out((0, 4), (6, 7), record_filter=RecordFilter(exclude_keys=("k2", "k4"))))
     assert told([step]) == [(2, 8, 2)]
     assert step.gaps == (
         Gap(2, 4, GapCause.MIRROR_WRITE),
@@ -275,7 +293,7 @@ def test_a_batch_across_the_end_of_what_was_adopted_is_copied_in_part() -> None:
 
 def test_what_was_adopted_makes_a_mirrors_write_no_applications() -> None:
     assert told(left_out((0, 8), producer=MIRROR)) == [(2, 8, GapCause.MIRROR_WRITE)]
-    [step] = left_out((0, 4), producer=MIRROR, returning=((4, 8),))
+    step = copy_in(left_out((0, 4), producer=MIRROR, returning=((4, 8),)))
     assert told([step]) == [(2, 8, 4)]
     assert step.gaps == (Gap(2, 4, GapCause.MIRROR_WRITE),)
 
@@ -304,14 +322,14 @@ def test_what_comes_before_an_unknown_writer_is_planned() -> None:
         next(steps)
 
 
-def filtered(*batches: StoredBatch, position: int = 0, **rules: object) -> list[Step]:
+def filtered(*batches: StoredBatch, exclude_keys: tuple[str, ...], position: int = 0) -> list[Step]:
     fetched = answer(b"".join(batch.encoded() for batch in batches))
-    chosen = CopyRules(frozenset({40}).__contains__, record_filter=RecordFilter(**rules))
+    chosen = CopyRules(frozenset({40}).__contains__, record_filter=RecordFilter(exclude_keys=exclude_keys))
     return list(plan_batches(fetched, position=position, stop_at=None, rules=chosen))
 
 
 def test_a_batch_that_is_wholly_kept_stays_raw() -> None:
-    [step] = filtered(dense(3), exclude_keys=("other",))
+    step = copy_in(filtered(dense(3), exclude_keys=("other",)))
     assert step.raw
     assert bytes(step.batch) == dense(3).encoded()
 
@@ -321,7 +339,7 @@ def test_a_batch_that_is_wholly_left_out_is_one_gap() -> None:
 
 
 def test_a_mixed_batch_is_encoded_again_without_what_is_left_out() -> None:
-    [step] = filtered(dense(7, base_offset=3), exclude_keys=("k0", "k1", "k4", "k6"), position=3)
+    step = copy_in(filtered(dense(7, base_offset=3), exclude_keys=("k0", "k1", "k4", "k6"), position=3))
     assert told([step]) == [(3, 10, 3)]
     assert step.gaps == tuple(Gap(*ends, GapCause.FILTERED) for ends in ((3, 5), (7, 8), (9, 10)))
     assert not step.raw
@@ -333,7 +351,7 @@ def test_a_mixed_batch_is_encoded_again_without_what_is_left_out() -> None:
 
 
 def test_cleaned_and_filtered_offsets_keep_their_own_causes() -> None:
-    [step] = filtered(cleaned(0, [1, 2, 5], last=7), exclude_keys=("k2",))
+    step = copy_in(filtered(cleaned(0, [1, 2, 5], last=7), exclude_keys=("k2",)))
     assert step.gaps == (
         Gap(0, 1, GapCause.COMPACTED),
         Gap(2, 3, GapCause.FILTERED),

@@ -7,8 +7,8 @@ import pytest
 
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import StoredBatch
-from ledger.mirror.assignments import StopCause
-from tests.check.mirror.test_partition_copy import FOREIGN, NODE, NOW_MS, Target, source_log
+from ledger.mirror.assignments import Assignment, StopCause
+from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import assignment
 
 OWN_END = 5
@@ -23,10 +23,13 @@ def written_log(*, then: StoredBatch | None = None) -> PartitionLog:
     return log
 
 
-def again(log: PartitionLog, **told: object) -> Target:
+AT_ITS_END = assignment(position=OWN_END, target_end=OWN_END, next_sequence=OWN_END)
+SHARED = replace(AT_ITS_END, exclusive=False)
+
+
+def again(log: PartitionLog, told: Assignment = AT_ITS_END) -> Target:
     """A copy that goes on where `written_log` ends, under a leader that it has not met."""
-    there = {"position": OWN_END, "target_end": OWN_END, "next_sequence": OWN_END, **told}
-    target = Target(source_log(2, 3, 4), replace(assignment(), **there), log)
+    target = Target(source_log(2, 3, 4), told, log)
     target.copy.begin_tail(3)
     return target
 
@@ -39,11 +42,17 @@ def test_under_another_leader_the_flows_last_record_is_looked_for_and_not_taken_
     assert target.copy.result().target_leader_epoch == 3
 
 
-@pytest.mark.parametrize("told", [{"target_leader_epoch": 3}, {"next_sequence": 0}, {"target_end": 0}])
-def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(
-    told: dict[str, object],
-) -> None:
-    target = again(written_log(), **told)
+@pytest.mark.parametrize(
+    "told",
+    [
+        replace(AT_ITS_END, target_leader_epoch=3),
+        replace(AT_ITS_END, next_sequence=0),
+        replace(AT_ITS_END, target_end=0),
+    ],
+    ids=["same leader", "nothing written", "empty target"],
+)
+def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(told: Assignment) -> None:
+    target = again(written_log(), told)
     assert target.copy.tail.position == target.copy.assignment.target_end
 
 
@@ -54,9 +63,10 @@ def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int
     log.lose_end(kept)
     for _ in range(6):
         log.append(FOREIGN, now_ms=NOW_MS)
-    target = again(log, exclusive=False)
+    target = again(log, SHARED)
     target.read_tail()
     assert target.stop is StopCause.TARGET_OUT_OF_RANGE
+    assert target.copy.stop is not None
     assert "sequence 4" in target.copy.stop.message
     assert target.ranges() == []
 
@@ -64,7 +74,7 @@ def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int
 def test_a_hole_where_the_last_record_was_proves_nothing() -> None:
     log = written_log(then=FOREIGN)
     log.delete_before(OWN_END)
-    target = again(log, exclusive=False)
+    target = again(log, SHARED)
     read = log.read(OWN_END, committed=False, max_bytes=1 << 20, at_least_one=True)
     target.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
     assert target.stop is None
@@ -79,7 +89,7 @@ def test_a_target_without_anything_there_is_read_from_the_recorded_end() -> None
 
 
 def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
-    target = again(written_log(), stop_at=OWN_END, is_first_look=True)
+    target = again(written_log(), replace(AT_ITS_END, stop_at=OWN_END, is_first_look=True))
     assert target.copy.is_active
     target.read_tail()
     assert target.copy.wants_records(0.0, buffer_limit=1)
@@ -90,7 +100,7 @@ def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
 
 
 def test_refused_sequences_are_counted_over_tasks_until_one_is_taken() -> None:
-    target = again(written_log(), refused_sequences=4)
+    target = again(written_log(), replace(AT_ITS_END, refused_sequences=4))
     assert target.copy.result().refused_sequences == 4
     target.copy_all()
     assert target.copy.result().refused_sequences == 0

@@ -1,83 +1,18 @@
 """Whole copy tasks against in-memory clusters: one fault each, in simulated time."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
-from ledger.adapters.memory.partition_log import PartitionLog, Replication
-from ledger.adapters.memory.schedule import Schedule
+from ledger.adapters.memory.network import CalmWeather, Fate
+from ledger.adapters.memory.partition_log import Replication
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
-from ledger.domain.facts import Gap, GapCause, TopicPartition
+from ledger.domain.facts import Gap, GapCause
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.copy_task import CopyTask
-from ledger.ports import WriterDirectory
-from tests.support.sources import writers
-
-NOW_MS = 1_700_000_000_000
-OWN_PRODUCER_ID = 40
-LIMITS = CopyLimits(partition_fetch_bytes=2_000, max_wait_ms=50, request_timeout_ms=1_000, drain_ms=100)
-
-
-@dataclass
-class Bench:
-    """Topic `orders` of two partitions at `east`, its copies at `west`, and a network between them."""
-
-    schedule: Schedule = field(default_factory=Schedule)
-    weather: CalmWeather = field(default_factory=CalmWeather)
-    writers: WriterDirectory = field(default_factory=writers)
-
-    def __post_init__(self) -> None:
-        self.source = MemoryCluster("east", self.schedule)
-        self.target = MemoryCluster("west", self.schedule)
-        for cluster in (self.source, self.target):
-            cluster.create_topic("orders", partitions=2, replication_factor=1, configuration={})
-
-    def write(self, *counts: int, partition: int = 0) -> None:
-        for count in counts:
-            offset = self.source_log(partition).end
-            contents = [content(b"%d" % (offset + n), b"v" * 50) for n in range(count)]
-            self.source_log(partition).append(application_batch(contents, [NOW_MS] * count), now_ms=NOW_MS)
-
-    def source_log(self, partition: int = 0) -> PartitionLog:
-        return self.source.log("orders", partition)
-
-    def target_log(self, partition: int = 0) -> PartitionLog:
-        return self.target.log("orders", partition)
-
-    def assignment(
-        self, partition: int = 0, *, exclusive: bool = True, stop_at: int | None = None
-    ) -> Assignment:
-        source, target = (
-            TopicPartition("orders", cluster.topic_by_name["orders"].topic_id, partition)
-            for cluster in (self.source, self.target)
-        )
-        return Assignment(
-            source=source,
-            target=target,
-            position=self.source_log(partition).log_start,
-            target_end=0,
-            next_sequence=0,
-            producer_id=OWN_PRODUCER_ID,
-            stop_at=self.source_log(partition).end if stop_at is None else stop_at,
-            exclusive=exclusive,
-        )
-
-    def run(self, *assignments: Assignment, seconds: float = 5.0) -> list[PartitionResult]:
-        network = MemoryNetwork(self.source, self.target, self.schedule, self.weather)
-        results = CopyTask(assignments, network, self.writers, self.schedule, LIMITS).run(seconds=seconds)
-        assert network.is_idle
-        return sorted(results, key=lambda result: result.assignment.source.partition)
-
-    def is_copied(self, partition: int = 0) -> bool:
-        source, target = self.source_log(partition), self.target_log(partition)
-        return [r.content for r in source.readable()] == [r.content for r in target.readable()]
-
-
-def cause(result: PartitionResult) -> StopCause | None:
-    return None if result.stop is None else result.stop.cause
+from ledger.mirror.assignments import StopCause
+from tests.support.copy_bench import NOW_MS, Bench, cause
+from tests.support.sources import OWN_PRODUCER_ID
 
 
 def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:
@@ -181,9 +116,8 @@ def test_2_a_leader_that_moves_does_not_mix_up_acknowledgements(moved_s: float) 
     bench.write(*[3] * 20)
     bench.write(*[3] * 20, partition=1)
     for partition in (0, 1):
-        bench.schedule.after(
-            moved_s + partition * 0.01, lambda p=partition: bench.target.move_leader("orders", p, 3 - p)
-        )
+        move = partial(bench.target.move_leader, "orders", partition, 3 - partition)
+        bench.schedule.after(moved_s + partition * 0.01, move)
     results = bench.run(bench.assignment(0), bench.assignment(1), seconds=20)
     assert [(cause(r), r.position, r.target_end) for r in results] == [(None, 60, 60)] * 2
     assert bench.is_copied(0)
@@ -244,6 +178,7 @@ def test_78_a_topic_that_may_not_be_described_stops_its_partitions(side: str) ->
     getattr(bench, side).undescribable.add("orders")
     [result] = bench.run(told)
     assert cause(result) is StopCause.DENIED
+    assert result.stop is not None
     assert f"the {side} denies DESCRIBE" in result.stop.message
     assert result.position == 0
 
@@ -280,9 +215,7 @@ def test_12_what_was_fetched_before_retention_came_is_still_copied() -> None:
 def test_a_target_that_lost_its_end_is_not_written_to() -> None:
     bench = Bench()
     bench.write(3)
-    told = bench.assignment()
-    held = Assignment(**{**{name: getattr(told, name) for name in told.__slots__}, "target_end": 7})
-    [result] = bench.run(held)
+    [result] = bench.run(replace(bench.assignment(), target_end=7))
     assert cause(result) is StopCause.TARGET_OUT_OF_RANGE
     assert bench.target_log().end == 0
 
@@ -313,6 +246,7 @@ def test_23_a_batch_above_the_limit_stops_the_partition() -> None:
     bench.write(2, 20)
     [result] = bench.run(bench.assignment())
     assert cause(result) is StopCause.REFUSED
+    assert result.stop is not None
     assert "10 (MESSAGE_TOO_LARGE)" in result.stop.message
     assert (result.position, bench.target_log().end) == (2, 2)
 

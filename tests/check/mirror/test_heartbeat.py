@@ -9,16 +9,15 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.heartbeat import Heartbeat, heartbeat_ms
-from ledger.schema import TABLE_BY_NAME
-from tests.support.cases import default_row
 from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import row
 
 WRITER = "flow:f"
 FLOW = FlowConfig(name="f", source="a", target="b", topics=("t",), heartbeat_seconds=10)
 
 
 def row_of(table: str) -> dict[str, object]:
-    return dict(list(default_row(TABLE_BY_NAME[table].columns).items())[4:])
+    return dict(list(row(table).items())[4:])
 
 
 class Beating:
@@ -27,10 +26,10 @@ class Beating:
     def __init__(self) -> None:
         self.clock, self.ledger = FakeClock(), MemoryLedger()
         self.log = MemoryFactLog(self.ledger, self.clock)
-        row = {**row_of("writers"), "event": "claimed"}
-        self.claim = self.log.claim(WRITER, ["offset_syncs"], row)
+        claim_row = {**row_of("writers"), "event": "claimed"}
+        self.claim = self.log.claim(WRITER, ["offset_syncs"], claim_row)
         self.appender = BackgroundAppender(self.log, self.claim, "offset_syncs")
-        self.heartbeat = Heartbeat(FLOW, self.appender, self.clock, claim_row=row)
+        self.heartbeat = Heartbeat(FLOW, self.appender, self.clock, claim_row=claim_row)
 
     def after(self, seconds: float) -> None:
         self.clock.now_s += seconds

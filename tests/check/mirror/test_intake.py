@@ -1,6 +1,6 @@
 """How a flow takes on a partition: where it begins, what it never continues without being told to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,6 +15,7 @@ from ledger.mirror.intake import Intake, TakenOn, copy_again
 from ledger.mirror.standing import Standing
 from ledger.ports import FlowPosition, PartitionEnds, RecordedStop
 from tests.support.sources import RECORDED, SOURCE, TARGET
+from tests.support.unasked_cluster import UnaskedCluster
 
 PAIR = PartitionPair(SOURCE, TARGET)
 NEW_SOURCE = PartitionPair(replace(SOURCE, topic_id="new-source"), TARGET)
@@ -23,13 +24,15 @@ SOURCE_ENDS, TARGET_ENDS = PartitionEnds(3, 90, 100, 0), PartitionEnds(8, 9, 9, 
 
 
 @dataclass
-class Times:
+class Times(UnaskedCluster):
     """A source that knows one offset by time."""
 
     found: int | None = None
     asked: int | None = None
 
-    def offsets_at(self, partitions: list[tuple[str, int]], timestamp_ms: int) -> dict[tuple[str, int], int]:
+    def offsets_at(
+        self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
         self.asked = timestamp_ms
         return {} if self.found is None else dict.fromkeys(partitions, self.found)
 

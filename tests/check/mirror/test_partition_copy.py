@@ -5,67 +5,13 @@ from dataclasses import replace
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
-from ledger.mirror.assignments import Assignment, StopCause
+from ledger.mirror.assignments import StopCause
 from ledger.mirror.partition_copy import PartitionCopy, Side
 from ledger.wire.record_batch import TRANSACTIONAL
+from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers
 
-NOW_MS = 1_700_000_000_000
-NODE, OTHER_NODE = 1, 2
-FOREIGN = application_batch([content(b"not", b"ours")], [NOW_MS])
-
-
-def source_log(*counts: int) -> PartitionLog:
-    """One batch for each count."""
-    log = PartitionLog()
-    for number, count in enumerate(counts):
-        contents = [content(b"%d-%d" % (number, n), b"v") for n in range(count)]
-        log.append(application_batch(contents, [NOW_MS] * count), now_ms=NOW_MS)
-    return log
-
-
-class Target:
-    """A target partition and a copy that writes to it, without a network between them."""
-
-    def __init__(self, source: PartitionLog, told: Assignment, log: PartitionLog | None = None) -> None:
-        self.source = source
-        self.log = log or PartitionLog()
-        self.copy = PartitionCopy(told, writers())
-
-    def read_tail(self) -> None:
-        read = self.log.read(self.copy.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True)
-        assert read.error == 0
-        self.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=self.log.high_watermark)
-
-    def fetch(self) -> None:
-        self.copy.take_fetched(fetched_from(self.source, self.copy.fetch_position))
-
-    def send(self) -> tuple[int, int]:
-        """Send the next batch and let the target take it: (error, base offset), not yet acknowledged."""
-        appended = self.log.produce(bytes(self.copy.send_next(NODE)), now_ms=NOW_MS)
-        return appended.error, appended.base_offset
-
-    def acknowledge(self, base_offset: int) -> None:
-        self.copy.produce_requests -= 1
-        self.copy.acknowledged(base_offset)
-
-    def copy_all(self) -> None:
-        self.read_tail()
-        self.fetch()
-        while self.copy.next_copy is not None:
-            error, base_offset = self.send()
-            assert error == 0
-            self.acknowledge(base_offset)
-
-    def ranges(self) -> list[tuple[int, int, int, int, bool]]:
-        return [
-            (s.source_start, s.source_end, s.target_start, s.target_end, s.recovered)
-            for s in self.copy.result().syncs
-        ]
-
-    @property
-    def stop(self) -> StopCause | None:
-        return None if self.copy.stop is None else self.copy.stop.cause
+OTHER_NODE = 2
 
 
 def test_everything_is_sent_in_order_and_recorded_once_acknowledged() -> None:
@@ -267,8 +213,7 @@ def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
     for _ in range(3):
         copy.pause(Side.TARGET, "the target does not answer", now=0.0)
         copy.take_fetched(fetched_from(source_log(), 0))
-    assert copy.failures(Side.TARGET) == 3
-    assert copy.trouble == "the target does not answer"
+    assert (copy.failures(Side.TARGET), copy.trouble) == (3, "the target does not answer")
     copy.take_tail(memoryview(b""), high_watermark=0)
     assert (copy.failures(Side.TARGET), copy.trouble) == (0, None)
 
@@ -281,9 +226,9 @@ def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> 
     target.copy.produce_requests -= 1
     target.copy.doubt("too few replicas", now=0.0)
     target.read_tail()
-    assert target.copy.trouble == "too few replicas"
+    before = target.copy.trouble
     target.fetch()  # the first batch is recognised at the target
-    assert (written, target.copy.trouble) == (0, None)
+    assert (written, before, target.copy.trouble) == (0, "too few replicas", None)
 
 
 def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:

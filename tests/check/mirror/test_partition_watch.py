@@ -13,15 +13,15 @@ from ledger.mirror.findings import Findings
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.ports import SettingsAnswer, TopicSettings
-from tests.check.mirror.test_facts_of_a_task import copy
-from tests.support.sources import SOURCE, assignment
+from tests.support.sources import SOURCE, assignment, copy
+from tests.support.unasked_cluster import UnaskedCluster
 
 KEY = (SOURCE.topic, SOURCE.partition)
 DAY_MS = 86_400_000
 
 
 @dataclass
-class Source:
+class Source(UnaskedCluster):
     """A cluster with one topic."""
 
     settings: dict[str, str]

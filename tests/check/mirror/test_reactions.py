@@ -15,8 +15,9 @@ from ledger.mirror.reactions import TRY_AGAIN, Reaction, Reactions
 from ledger.mirror.standing import Standing
 from ledger.ports import PartitionEnds, TopicDescription
 from ledger.wire.record_batch import BatchHeader, build, patch_for_target, read_header
-from tests.check.domain.test_supersession import row
+from tests.support.sequenced_syncs import row
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
+from tests.support.unasked_cluster import UnaskedCluster
 
 
 def recorded_as(number: int, sync: OffsetSync) -> RecordedSync:
@@ -34,7 +35,7 @@ FOREIGN = 8
 
 
 @dataclass
-class Ends:
+class Ends(UnaskedCluster):
     """A cluster that only knows where one partition starts and ends, and the batches that lie in it."""
 
     now: PartitionEnds | None = None
@@ -43,12 +44,12 @@ class Ends:
     described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
     asked: list[object] = field(default_factory=list)
 
-    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         self.asked += partitions
         return {} if self.now is None else {partitions[0]: self.now}
 
-    def topics(self) -> Mapping[str, TopicDescription]:
-        return self.described
+    def topics(self) -> dict[str, TopicDescription]:
+        return dict(self.described)
 
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
         assert partition == TARGET

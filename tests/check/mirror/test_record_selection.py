@@ -1,16 +1,17 @@
 """What a driver tells its tasks to leave out: what was adopted at the source, less what goes back from there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
+from ledger.domain.returning import FormerCopy
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from tests.check.domain.test_returning import LOST, sync
+from tests.support.former_copies import LOST, sync
 
 AT_EAST, AT_WEST = TopicPartition("orders", "east-id", 0), TopicPartition("orders", "west-id", 0)
 BACK = FlowConfig(name="west-to-east", source="west", target="east", topics=("orders",))
@@ -22,9 +23,9 @@ class CountingState(MemoryLedgerState):
 
     asked = 0
 
-    def former_copies(self, *asked_for: object) -> list[object]:  # type: ignore[override]
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
         self.asked += 1
-        return super().former_copies(*asked_for)  # type: ignore[arg-type,return-value]
+        return super().former_copies(cluster, topic_ids)
 
 
 def state(*syncs: OffsetSync) -> CountingState:

@@ -1,7 +1,7 @@
 """What becomes of operators' requests: facts, standings, one receipt each."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -19,21 +19,22 @@ from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.standing import Standing
-from ledger.ports import PartitionEnds, TopicDescription
+from ledger.ports import OperationEntry, PartitionEnds, TopicDescription
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
+from tests.support.unasked_cluster import UnaskedCluster
 
 
 @dataclass
-class Cluster:
+class Cluster(UnaskedCluster):
     """A cluster whose partitions all start and end at the same offsets."""
 
     alias: str
     now: PartitionEnds | None
 
-    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         return {} if self.now is None else dict.fromkeys(partitions, self.now)
 
-    def topics(self) -> Mapping[str, TopicDescription]:
+    def topics(self) -> dict[str, TopicDescription]:
         return TOPICS
 
 
@@ -43,7 +44,7 @@ class Desk:
 
     stopped_by: StopCause = StopCause.FOREIGN_WRITE
     source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
-    receipts: list[dict[str, object]] = field(default_factory=list)
+    receipts: list[Mapping[str, object]] = field(default_factory=list)
     resumed: list[Standing] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,10 +58,21 @@ class Desk:
     def first(self) -> Standing:
         return self.progress.standings[0]
 
-    def record(self, kind: str, *, flow: str | None, reason: str | None, content: dict[str, object]) -> str:
-        assert (kind, flow, reason) == ("receipt", "flow", None)
+    def record(
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None = None,
+    ) -> str:
+        assert (kind, flow, reason, ticket) == ("receipt", "flow", None, None)
         self.receipts.append(content)
         return "receipt"
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        raise AssertionError(f"a receipt is an operation by itself: {kind} {flow} {entries}")
 
     def ask(
         self,

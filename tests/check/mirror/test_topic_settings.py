@@ -4,33 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
 from ledger.mirror.topic_settings import PacedSettings
 from ledger.ports import SettingsAnswer, TopicDescription
-
-
-@dataclass
-class Clock:
-    now_s: float = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def now_ms(self) -> int:
-        return int(self.now_s * 1000)
+from tests.support.fakes import FakeClock
 
 
 class Slow(MemoryCluster):
     """A cluster that takes a while to describe settings."""
 
-    def __init__(self, clock: Clock, takes_s: float) -> None:
-        super().__init__("east", Schedule())
-        self.clock, self.takes_s = clock, takes_s
+    def __init__(self, clock: FakeClock, takes_s: float) -> None:
+        super().__init__("east", clock)
+        self.wall, self.takes_s = clock, takes_s
         self.asked: list[list[str]] = []
 
     def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
         self.asked.append(list(topics))
-        self.clock.now_s += self.takes_s
+        self.wall.now_s += self.takes_s
         return super().topic_settings(topics)
 
     def make(self, name: str) -> TopicDescription:
@@ -41,7 +30,7 @@ class Slow(MemoryCluster):
 @dataclass
 class Case:
     takes_s: float
-    clock: Clock = field(default_factory=Clock)
+    clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
         self.cluster = Slow(self.clock, self.takes_s)

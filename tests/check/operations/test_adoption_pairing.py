@@ -95,7 +95,9 @@ def check_translations(history: History, findings: Findings) -> None:
     offsets = [r.offset for r in history.target.records]
     copied = set(history.origins.values())
     for commit in range(offset_map.source_start, offset_map.source_end + 1):
-        landing = bisect_left(offsets, offset_map.translate(commit).target_offset)
+        target_offset = offset_map.translate(commit).target_offset
+        assert target_offset is not None
+        landing = bisect_left(offsets, target_offset)
         unread = [
             (r.timestamp, r.content)
             for r in history.readable()

@@ -10,7 +10,7 @@ from ledger.domain.facts import SEQUENCE_MODULUS, OffsetSync, SyncCause, SyncKin
 from ledger.mirror.assignments import Assignment, StopCause
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
 from ledger.wire.record_fields import key_state
-from tests.check.mirror.test_copy_task import NOW_MS, Bench, cause
+from tests.support.copy_bench import NOW_MS, Bench, cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,12 @@
-"""The SQL and the algebra state the same rules: translation and the expansion of offset syncs."""
+"""The SQL and the algebra state the same rules: translation and the expansion of offset syncs.
 
+A query takes longer to be planned than to be answered, so several histories are the partitions of one ledger.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,15 +15,23 @@ from ledger import catalog
 from ledger.adapters.delta.state import flow_position
 from ledger.adapters.duck.engine import connect, run_query
 from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
+from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.domain.facts import OffsetSync
 from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
 from ledger.domain.supersession import effective
-from tests.support.generated_ledgers import FLOW, group_of, ledger_of, offsets
+from tests.support.generated_ledgers import FLOW, group_of, ledger_of_partitions, offsets
 from tests.support.histories import History, histories
 
-PRINTED = settings(print_blob=True, derandomize=False, deadline=None, max_examples=60)
-LOG_STARTS = st.one_of(st.none(), st.integers(0, 120))
+PRINTED = settings(print_blob=True, derandomize=False, deadline=None, max_examples=12)
+PARTITIONS = 5
+SEVERAL = st.lists(histories(), min_size=PARTITIONS, max_size=PARTITIONS)
+LOG_START = st.one_of(st.none(), st.integers(0, 120))
+LOG_STARTS = st.lists(LOG_START, min_size=PARTITIONS, max_size=PARTITIONS)
+Answer = tuple[int | None, str]
+
+
+def ledger_of(several: Sequence[History]) -> MemorySnapshot:
+    return ledger_of_partitions([(history, None) for history in several])
 
 
 def expected_answers(history: History, log_start: int | None) -> dict[str, Translation]:
@@ -26,65 +39,91 @@ def expected_answers(history: History, log_start: int | None) -> dict[str, Trans
     return {group_of(offset): offset_map.translate(offset, log_start) for offset in offsets(history)}
 
 
-def answers(table: pa.Table) -> dict[str, tuple[int, str]]:
-    return {row["group_id"]: (row["target_offset"], row["status"]) for row in table.to_pylist()}
+def answers(table: pa.Table) -> dict[tuple[int, str], Answer]:
+    return {
+        (row["source_partition"], row["group_id"]): (row["target_offset"], row["status"])
+        for row in table.to_pylist()
+    }
 
 
 @PRINTED
-@given(histories(), LOG_STARTS)
-def test_sql_translates_every_offset_as_the_algebra(history: History, log_start: int | None) -> None:
+@given(SEVERAL, LOG_STARTS)
+def test_sql_translates_every_offset_as_the_algebra(
+    several: list[History], log_starts: list[int | None]
+) -> None:
+    partitions = list(zip(several, log_starts, strict=True))
     query = catalog.query("offset_translation")
-    answered = answers(run_query(query, {"flow": FLOW}, ledger_of(history, log_start)))
-    expected = expected_answers(history, log_start)
-    assert answered == {group: (t.target_offset, t.status.value) for group, t in expected.items()}
+    assert answers(run_query(query, {"flow": FLOW}, ledger_of_partitions(partitions))) == {
+        (number, group): (translation.target_offset, translation.status.value)
+        for number, (history, log_start) in enumerate(partitions)
+        for group, translation in expected_answers(history, log_start).items()
+    }
+
+
+def of_current(connection: duckdb.DuckDBPyConnection, columns: str, view: str) -> list[tuple[Any, ...]]:
+    """Partition and columns of the rows about the target incarnation that the flow went to last."""
+    return sorted(connection.sql(OF_CURRENT.format(columns, view)).fetchall())
+
+
+OF_CURRENT = """
+    select v.source_partition, {} from {} as v
+    inner join current_maps as m on m.source_partition = v.source_partition
+    where v.target_topic_id = m.target_topic_id
+"""
 
 
 @PRINTED
-@given(histories())
-def test_views_expand_as_the_algebra(history: History) -> None:
-    offset_map = OffsetMap.from_syncs(FLOW, history.syncs)
-    with connect(ledger_of(history, None), {}) as connection:
-        segments = connection.sql(OF_CURRENT.format("source_start, source_end, target_start", "segments"))
-        gaps = connection.sql(
-            OF_CURRENT.format("source_start, source_end, target_start, kind, cause", "gaps")
-        )
-        ends = connection.sql("select source_start, source_end, target_end from current_maps").fetchall()
-        assert sorted(Segment(*row) for row in segments.fetchall()) == list(offset_map.segments)
-        assert sorted(gaps.fetchall()) == [_as_row(stretch) for stretch in offset_map.unmapped]
-    assert ends == [(offset_map.source_start, offset_map.source_end, offset_map.target_end)]
-
-
-OF_CURRENT = "select {} from {} where target_topic_id = (select target_topic_id from current_maps)"
-
-
-@PRINTED
-@given(histories())
-def test_effective_syncs_are_those_of_the_algebra(history: History) -> None:
-    with connect(ledger_of(history, None), {}) as connection:
-        found = connection.table("effective_syncs").to_arrow_table().to_pylist()
-    expected = [_held(sync) for sync in effective(history.syncs)]
-    assert sorted(_said(row) for row in found) == sorted(expected)
-
-
-@PRINTED
-@given(histories())
-def test_a_flow_stands_where_its_history_ends(history: History) -> None:
-    rows = run_query(catalog.query("flow_positions"), {"flow": FLOW}, ledger_of(history, None)).to_pylist()
-    assert [(row["source_end"], row["target_end"], row["next_sequence"]) for row in rows] == [
-        (history.source_end, history.target_end, history.sequence)
+@given(SEVERAL)
+def test_views_expand_as_the_algebra(several: list[History]) -> None:
+    maps = [OffsetMap.from_syncs(FLOW, history.syncs) for history in several]
+    with connect(ledger_of(several), {}) as connection:
+        segments = of_current(connection, "v.source_start, v.source_end, v.target_start", "segments")
+        gaps = of_current(connection, "v.source_start, v.source_end, v.target_start, v.kind, v.cause", "gaps")
+        ends = connection.sql(
+            "select source_partition, source_start, source_end, target_end from current_maps"
+        ).fetchall()
+    assert [(number, Segment(*row)) for number, *row in segments] == [
+        (number, segment) for number, found in enumerate(maps) for segment in found.segments
     ]
-    assert rows[0]["target_topic_id"] == history.target.topic_id
+    assert gaps == [
+        (number, *_as_row(stretch)) for number, found in enumerate(maps) for stretch in found.unmapped
+    ]
+    assert sorted(ends) == [
+        (number, found.source_start, found.source_end, found.target_end) for number, found in enumerate(maps)
+    ]
 
 
 @PRINTED
-@given(histories())
-def test_a_memory_ledger_has_the_same_positions(history: History) -> None:
+@given(SEVERAL)
+def test_effective_syncs_are_those_of_the_algebra(several: list[History]) -> None:
+    with connect(ledger_of(several), {}) as connection:
+        found = connection.table("effective_syncs").to_arrow_table().to_pylist()
+    expected = [
+        (number, *_held(sync)) for number, history in enumerate(several) for sync in effective(history.syncs)
+    ]
+    assert sorted((row["source_partition"], *_said(row)) for row in found) == sorted(expected)
+
+
+@PRINTED
+@given(SEVERAL)
+def test_a_flow_stands_where_its_history_ends(several: list[History]) -> None:
+    rows = run_query(catalog.query("flow_positions"), {"flow": FLOW}, ledger_of(several)).to_pylist()
+    told = ("source_partition", "source_end", "target_end", "next_sequence", "target_topic_id")
+    assert sorted(tuple(row[name] for name in told) for row in rows) == [
+        (number, history.source_end, history.target_end, history.sequence, history.target.topic_id)
+        for number, history in enumerate(several)
+    ]
+
+
+@PRINTED
+@given(SEVERAL)
+def test_a_memory_ledger_has_the_same_positions(several: list[History]) -> None:
     ledger = MemoryLedger()
-    ledger.append("offset_syncs", ledger_of(history, None).relation("offset_syncs").to_pylist())
-    (position,) = MemoryLedgerState(ledger).positions(FLOW)
+    ledger.append("offset_syncs", ledger_of(several).relation("offset_syncs").to_pylist())
     answered = run_query(catalog.query("flow_positions"), {"flow": FLOW}, ledger.at(ledger.latest()))
-    (row,) = answered.to_pylist()
-    assert position == flow_position(row)
+    positions = sorted(MemoryLedgerState(ledger).positions(FLOW), key=lambda position: position.partition)
+    assert len(positions) == PARTITIONS
+    assert positions == [flow_position(row) for row in answered.to_pylist()]
 
 
 _PLAIN = ("source_start", "source_end", "target_start", "target_end", "kind", "records")

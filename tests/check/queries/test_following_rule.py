@@ -9,8 +9,7 @@ from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.topic_settings import REQUIRED_AT_TARGET, SettingsFollowing
-from ledger.schema import TABLE_BY_NAME
-from tests.support.cases import default_row
+from tests.support.ledger_rows import row
 
 FLOW = "east-to-west"
 VALUES = {
@@ -34,44 +33,55 @@ VALUES = {
 configurations = st.fixed_dictionaries({}, optional={name: st.sampled_from(v) for name, v in VALUES.items()})
 
 
-def drift(source: dict[str, str], target: dict[str, str], replicas: int) -> dict[str, str]:
-    """Status by setting."""
+PARTIES = st.tuples(configurations, configurations, st.integers(1, 3))
+"""Settings at the source and at the target, and the replicas of both."""
+Parties = tuple[dict[str, str], dict[str, str], int]
+
+
+def drift(topics: list[Parties]) -> list[dict[str, str]]:
+    """Status by setting, for topics that one ledger tells of."""
     ledger = MemoryLedger()
-    ledger.append("offset_syncs", [_row("offset_syncs", flow=FLOW, **_PAIR)])
-    for cluster, configuration in (("east", source), ("west", target)):
-        state = {
-            "cluster": cluster,
-            "topic_id": cluster,
-            "replication_factor": replicas,
-            "configuration": json.dumps(configuration),
-            "event": "observed",
-        }
-        ledger.append("topics", [_row("topics", **state)])
+    for number, (source, target, replicas) in enumerate(topics):
+        sides = (("east", f"source-{number}", source), ("west", f"target-{number}", target))
+        ledger.append("offset_syncs", [row("offset_syncs", flow=FLOW, **_pair(number))])
+        ledger.append("topics", [_state(replicas, *side) for side in sides])
     answer = run_query(catalog.query("topic_drift"), {"flow": FLOW}, ledger.at(ledger.latest()))
-    return {row["setting"]: row["status"] for row in answer.to_pylist()}
+    found: list[dict[str, str]] = [{} for _ in topics]
+    for told in answer.to_pylist():
+        found[int(told["source_topic"])][told["setting"]] = told["status"]
+    return found
 
 
-_PAIR = {
-    "source_cluster": "east",
-    "source_topic_id": "east",
-    "target_cluster": "west",
-    "target_topic_id": "west",
-}
+def _pair(number: int) -> dict[str, str]:
+    return {
+        "source_cluster": "east",
+        "source_topic": str(number),
+        "source_topic_id": f"source-{number}",
+        "target_cluster": "west",
+        "target_topic": f"east.{number}",
+        "target_topic_id": f"target-{number}",
+    }
 
 
-def _row(table: str, **values: object) -> dict[str, object]:
-    return {**default_row(TABLE_BY_NAME[table].columns), **values}
-
-
-@settings(max_examples=80, deadline=None)
-@given(configurations, configurations, st.integers(1, 3))
-def test_drift_is_what_following_would_change(
-    source: dict[str, str], target: dict[str, str], replicas: int
-) -> None:
-    found = drift(source, target, replicas)
-    change = SettingsFollowing().change(
-        source, target, replication_factor=replicas, set_by_mirror=frozenset(target)
+def _state(replicas: int, cluster: str, topic_id: str, configuration: dict[str, str]) -> dict[str, object]:
+    return row(
+        "topics",
+        cluster=cluster,
+        topic_id=topic_id,
+        replication_factor=replicas,
+        configuration=json.dumps(configuration),
+        event="observed",
     )
-    assert {name for name, status in found.items() if status in ("missing", "differs")} == set(change.to_set)
-    assert {name for name, status in found.items() if status == "surplus"} == set(change.to_remove)
-    assert found.keys() == source.keys() | target.keys() | REQUIRED_AT_TARGET.keys()
+
+
+@settings(max_examples=16, deadline=None)
+@given(st.lists(PARTIES, min_size=5, max_size=5))
+def test_drift_is_what_following_would_change(topics: list[Parties]) -> None:
+    for found, (source, target, replicas) in zip(drift(topics), topics, strict=True):
+        change = SettingsFollowing().change(
+            source, target, replication_factor=replicas, set_by_mirror=frozenset(target)
+        )
+        wanted = {name for name, status in found.items() if status in ("missing", "differs")}
+        assert wanted == set(change.to_set)
+        assert {name for name, status in found.items() if status == "surplus"} == set(change.to_remove)
+        assert found.keys() == source.keys() | target.keys() | REQUIRED_AT_TARGET.keys()

@@ -5,12 +5,7 @@ import pytest
 from ledger.adapters.duck.engine import flows, translate_offset
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.errors import InvalidValueError, UsageError
-from ledger.schema import TABLE_BY_NAME
-from tests.support.cases import default_row
-
-
-def row(table: str, **values: object) -> dict[str, object]:
-    return {**default_row(TABLE_BY_NAME[table].columns), **values}
+from tests.support.ledger_rows import row
 
 
 def claim(

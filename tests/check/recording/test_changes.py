@@ -50,23 +50,25 @@ def test_what_was_not_read_has_not_vanished() -> None:
     assert changed_checkpoints(last, {}, was_read=lambda key: key[0] != "g", read_at_ms=9) == []
 
 
+COMMIT = checkpoint("g", "t", 0, 5)
+
+
 @pytest.mark.parametrize(
-    ("field", "value", "is_change"),
+    ("changed", "is_change"),
     [
-        ("committed_offset", 6, True),
-        ("topic_id", "id-2", True),
-        ("leader_epoch", 1, True),
-        ("metadata", "m", True),
-        ("group_type", "consumer", True),
-        ("group_state", "Empty", False),
-        ("read_at_ms", 2, False),
+        (replace(COMMIT, committed_offset=6), True),
+        (replace(COMMIT, topic_id="id-2"), True),
+        (replace(COMMIT, leader_epoch=1), True),
+        (replace(COMMIT, metadata="m"), True),
+        (replace(COMMIT, group_type="consumer"), True),
+        (replace(COMMIT, group_state="Empty"), False),
+        (replace(COMMIT, read_at_ms=2), False),
     ],
+    ids=str,
 )
-def test_what_counts_as_a_changed_checkpoint(field: str, value: object, is_change: bool) -> None:
-    row = checkpoint("g", "t", 0, 5)
-    changed = replace(row, **{field: value})  # type: ignore[arg-type]
+def test_what_counts_as_a_changed_checkpoint(changed: Checkpoint, is_change: bool) -> None:
     rows = changed_checkpoints(
-        checkpoints_by_key([row]), checkpoints_by_key([changed]), was_read=everything, read_at_ms=9
+        checkpoints_by_key([COMMIT]), checkpoints_by_key([changed]), was_read=everything, read_at_ms=9
     )
     assert rows == ([changed] if is_change else [])
 
@@ -85,18 +87,18 @@ END = HighWatermark(
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "is_change"),
+    ("changed", "is_change"),
     [
-        ("topic_id", "id-2", True),
-        ("leader_epoch", 1, True),
-        ("log_start", 1, True),
-        ("last_stable", 4, True),
-        ("high_watermark", 6, True),
-        ("read_at_ms", 2, False),
+        (replace(END, topic_id="id-2"), True),
+        (replace(END, leader_epoch=1), True),
+        (replace(END, log_start=1), True),
+        (replace(END, last_stable=4), True),
+        (replace(END, high_watermark=6), True),
+        (replace(END, read_at_ms=2), False),
     ],
+    ids=str,
 )
-def test_what_counts_as_a_changed_high_watermark(field: str, value: object, is_change: bool) -> None:
-    changed = replace(END, **{field: value})  # type: ignore[arg-type]
+def test_what_counts_as_a_changed_high_watermark(changed: HighWatermark, is_change: bool) -> None:
     rows = changed_high_watermarks(high_watermarks_by_key([END]), high_watermarks_by_key([changed]))
     assert rows == ([changed] if is_change else [])
 

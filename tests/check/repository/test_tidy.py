@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ TOP_LEVEL = {
 }
 MAXIMUM_MODULE_LINES = 500
 MAXIMUM_JOB_LINES = 80
+SUITES = ("check", "real", "soak")
+TEST_MODULE = re.compile(r"(^|\.)test_")
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 QUERY_HEADER = ("name", "answers", "grain", "reads", "params", "columns")
 JOB_SECTIONS = ("Reads", "Appends", "Retry", "Exit")
@@ -47,6 +50,11 @@ def tracked() -> list[Path]:
     listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
     paths = [CHECKOUT / name for name in sorted(set(listed.split("\0"))) if name]
     return [path for path in paths if path.is_file()]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def relative(path: Path) -> str:
@@ -110,7 +118,7 @@ def test_modules_say_what_they_are_for() -> None:
     without = [
         relative(path)
         for path in of_type(".py")
-        if path.read_text().strip() and ast.get_docstring(ast.parse(path.read_text())) is None
+        if path.read_text().strip() and ast.get_docstring(parsed(path)) is None
     ]
     assert without == []
 
@@ -144,12 +152,45 @@ def query_problems(path: Path) -> Iterator[str]:
         yield f"{relative(path)}: named {header.get('name')} in its header"
 
 
-def test_imports_go_down_only() -> None:
-    lint_imports = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run(
-        [lint_imports, "--no-cache"], cwd=CHECKOUT, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_every_test_lies_in_a_suite() -> None:
+    """What lies elsewhere is not run."""
+    suites = tuple(f"tests/{suite}/" for suite in SUITES)
+    tests = [relative(path) for path in of_type(".py") if path.name.startswith("test_")]
+    assert [name for name in tests if not name.startswith(suites)] == []
+
+
+def test_nothing_is_imported_from_a_test() -> None:
+    """What tests share lies in `tests/support`: a test can be moved or removed without a look at others."""
+    found = [(relative(path), name) for path in of_type(".py", "tests") for name in imports_of_tests(path)]
+    assert found == []
+
+
+def imports_of_tests(path: Path) -> Iterator[str]:
+    for node in ast.walk(parsed(path)):
+        match node:
+            case ast.Import(names=names):
+                modules = [name.name for name in names]
+            case ast.ImportFrom(module=module, names=names):
+                modules = [f"{module or ''}.{name.name}" for name in names]
+            case _:
+                continue
+        yield from (module for module in modules if TEST_MODULE.search(module))
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("from tests.check.domain.test_cuts import NAMES", ["tests.check.domain.test_cuts.NAMES"]),
+        ("import tests.check.domain.test_cuts as cuts", ["tests.check.domain.test_cuts"]),
+        ("from tests.check.domain import offsets, test_cuts", ["tests.check.domain.test_cuts"]),
+        ("from . import test_cuts", [".test_cuts"]),
+        ("from tests.support.sources import SOURCE", []),
+    ],
+)
+def test_an_import_from_a_test_is_found(tmp_path: Path, line: str, found: list[str]) -> None:
+    sample = tmp_path / "sample.py"
+    sample.write_text(f"def later() -> None:\n    {line}\n")
+    assert list(imports_of_tests(sample)) == found
 
 
 def test_license_is_apache_2() -> None:

@@ -164,7 +164,9 @@ def test_the_cleaner_keeps_places_sequences_and_the_last_of_each_key() -> None:
 
 def diverging(log: PartitionLog, offset: int, last_epoch: int) -> tuple[int, int] | int | None:
     read = log.read(offset, committed=True, max_bytes=999, at_least_one=True, last_epoch=last_epoch)
-    return read.error or (read.diverging and (read.diverging.epoch, read.diverging.end))
+    if read.error or read.diverging is None:
+        return read.error or None
+    return read.diverging.epoch, read.diverging.end
 
 
 def test_b6_a_reader_is_told_where_the_epoch_that_it_read_ends() -> None:

@@ -19,7 +19,9 @@ def encoded(key: bytes | None, *headers: tuple[bytes, bytes | None], count: int 
 
 @pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 300, b"\xff"])
 @pytest.mark.parametrize("headers", [(), ((b"a", b"1"), (b"a", None), (b"", b""))])
-def test_fields_come_back_as_they_were_written(key: bytes | None, headers: tuple) -> None:
+def test_fields_come_back_as_they_were_written(
+    key: bytes | None, headers: tuple[tuple[bytes, bytes | None], ...]
+) -> None:
     assert read_fields(encoded(key, *headers)) == RecordFields(key, headers)
 
 

@@ -24,7 +24,11 @@ KAFKA_PYTHON_CODECS = (
 )  # it has no library for the others here
 nullable = st.none() | st.binary(max_size=40)
 headers = st.lists(st.tuples(st.sampled_from(["trace", "trace", "h\u00e4", ""]), nullable), max_size=4)
-raw_records = st.lists(st.tuples(nullable, nullable, headers, st.integers(0, 2**41)), min_size=1, max_size=8)
+RawRecord = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
+"""Key, value, headers and timestamp."""
+raw_records: st.SearchStrategy[list[RawRecord]] = st.lists(
+    st.tuples(nullable, nullable, headers, st.integers(0, 2**41)), min_size=1, max_size=8
+)
 
 
 def decoded(batch: bytes) -> list[Record]:
@@ -34,7 +38,7 @@ def decoded(batch: bytes) -> list[Record]:
 @PRINTED
 @pytest.mark.parametrize("codec", CODECS)
 @given(raw=raw_records)
-def test_re_encoding_keeps_the_records(codec: int, raw: list) -> None:
+def test_re_encoding_keeps_the_records(codec: int, raw: list[RawRecord]) -> None:
     contents = [content(key, value, pairs) for key, value, pairs, _ in raw]
     timestamps = [timestamp for *_, timestamp in raw]
     stored = application_batch(contents, timestamps, attributes=codec).encoded()
@@ -51,7 +55,7 @@ def test_re_encoding_keeps_the_records(codec: int, raw: list) -> None:
 @PRINTED
 @pytest.mark.parametrize("codec", KAFKA_PYTHON_CODECS)
 @given(raw=raw_records)
-def test_what_is_re_encoded_is_read_by_kafka_python(codec: int, raw: list) -> None:
+def test_what_is_re_encoded_is_read_by_kafka_python(codec: int, raw: list[RawRecord]) -> None:
     contents = [content(key, value, pairs) for key, value, pairs, _ in raw]
     stored = application_batch(contents, [timestamp for *_, timestamp in raw], attributes=codec).encoded()
     batch = DefaultRecordBatch(bytes(encode(decoded(stored), codec=codec)))
@@ -63,7 +67,7 @@ def test_what_is_re_encoded_is_read_by_kafka_python(codec: int, raw: list) -> No
 @PRINTED
 @pytest.mark.parametrize("codec", KAFKA_PYTHON_CODECS)
 @given(raw=raw_records)
-def test_what_kafka_python_writes_is_read(codec: int, raw: list) -> None:
+def test_what_kafka_python_writes_is_read(codec: int, raw: list[RawRecord]) -> None:
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=0, producer_id=-1, producer_epoch=-1,
         base_sequence=-1, batch_size=1 << 20,

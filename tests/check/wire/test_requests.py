@@ -2,11 +2,13 @@
 
 import struct
 import uuid
+from typing import TypedDict, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from ledger.wire.requests import (
@@ -34,9 +36,12 @@ topics = st.builds(
 )
 
 
-def by_topic(items: list) -> list[tuple[TopicRef, list]]:
+Item = TypeVar("Item", FetchFrom, ProduceTo)
+
+
+def by_topic(items: list[Item]) -> list[tuple[TopicRef, list[Item]]]:
     """Items under their topic, topics in the order of their first item: as requests group them."""
-    grouped: dict[TopicRef, list] = {}
+    grouped: dict[TopicRef, list[Item]] = {}
     for item in items:
         grouped.setdefault(item.topic, []).append(item)
     return list(grouped.items())
@@ -46,8 +51,8 @@ def named(by_id: bool, topic: TopicRef) -> str | uuid.UUID:
     return uuid.UUID(bytes=topic.topic_id) if by_id else topic.name
 
 
-def named_in(by_id: bool, decoded: object, name: str) -> object:
-    return decoded.topic_id if by_id else getattr(decoded, name)
+def named_in(by_id: bool, decoded: DataContainer, name: str) -> object:
+    return getattr(decoded, "topic_id" if by_id else name)
 
 
 @both_ways
@@ -90,7 +95,7 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
     ]
 
 
-def _fetch_values(partition: object) -> tuple[int, ...]:
+def _fetch_values(partition: DataContainer) -> tuple[int, ...]:
     return (
         partition.partition,
         partition.current_leader_epoch,
@@ -134,13 +139,28 @@ def test_batches_are_not_copied_into_a_produce_request() -> None:
     )
 
 
-def response_body(response: object, version: int) -> memoryview:
+def response_body(response: DataContainer, version: int) -> memoryview:
     """As it stands after the correlation id: the header's empty tags, then the body."""
     return memoryview(b"\x00" + bytes(response.encode(version=version)))
 
 
+class FetchedValues(TypedDict):
+    """What a broker answers for one partition of a fetch, as kafka-python names it."""
+
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    diverging_epoch: tuple[int, int] | None
+    current_leader: tuple[int, int] | None
+    aborted_transactions: list[tuple[int, int]] | None
+    preferred_read_replica: int
+    records: bytes | None
+
+
 @st.composite
-def fetched_partitions(draw: st.DrawFn) -> dict[str, object]:
+def fetched_partitions(draw: st.DrawFn) -> FetchedValues:
     aborted = st.none() | st.lists(st.tuples(int64, int64), max_size=4)
     return {
         "partition_index": draw(int32),
@@ -164,7 +184,7 @@ def fetched_partitions(draw: st.DrawFn) -> dict[str, object]:
     answered=st.lists(st.tuples(topics, st.lists(fetched_partitions(), max_size=3)), max_size=3),
 )
 def test_a_fetch_response_is_read_as_it_was_written(
-    by_id: bool, error: int, throttle: int, answered: list
+    by_id: bool, error: int, throttle: int, answered: list[tuple[TopicRef, list[FetchedValues]]]
 ) -> None:
     version = FETCH_VERSIONS[by_id]
     topic_type = FetchResponse.FetchableTopicResponse
@@ -203,7 +223,7 @@ def test_a_fetch_response_is_read_as_it_was_written(
         assert fetched.diverging_end == (None if diverging is None else diverging[1])
 
 
-def _partition_data(values: dict[str, object]) -> object:
+def _partition_data(values: FetchedValues) -> DataContainer:
     data_type = FetchResponse.FetchableTopicResponse.PartitionData
     data = data_type(**{k: v for k, v in values.items() if k not in {*_TAGGED, "aborted_transactions"}})
     aborted = values["aborted_transactions"]
@@ -223,6 +243,8 @@ def _partition_data(values: dict[str, object]) -> object:
 
 
 _TAGGED = {"diverging_epoch", "current_leader"}
+ProducedValues = tuple[int, int, int, list[tuple[int, str | None]], str | None, bool]
+"""Partition, error, base offset, errors of records, message, and whether the leader is told."""
 
 
 @both_ways
@@ -246,7 +268,9 @@ _TAGGED = {"diverging_epoch", "current_leader"}
         max_size=3,
     )
 )
-def test_a_produce_response_is_read_as_it_was_written(by_id: bool, answered: list) -> None:
+def test_a_produce_response_is_read_as_it_was_written(
+    by_id: bool, answered: list[tuple[TopicRef, list[ProducedValues]]]
+) -> None:
     topic_type = ProduceResponse.TopicProduceResponse
     responses = [
         topic_type(
@@ -269,8 +293,13 @@ def test_a_produce_response_is_read_as_it_was_written(by_id: bool, answered: lis
 
 
 def _produced_data(
-    partition: int, error: int, base_offset: int, bad: list, message: str | None, has_leader: bool
-) -> object:
+    partition: int,
+    error: int,
+    base_offset: int,
+    bad: list[tuple[int, str | None]],
+    message: str | None,
+    has_leader: bool,
+) -> DataContainer:
     data_type = ProduceResponse.TopicProduceResponse.PartitionProduceResponse
     data = data_type(
         index=partition,

@@ -3,29 +3,32 @@
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.sandbox import SandboxCluster
-from tests.support.flows import FaultFlow, make_flow, run_command
+from tests.support.commands import command, mirror_ledger
+from tests.support.flows import FlowUnderTest, flow_under_test
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> FaultFlow:
-    with make_flow(broker_pair, tmp_path, "doctor-cli") as made:
-        return made
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
+    with flow_under_test(broker_pair, tmp_path, "doctor-cli") as made:
+        yield made
 
 
-def test_in_order_is_exit_0_and_every_row_is_data(flow: FaultFlow) -> None:
-    done = flow.start_command("doctor", "flow", "--probe", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
+def test_in_order_is_exit_0_and_every_row_is_data(
+    flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = command(capsys, flow.config, "doctor", "flow", "--probe", "-o", "json")
+    assert done.code == 0, done.err
+    rows = json.loads(done.out)
     assert {tuple(row) for row in rows} == {("subject", "check", "verdict", "measured", "advice")}
     assert {row["check"] for row in rows} <= set(Check)
-    counts = re.match(r"(\d+) checks: 0 failed, 0 unknown, (\d+) warning", done.stderr)
+    counts = re.match(r"(\d+) checks: 0 failed, 0 unknown, (\d+) warning", done.err)
     assert counts is not None
     assert int(counts[1]) == len(rows)
     warned = [row for row in rows if row["verdict"] == Verdict.WARNING]
@@ -33,26 +36,28 @@ def test_in_order_is_exit_0_and_every_row_is_data(flow: FaultFlow) -> None:
     assert all(row["advice"] for row in warned)
 
 
-def test_strict_makes_warnings_count(flow: FaultFlow) -> None:
-    done = flow.start_command("doctor", "--strict")
-    assert done.returncode == 4
-    assert "flow flow: source_excess: warning" in done.stderr
-    assert "source_permissions: ok" not in done.stderr
-    assert "source_permissions" in done.stdout
+def test_strict_makes_warnings_count(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    done = command(capsys, flow.config, "doctor", "--strict")
+    assert done.code == 4
+    assert "flow flow: source_excess: warning" in done.err
+    assert "source_permissions: ok" not in done.err
+    assert "source_permissions" in done.out
 
 
-def test_an_unknown_flow_is_refused(flow: FaultFlow) -> None:
-    done = flow.start_command("doctor", "nope")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no flow 'nope'" in done.stderr
+def test_an_unknown_flow_is_refused(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    done = command(capsys, flow.config, "doctor", "nope")
+    assert (done.code, done.out) == (2, "")
+    assert "no flow 'nope'" in done.err
 
 
-def test_a_share_beyond_one_is_refused(flow: FaultFlow) -> None:
-    done = flow.start_command("doctor", "--retention-left", "25")
-    assert (done.returncode, done.stdout) == (2, "")
+def test_a_share_beyond_one_is_refused(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    done = command(capsys, flow.config, "doctor", "--retention-left", "25")
+    assert (done.code, done.out) == (2, "")
 
 
-def test_a_cluster_that_is_not_there_is_exit_4_with_its_address(tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there_is_exit_4_with_its_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -63,11 +68,11 @@ def test_a_cluster_that_is_not_there_is_exit_4_with_its_address(tmp_path: Path) 
         '[flows.f]\nsource = "east"\ntarget = "west"\ntopics = [".*"]\n',
         encoding="utf-8",
     )
-    done = run_command("--config", str(file), "doctor", "-o", "csv")
-    assert done.returncode == 4
-    assert "Traceback" not in done.stderr
-    assert f"cluster east: bootstrap_address: failed: {address} cannot be connected" in done.stderr
-    assert "cluster east: broker_version: unknown: cluster east does not answer" in done.stderr
-    assert "ledger: ledger_tables: failed: no table" in done.stderr
-    assert done.stdout.startswith("subject,check,verdict,measured,advice\n")
+    done = mirror_ledger(capsys, "--config", str(file), "doctor", "-o", "csv")
+    assert done.code == 4
+    assert "Traceback" not in done.err
+    assert f"cluster east: bootstrap_address: failed: {address} cannot be connected" in done.err
+    assert "cluster east: broker_version: unknown: cluster east does not answer" in done.err
+    assert "ledger: ledger_tables: failed: no table" in done.err
+    assert done.out.startswith("subject,check,verdict,measured,advice\n")
     assert not (tmp_path / "ledger").exists()

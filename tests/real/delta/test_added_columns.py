@@ -1,5 +1,6 @@
 """A ledger from before a column was added, as the first program of the schema version wrote it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,21 @@ from pyspark.sql import SparkSession
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta import reading
+from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
-from ledger.adapters.spark.fact_log import DeltaFactLog
 from ledger.errors import EnvironmentError_
 from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
-from tests.support.cases import default_row
 from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import row
 
 WRITER = "flow:f"
 
 
 def claim(**values: object) -> dict[str, object]:
     named = {"writer": WRITER, "writer_epoch": 1, "flow": "f", "event": "claimed", "host": "h:1:1"}
-    return {**default_row(TABLE_BY_NAME["writers"].columns), "config_hash": None, **named, **values}
+    return {**row("writers"), "config_hash": None, **named, **values}
 
 
 def append(path: str, schema: pa.Schema, **values: object) -> None:
@@ -70,7 +71,7 @@ def with_duckdb(_monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_deltalake(monkeypatch: pytest.MonkeyPatch) -> None:
     """As from an object store."""
-    monkeypatch.setattr(reading, "_GLOB", reading.re.compile(""))
+    monkeypatch.setattr(reading, "_GLOB", re.compile(""))
 
 
 @pytest.fixture(params=[with_duckdb, with_deltalake])
@@ -124,8 +125,8 @@ def test_two_that_add_it_at_once_both_find_it_done(before: str, monkeypatch: pyt
     assert columns(before).count("config_hash") == 1
 
 
-def test_a_claim_adds_the_column_before_it_appends(before: str, spark: SparkSession) -> None:
-    log = DeltaFactLog(spark, before, FakeClock())
+def test_a_claim_adds_the_column_before_it_appends(before: str) -> None:
+    log = DeltaFactLog(before, FakeClock())
     row = {name: value for name, value in claim().items() if name not in ("writer", "writer_epoch", "round")}
     row = {**row, "config_hash": "abc"}
     row.pop("recorded_at_ms")

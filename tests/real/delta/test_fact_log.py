@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
+from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger, recorded_at_ms
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.spark.fact_log import DeltaFactLog
 from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import WriterClaim
@@ -26,8 +25,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(spark: SparkSession, path: str) -> DeltaFactLog:
-    return DeltaFactLog(spark, path, SystemClock())
+def log(path: str) -> DeltaFactLog:
+    return DeltaFactLog(path, SystemClock())
 
 
 def claim(log: DeltaFactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:

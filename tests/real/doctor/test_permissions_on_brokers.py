@@ -3,8 +3,6 @@
 import os
 import shlex
 import subprocess
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,41 +11,23 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ledger.adapters import jvm
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, is_safe
-from ledger.sandbox import ListenerSecurity, Sandbox, state
+from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror
 
-PASSWORD_VARIABLE = "MIRROR_LEDGER_DOCTOR_PASSWORD"
+USER = "examiner"
 LOGIN = f"""
 security.protocol = "sasl_plaintext"
 sasl.mechanism = "PLAIN"
-sasl.username = "mirror"
-sasl.password = {{ env = "{PASSWORD_VARIABLE}" }}
+sasl.username = "{USER}"
+sasl.password = {{ env = "{SECRET}" }}
 """
-PASSWORD = uuid.uuid4().hex
 MINE = (Check.SOURCE_PERMISSIONS, Check.SOURCE_EXCESS, Check.TARGET_PERMISSIONS)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A cluster with an authorizer: where `mirror` logs in, and where everything is allowed."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    security = ListenerSecurity(
-        "SASL_PLAINTEXT",
-        {
-            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_mirror="{PASSWORD}";',
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-        },
-    )
-    sandbox = Sandbox(tmp_path_factory.mktemp("doctor-guarded") / "sandbox")
-    try:
-        servers = sandbox.up(["solo"], 1, security={"solo": security})["solo"].bootstrap_servers
-        records = state.load(sandbox.root)
-        assert records is not None
-        yield servers, f"127.0.0.1:{records['solo'].nodes[0].ports.internal}"
-    finally:
-        sandbox.down()
+def mirror_of(guarded: Guarded, folder: Path, *, flow: str = "") -> Mirror:
+    """A flow within the guarded cluster."""
+    servers = {"east": guarded.without_tls, "west": guarded.without_tls}
+    return Mirror.of(folder, servers, "orders", properties=LOGIN, flow=flow)
 
 
 def grant(advice: str | None, everything_allowed: str) -> None:
@@ -72,15 +52,12 @@ def permissions(mirror: Mirror) -> list[Finding]:
     return [finding for finding in mirror.examined() if finding.check in MINE]
 
 
-def test_the_commands_that_are_shown_grant_what_is_missing(
-    guarded: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
-    servers, everything_allowed = guarded
+def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp_path: Path) -> None:
+    everything_allowed = guarded.open
     client = AdminClient({"bootstrap.servers": everything_allowed})
     for created in client.create_topics([NewTopic("orders", 2, 1)]).values():
         created.result(30)
-    mirror = Mirror.of(tmp_path, {"east": servers, "west": servers}, "orders", properties=LOGIN)
+    mirror = mirror_of(guarded, tmp_path)
 
     hidden = permissions(mirror)
     assert [(f.check, f.verdict) for f in hidden[:2]] == [
@@ -110,7 +87,7 @@ def test_the_commands_that_are_shown_grant_what_is_missing(
         (Check.TARGET_PERMISSIONS, Verdict.OK),
     ]
     everything = "\n".join(f"{f.measured} {f.advice}" for f in hidden + granted)
-    assert PASSWORD not in everything
+    assert guarded.password not in everything
 
     _may_write(everything_allowed, "orders")
     (excess,) = [f for f in permissions(mirror) if f.check is Check.SOURCE_EXCESS]
@@ -128,40 +105,29 @@ def test_the_commands_that_are_shown_grant_what_is_missing(
         Check.TARGET_SETTINGS,
     }
     described = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add "
-    described += "--allow-principal User:mirror --operation DescribeConfigs --cluster"
+    described += "--allow-principal User:examiner --operation DescribeConfigs --cluster"
     grant(described, everything_allowed)
     assert is_safe(mirror.examined(probe=False), strict=False)
 
 
 def _may_write(everything_allowed: str, topic: str) -> None:
-    words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --allow-principal User:mirror"
+    words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --allow-principal User:examiner"
     grant(f"{words} --operation Write --operation Delete --topic {topic}", everything_allowed)
 
 
-def test_named_groups_that_may_not_be_described_are_missing(
-    guarded: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
-    servers, everything_allowed = guarded
-    words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --deny-principal User:mirror"
-    grant(f"{words} --operation All --group secret", everything_allowed)
-    mirror = Mirror.of(
-        tmp_path,
-        {"east": servers, "west": servers},
-        "orders",
-        properties=LOGIN,
-        flow='groups = ["secret", "app\\\\.one"]',
-    )
+def test_named_groups_that_may_not_be_described_are_missing(guarded: Guarded, tmp_path: Path) -> None:
+    words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --deny-principal User:examiner"
+    grant(f"{words} --operation All --group secret", guarded.open)
+    mirror = mirror_of(guarded, tmp_path, flow='groups = ["secret", "app\\\\.one"]')
     told = [finding.measured for finding in permissions(mirror)]
     assert "Describe missing on group secret" in told
 
 
 def test_a_wrong_password_fails_at_the_address(
-    guarded: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(PASSWORD_VARIABLE, "wrong")
-    servers, _ = guarded
-    mirror = Mirror.of(tmp_path, {"east": servers, "west": servers}, "orders", properties=LOGIN)
+    monkeypatch.setenv(SECRET, "wrong")
+    mirror = mirror_of(guarded, tmp_path)
     failed = [finding for finding in mirror.examined() if finding.check is Check.BOOTSTRAP_ADDRESS]
     assert {finding.verdict for finding in failed} == {Verdict.FAILED}
     assert all("refused the credentials" in finding.measured for finding in failed)

@@ -1,17 +1,13 @@
 """The same topic names mirrored in all directions: each side ends up with everything once, and nothing loops."""
 
 import time
-import uuid
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,
     CLEANED_QUICKLY,
@@ -19,70 +15,14 @@ from ledger.sandbox.log_gaps import (
     configure,
     wait_until_cleaned,
 )
-from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
-from tests.support.mesh import (
-    PARTITIONS,
-    Application,
-    Mesh,
-    applications,
-    at_work,
-    make_mesh,
-    wait_until,
-    written,
-)
+from ledger.sandbox.workload import Delivery, RecordSource, Workload
+from tests.support.mesh import PARTITIONS, applications, at_work, written
+from tests.support.meshes import GOES_ON, assert_at_rest, holds, mesh_of, recreate, write
+from tests.support.recorded import broken_invariants
+from tests.support.waiting import eventually
 
 Pair = Mapping[str, SandboxCluster]
 BOTH_WAYS = [("east", "west"), ("west", "east")]
-FURTHER_RUNS = 2
-
-
-GOES_ON = 'on_source_recreated = "continue"\non_target_recreated = "continue"'
-
-
-def mesh_of(
-    clusters: Pair,
-    spark: SparkSession,
-    folder: Path,
-    directions: Sequence[tuple[str, str]],
-    *,
-    extra: str = "",
-    configuration: Mapping[str, str] | None = None,
-) -> Mesh:
-    """A topic of the same name on all clusters, and a flow in each direction."""
-    topic = f"mesh-{uuid.uuid4().hex[:6]}"
-    for cluster in clusters.values():
-        create_topics(cluster.bootstrap_servers, [topic], partitions=PARTITIONS, configuration=configuration)
-    return make_mesh(clusters, spark, folder, topic, directions, extra=extra)
-
-
-def write(*workers: Application) -> None:
-    """A few records of each producer, one producer after the other."""
-    for worker in workers:
-        worker.write_once()
-
-
-def recreate(mesh: Mesh, cluster: str) -> None:
-    admin = AdminClient({"bootstrap.servers": mesh.servers[cluster], "log_level": 0})
-    admin.delete_topics([mesh.topic])[mesh.topic].result(30)
-    wait_until(lambda: mesh.topic not in admin.list_topics(timeout=30).topics, "the topic is deleted")
-    create_topics(mesh.servers[cluster], [mesh.topic], partitions=PARTITIONS)
-
-
-def holds(mesh: Mesh, cluster: str, prefix: str) -> bool:
-    return any(value.startswith(prefix.encode()) for value in mesh.values(cluster))
-
-
-def differences(found: Counter[bytes], expected: Counter[bytes]) -> dict[str, list[tuple[bytes, int]]]:
-    return {"too many": (found - expected).most_common(3), "missing": (expected - found).most_common(3)}
-
-
-def assert_at_rest(mesh: Mesh, everything: Counter[bytes]) -> None:
-    """Each cluster holds everything once, and further runs neither copy nor change anything."""
-    for _ in range(FURTHER_RUNS):
-        assert mesh.run_all() == 0
-    for cluster in mesh.servers:
-        assert differences(mesh.values(cluster), everything) == {"too many": [], "missing": []}, cluster
-    assert mesh.broken_invariants() == {}
 
 
 @pytest.mark.fault(73)
@@ -93,12 +33,12 @@ def test_both_sides_are_written_while_mirrors_start_die_and_stop(
     east, west = (applications(mesh, cluster) for cluster in ("east", "west"))
     with at_work([*east, *west]):
         with mesh.killed_afterwards("east-to-west"):
-            wait_until(lambda: holds(mesh, "west", "east-transactional"), "east's records reach west")
+            eventually(lambda: holds(mesh, "west", "east-transactional"), "east's records reach west")
             with mesh.running("west-to-east"):  # for the first time, while the other one runs
-                wait_until(lambda: holds(mesh, "east", "west-transactional"), "west's records reach east")
+                eventually(lambda: holds(mesh, "east", "west-transactional"), "west's records reach east")
         with mesh.running("east-to-west"), mesh.running("west-to-east"):
             after_the_kill = written(west).total()
-            wait_until(lambda: written(west).total() > after_the_kill + 100, "applications go on")
+            eventually(lambda: written(west).total() > after_the_kill + 100, "applications go on")
     assert mesh.run_all() > 0
     assert_at_rest(mesh, written([*east, *west]))
     assert mesh.gaps("east-to-west")["mirror_write"] == written(west).total()
@@ -121,29 +61,6 @@ def test_a_recreated_topic_gets_its_history_back(
     assert_at_rest(mesh, written([*first, *second]))
 
 
-@pytest.mark.soak  # thirty runs of drivers; the simulation has the same shape in every run of the tests
-def test_three_clusters_mirror_to_each_other_and_give_history_back_once(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
-    third = Sandbox(tmp_path / "third")
-    try:
-        clusters = {**broker_pair, **third.up(["south"], brokers=1)}
-        directions = list(permutations(clusters, 2))
-        mesh = mesh_of(clusters, spark, tmp_path, directions, extra=GOES_ON)
-        workers = [worker for cluster in clusters for worker in applications(mesh, cluster)]
-        with at_work(workers):
-            mesh.run_all()
-        mesh.run_all()
-        assert_at_rest(mesh, written(workers))
-        recreate(mesh, "east")
-        assert mesh.run_all() == written(workers).total(), (
-            "west and south hold all, one of them gives it back"
-        )
-        assert_at_rest(mesh, written(workers))
-    finally:
-        third.down()
-
-
 def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -164,4 +81,4 @@ def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(
     assert gaps["mirror_write"] > 0
     assert set(gaps) <= {"mirror_write", "compacted"}
     assert sum(gaps.values()) == 2_000
-    assert mesh.broken_invariants() == {}
+    assert broken_invariants(mesh.config) == {}

@@ -16,6 +16,7 @@ from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_QUICKLY,
     KEPT_AS_IT_IS,
@@ -36,18 +37,15 @@ from ledger.sandbox.reading import (
     read_topics,
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
-from tests.real.end_to_end.test_mirror import (
-    Pair,
-    config_of,
-    every_offset,
-    run,
-    send,
-    small_source,
-    topic_ids,
-)
-from tests.support.mesh import wait_until
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_flow
+from tests.support.every_offset import every_offset, topic_ids
 from tests.support.mirror_maker import mirror_maker
+from tests.support.runs import FLOW, run
+from tests.support.small_topics import send, small_source
+from tests.support.waiting import eventually
 
+Pair = Mapping[str, SandboxCluster]
 RECORDS_PER_TOPIC = 1_200
 MORE = 90
 COPIED_WITHIN_S = 180.0
@@ -57,10 +55,9 @@ KINDS = (*PLAIN, "stamped", "transfers", "inventory", "churn")
 
 
 def adopt(
-    config: MirrorConfig, spark: SparkSession | None, *topics: str, consent: Consent = NOTHING_MORE
+    config: MirrorConfig, *topics: str, consent: Consent = NOTHING_MORE, dry_run: bool = False
 ) -> list[PartitionAdoption]:
-    session = None if spark is None else lambda: spark
-    return app.adopt_flow(config, "f", topics=topics, consent=consent, session=session)
+    return app.adopt_flow(config, FLOW, topics=topics, consent=consent, dry_run=dry_run)
 
 
 def versions(config: MirrorConfig) -> str:
@@ -93,23 +90,23 @@ class TakenOver:
 def taken_over(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TakenOver:
     prefix = f"a{uuid.uuid4().hex[:6]}-"
     folder = tmp_path_factory.mktemp("taken-over")
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    servers = servers_of(broker_pair)
     topics, source = produce_all(servers["east"], prefix)
     copies = [f"east.{topic}" for topic in topics]
-    config = config_of(folder, broker_pair, f"""topics = ["{prefix}.*"]\ntasks = 2""")
+    config = write_flow(folder, servers_of(broker_pair), f'topics = ["{prefix}.*"]', "tasks = 2")
     app.init_ledger(config)
     busy = f"{prefix}events-none"
     with mirror_maker(servers, f"{prefix}.*", folder):
         wait_until_copied(servers, topics)
         with produced_all_the_time(servers["east"], busy, source):
-            while_running = adopt(config, spark, busy)
+            while_running = adopt(config, busy)
         wait_until_copied(servers, topics)
     before = versions(config)
-    preview = adopt(config, None)
+    preview = adopt(config, dry_run=True)
     preview_versions = (before, versions(config))
     copied_by_maker = read_topics(servers["west"], copies)
     ends_before = ends(servers["west"], copies)
-    adopted = adopt(config, spark)
+    adopted = adopt(config)
     first_run = run(config, spark)
     ends_after_first_run = ends(servers["west"], copies)
     for topic in topics:
@@ -278,7 +275,7 @@ def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[i
     at = app.snapshot(taken_over.config, None)
     source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
-    found = engine.run_query(catalog.query("offset_translation"), {"flow": "f"}, at, checkpoints)
+    found = engine.run_query(catalog.query("offset_translation"), {"flow": FLOW}, at, checkpoints)
     return {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
             row["target_offset"],
@@ -320,7 +317,7 @@ def test_audits_find_nothing(taken_over: TakenOver, audit: str) -> None:
 def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver, spark: SparkSession) -> None:
     before = versions(taken_over.config)
     with pytest.raises(PreconditionError, match="already"):
-        adopt(taken_over.config, spark)
+        adopt(taken_over.config)
     assert versions(taken_over.config) == before
 
 
@@ -346,7 +343,7 @@ class ByHand:
 @pytest.fixture
 def by_hand(broker_pair: Pair, tmp_path: Path) -> ByHand:
     topic = f"hand-{uuid.uuid4().hex[:6]}"
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    servers = servers_of(broker_pair)
     create_topics(servers["east"], [topic], partitions=1)
     create_topics(servers["west"], [f"east.{topic}"], partitions=1)
     records = list(small_source(topic).take(topic, 100))
@@ -354,7 +351,7 @@ def by_hand(broker_pair: Pair, tmp_path: Path) -> ByHand:
     for record in records:
         delivery.send(topic, 0, record)
     delivery.finish()
-    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]""")
+    config = write_flow(tmp_path, servers_of(broker_pair), f'topics = ["{topic}"]')
     app.init_ledger(config)
     return ByHand(config, topic, servers, records)
 
@@ -370,7 +367,7 @@ def rows_of(config: MirrorConfig) -> list[tuple[object, ...]]:
 def test_a_topic_filled_by_hand_with_repeats(by_hand: ByHand, spark: SparkSession) -> None:
     """Begun late, repeated after a break: the first copies count, and only what is new is copied."""
     by_hand.copy(*range(20, 60), *range(40, 80))
-    (adoption,) = adopt(by_hand.config, spark)
+    (adoption,) = adopt(by_hand.config)
     assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (80, 80))
     assert rows_of(by_hand.config) == [
         ("started", "earliest", 20, 20, 0, 0, 0),
@@ -384,11 +381,11 @@ def test_a_topic_filled_by_hand_with_repeats(by_hand: ByHand, spark: SparkSessio
 
 def test_missing_records_need_consent(by_hand: ByHand, spark: SparkSession) -> None:
     by_hand.copy(*range(10), *range(15, 40))
-    (refused,) = adopt(by_hand.config, spark)
+    (refused,) = adopt(by_hand.config)
     assert refused.verdict is Verdict.REFUSED
     assert "10-14" in refused.remarks[0]
     assert rows_of(by_hand.config) == []
-    (adoption,) = adopt(by_hand.config, spark, consent=Consent(missing=True, foreign=False))
+    (adoption,) = adopt(by_hand.config, consent=Consent(missing=True, foreign=False))
     assert adoption.verdict is Verdict.BOUNDED
     assert rows_of(by_hand.config)[1:] == [
         ("adopted", None, 0, 10, 0, 10, 10),
@@ -401,14 +398,14 @@ def test_missing_records_need_consent(by_hand: ByHand, spark: SparkSession) -> N
 def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSession) -> None:
     by_hand.copy(*range(10))
     send(by_hand.servers["west"], f"east.{by_hand.topic}", 0, small_source("other"), 5)
-    (refused,) = adopt(by_hand.config, spark)
+    (refused,) = adopt(by_hand.config)
     assert refused.verdict is Verdict.REFUSED
     assert "10-14" in refused.remarks[0]
-    (adoption,) = adopt(by_hand.config, spark, consent=Consent(missing=False, foreign=True))
+    (adoption,) = adopt(by_hand.config, consent=Consent(missing=False, foreign=True))
     assert adoption.goes_on_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
     at = app.snapshot(by_hand.config, None)
-    row = app.translate_offset(at, "f", topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
+    row = app.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 
 
@@ -418,12 +415,12 @@ def test_what_the_flow_has_written_is_refused(
     """A second ledger's flow has copied it; to this one it looks like anybody's, to its own it does not."""
     assert run(by_hand.config, spark).records == 100
     with pytest.raises(PreconditionError, match="already"):
-        adopt(by_hand.config, spark)
+        adopt(by_hand.config)
     other = tmp_path / "other"
     other.mkdir()
-    config = config_of(other, broker_pair, f"""topics = ["{by_hand.topic}"]""")
+    config = write_flow(other, servers_of(broker_pair), f'topics = ["{by_hand.topic}"]')
     app.init_ledger(config)
-    (adoption,) = adopt(config, spark)
+    (adoption,) = adopt(config)
     assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (100, 100))
 
 
@@ -431,13 +428,13 @@ def test_a_mirror_maker_that_has_nothing_to_copy_is_noticed(by_hand: ByHand, tmp
     """Its worker is a member of a group at the target, as long as it runs."""
     by_hand.copy(*range(100))
     with mirror_maker(by_hand.servers, "nothing-at-all", tmp_path):
-        wait_until(
+        eventually(
             lambda: "Kafka Connect is at work at west (group east-mm2)" in noticed(by_hand), "it is noticed"
         )
-    wait_until(lambda: noticed(by_hand) == "", "it has gone")
+    eventually(lambda: noticed(by_hand) == "", "it has gone")
 
 
 def noticed(by_hand: ByHand) -> str:
-    (adoption,) = adopt(by_hand.config, None)
+    (adoption,) = adopt(by_hand.config, dry_run=True)
     assert adoption.verdict is Verdict.EXACT
     return "; ".join(adoption.remarks)

@@ -1,6 +1,5 @@
 """Records left out by key, header and time, on real brokers: what arrives, and what the ledger says."""
 
-import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -9,12 +8,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import app, catalog
+from ledger import app
 from ledger.adapters.duck import engine
-from ledger.config import load_config
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, Record, read_topics
 from ledger.sandbox.workload import Delivery, create_topics
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.recorded import broken_invariants
+from tests.support.runs import FLOW, run
 
 NOT_TEXT = b"\xfforder-1"
 STARTED = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)  # recent: retention goes by it
@@ -57,28 +59,21 @@ def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic = f"filtered-{uuid.uuid4().hex[:6]}"
-    file = tmp_path / "mirror.toml"
-    file.write_text(
-        f"""
-        [ledger]
-        path = "{tmp_path / "ledger"}"
-        [clusters.east]
-        bootstrap_servers = "{east}"
-        [clusters.west]
-        bootstrap_servers = "{west}"
-        [flows.f]
-        source = "east"
-        target = "west"
-        topics = ["{topic}"]
-        round_seconds = 1.0
-        [flows.f.filter]
-        exclude_keys = ["test-.*", ".*order-1x"]
-        exclude_headers = {{ origin = "probe|load" }}
-        from_time = {STARTED.isoformat()}
-        until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
-        """
+    config = write_config(
+        tmp_path,
+        servers_of(broker_pair),
+        {
+            FLOW: f"""
+topics = ["{topic}"]
+round_seconds = 1.0
+[flows.{FLOW}.filter]
+exclude_keys = ["test-.*", ".*order-1x"]
+exclude_headers = {{ origin = "probe|load" }}
+from_time = {STARTED.isoformat()}
+until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
+"""
+        },
     )
-    config = load_config(file)
     app.init_ledger(config)
     create_topics(east, [topic], partitions=1)
     produced = records()
@@ -88,14 +83,7 @@ def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(
             delivery.send(topic, 0, record)
         delivery.finish()
         time.sleep(0.01)
-    summary = app.run_flow(
-        config,
-        "f",
-        session=lambda: spark,
-        until_caught_up=True,
-        stop=threading.Event(),
-        on_round=lambda _so_far: None,
-    )
+    summary = run(config, spark)
     source = read_topics(east, [topic])[(topic, 0)]
     copy = read_topics(west, [f"east.{topic}"])[(f"east.{topic}", 0)]
     kept = [placed for placed in source if is_kept(placed.record)]
@@ -113,8 +101,7 @@ def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(
     assert {cause for *_, cause in gaps} == {"filtered"}
     assert left_out == {placed.offset for placed in source if not is_kept(placed.record)}
     assert pairs(segments) == dict(zip(offsets(kept), offsets(copy), strict=True))
-    audits = [name for name, query in catalog.queries().items() if query.is_audit]
-    assert {name: app.run_query(at, name, {}).num_rows for name in audits} == dict.fromkeys(audits, 0)
+    assert broken_invariants(config) == {}
 
 
 def offsets(records: list[PlacedRecord]) -> list[int]:

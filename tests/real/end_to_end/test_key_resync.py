@@ -3,10 +3,8 @@
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -20,13 +18,17 @@ from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.key_resync.resyncing import PartitionKeys
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS
 from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
-from tests.real.end_to_end.test_mirror import Pair, config_of, run
-from tests.support.elections import wait_for
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_flow
+from tests.support.runs import FLOW, run, running
+from tests.support.waiting import eventually
 
 DELETED = 1_200  # keys; more than two batches of tombstones
+Pair = Mapping[str, SandboxCluster]
 COMPACTED = {
     **KEPT_AS_IT_IS,
     "cleanup.policy": "compact,delete",  # with delete, a test may cut the log
@@ -59,10 +61,9 @@ def delete_before(servers: str, topic: str, offset: int) -> None:
 
 
 def resync(
-    config: MirrorConfig, topic: str, spark: SparkSession | None, *, partition: int | None = None
+    config: MirrorConfig, topic: str, *, partition: int | None = None, dry_run: bool = False
 ) -> list[PartitionKeys]:
-    session = None if spark is None else lambda: spark
-    return app.resync_keys(config, "f", topic=topic, partition=partition, session=session)
+    return app.resync_keys(config, FLOW, topic=topic, partition=partition, dry_run=dry_run)
 
 
 def token(config: MirrorConfig) -> str:
@@ -70,7 +71,7 @@ def token(config: MirrorConfig) -> str:
 
 
 def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
-    found = DeltaLedgerState(open_ledger(config.ledger.path)).open_findings("f")
+    found = DeltaLedgerState(open_ledger(config.ledger.path)).open_findings(FLOW)
     return {key for key in found if key[0] == FINDING}
 
 
@@ -103,9 +104,8 @@ def resynced(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.Te
     topic = f"keys-{uuid.uuid4().hex[:6]}"
     east = broker_pair["east"].bootstrap_servers
     create_topics(east, [topic], partitions=1, configuration=COMPACTED)
-    config = config_of(
-        tmp_path_factory.mktemp("keys"), broker_pair, f"""topics = ["{topic}"]\non_loss = "continue" """
-    )
+    folder = tmp_path_factory.mktemp("keys")
+    config = write_flow(folder, servers_of(broker_pair), f'topics = ["{topic}"]', 'on_loss = "continue"')
     app.init_ledger(config)
     keys = [deleted_key(number) for number in range(DELETED)]
     produce(east, topic, [(key, b"1") for key in [*keys, KEPT]])
@@ -113,16 +113,16 @@ def resynced(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.Te
     produce(east, topic, [(key, None) for key in keys])
     produce(east, topic, [(KEPT, b"2"), (LATE, b"1")], age_ms=HOUR_MS)
     delete_before(east, topic, 2 * DELETED + 1)
-    while_behind = resync(config, topic, spark)[0].refused or ""
+    while_behind = resync(config, topic)[0].refused or ""
     assert not run(config, spark).stopped
     findings_before = findings(config)
     while_running = refused_while_running(config, topic, spark)
     before = token(config)
-    preview = resync(config, topic, None)
+    preview = resync(config, topic, dry_run=True)
     preview_cuts = before, token(config)
-    done = resync(config, topic, spark)
+    done = resync(config, topic)
     findings_after = findings(config)
-    again = resync(config, topic, spark, partition=0)
+    again = resync(config, topic, partition=0)
     produce(east, topic, [(AFTERWARDS, b"1"), (deleted_key(0), b"back")])
     summary = run(config, spark)
     assert not summary.stopped
@@ -148,19 +148,13 @@ def refused_while_running(config: MirrorConfig, topic: str, spark: SparkSession)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
 
     def is_claimed() -> bool:
-        claim = state.last_claim("flow:f")
+        claim = state.last_claim(f"flow:{FLOW}")
         return claim is not None and not claim.released
 
-    stop = Event()
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(lambda: run(config, spark, until_caught_up=False, stop=stop))
-        try:
-            wait_for(is_claimed, "a driver has claimed the flow", 60)
-            with pytest.raises(PreconditionError) as refused:
-                resync(config, topic, None)
-        finally:
-            stop.set()
-        running.result()
+    with running(config, spark):
+        eventually(is_claimed, "a driver has claimed the flow")
+        with pytest.raises(PreconditionError) as refused:
+            resync(config, topic, dry_run=True)
     return str(refused.value)
 
 
@@ -174,7 +168,7 @@ def test_a_flow_that_is_behind_is_refused(resynced: Resynced) -> None:
 
 def test_a_flow_that_is_at_work_is_refused(resynced: Resynced) -> None:
     assert "is being mirrored" in resynced.while_running
-    assert "mirror-ledger stop f" in resynced.while_running
+    assert f"mirror-ledger stop {FLOW}" in resynced.while_running
 
 
 def test_a_dry_run_records_nothing_and_says_the_same(resynced: Resynced) -> None:
@@ -220,7 +214,7 @@ def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     assert resynced.records_afterwards == 2
     at = app.snapshot(resynced.config, None)
     source_end = 2 * DELETED + 3
-    row = app.translate_offset(at, "f", topic=resynced.topic, partition=0, offset=source_end).to_pylist()[0]
+    row = app.translate_offset(at, FLOW, topic=resynced.topic, partition=0, offset=source_end).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 2 * DELETED + 3)
 
 
@@ -238,13 +232,13 @@ def test_a_topic_that_is_not_compacted_is_refused(
     topic = f"keys-{uuid.uuid4().hex[:6]}"
     east = broker_pair["east"].bootstrap_servers
     create_topics(east, [topic], partitions=1)
-    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]""")
+    config = write_flow(tmp_path, servers_of(broker_pair), f'topics = ["{topic}"]')
     app.init_ledger(config)
     produce(east, topic, [(KEPT, b"1")])
     assert run(config, spark).records == 1
     before = token(config)
     with pytest.raises(PreconditionError, match=r"cleanup\.policy delete"):
-        resync(config, topic, spark)
+        resync(config, topic)
     with pytest.raises(UsageError, match="nowhere: not a topic"):
-        resync(config, "nowhere", spark)
+        resync(config, "nowhere")
     assert token(config) == before

@@ -1,24 +1,20 @@
 """The mirror on real brokers and real Spark: what clients see on both sides, and what the ledger says."""
 
-import threading
 import time
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from ledger import app, catalog
-from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig, load_config
+from ledger.config import MirrorConfig
 from ledger.mirror.run_summary import RunSummary
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
@@ -33,58 +29,24 @@ from ledger.sandbox.log_gaps import (
     wait_until_cleaned,
 )
 from ledger.sandbox.reading import Partition, PlacedRecord, Readings, ends, read_topics
-from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
-from ledger.schema import TABLE_BY_NAME
+from ledger.sandbox.workload import RecordSource, Workload, create_topics, produce_events
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.every_offset import BEYOND, every_offset, topic_ids
+from tests.support.recorded import broken_invariants
+from tests.support.runs import FLOW, run, running
+from tests.support.small_topics import send, small_source
+from tests.support.waiting import eventually
 
 RECORDS_PER_TOPIC = 2_500
 TRIMMED_TO = 123
-BEYOND = 3
 SHOWN_DIFFERENCES = 3
-FOLLOWED_WITHIN_S = 90.0  # an upper bound, for machines that are busy
 KINDS = (
     *("events-none", "events-gzip", "events-snappy", "events-lz4", "events-zstd"),
     *("stamped", "transfers", "inventory", "churn", "trimmed"),
 )
 
 Pair = Mapping[str, SandboxCluster]
-
-
-def config_of(folder: Path, pair: Pair, flow: str) -> MirrorConfig:
-    """A configuration with one flow `f` from east to west; `flow` holds its other keys as TOML."""
-    file = folder / "mirror-ledger.toml"
-    file.write_text(
-        f"""
-        [ledger]
-        path = "{folder / "ledger"}"
-        [clusters.east]
-        bootstrap_servers = "{pair["east"].bootstrap_servers}"
-        [clusters.west]
-        bootstrap_servers = "{pair["west"].bootstrap_servers}"
-        [flows.f]
-        source = "east"
-        target = "west"
-        round_seconds = 1.0
-        {flow}
-        """
-    )
-    return load_config(file)
-
-
-def run(
-    config: MirrorConfig,
-    spark: SparkSession,
-    *,
-    until_caught_up: bool = True,
-    stop: threading.Event | None = None,
-) -> RunSummary:
-    return app.run_flow(
-        config,
-        "f",
-        session=lambda: spark,
-        until_caught_up=until_caught_up,
-        stop=stop or threading.Event(),
-        on_round=lambda _so_far: None,
-    )
 
 
 @dataclass(frozen=True)
@@ -109,10 +71,12 @@ class Mirrored:
 @pytest.fixture(scope="module")
 def mirrored(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mirrored:
     prefix = f"m{uuid.uuid4().hex[:6]}-"
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    servers = servers_of(broker_pair)
     topics = produce_all(servers["east"], prefix)
-    config = config_of(
-        tmp_path_factory.mktemp("mirrored"), broker_pair, f"""topics = ["{prefix}.*"]\ntasks = 2"""
+    config = write_config(
+        tmp_path_factory.mktemp("mirrored"),
+        servers,
+        {FLOW: f"""round_seconds = 1.0\ntopics = ["{prefix}.*"]\ntasks = 2"""},
     )
     app.init_ledger(config)
     summary = run(config, spark)
@@ -147,17 +111,6 @@ def produce_all(servers: str, prefix: str) -> list[str]:
     wait_until_cleaned(servers, workload.inventory)
     configure(servers, workload.inventory, KEPT_AS_IT_IS)
     return [*workload.topics, churn, trimmed]
-
-
-def send(servers: str, topic: str, partition: int, source: RecordSource, records: int) -> None:
-    delivery = Delivery(servers, {})
-    for record in source.take(topic, records):
-        delivery.send(topic, partition, record)
-    delivery.finish()
-
-
-def small_source(prefix: str) -> RecordSource:
-    return RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000, prefix=prefix))
 
 
 def differences(source: Sequence[PlacedRecord], copy: Sequence[PlacedRecord]) -> list[object]:
@@ -238,7 +191,7 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     at = app.snapshot(mirrored.config, None)
     commits = every_offset(mirrored.source_ends, topic_ids(at))
     found = engine.run_query(
-        catalog.query("offset_translation"), {"flow": "f"}, at, {"checkpoints": commits}
+        catalog.query("offset_translation"), {"flow": FLOW}, at, {"checkpoints": commits}
     ).to_pylist()
     answers = {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
@@ -252,33 +205,6 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     wrong = [(key, answers.get(key), want) for key, want in expected.items() if answers.get(key) != want]
     assert wrong[:SHOWN_DIFFERENCES] == []
     assert {status for *_, status in expected.values()} == {"before_first", "exact", "gap", "at_end", "ahead"}
-
-
-def topic_ids(at: engine.Snapshot) -> dict[str, str]:
-    status = engine.run_query(catalog.query("flow_status"), {"flow": "f"}, at)
-    return dict(zip(*(status[name].to_pylist() for name in ("source_topic", "source_topic_id")), strict=True))
-
-
-def every_offset(source_ends: Mapping[Partition, int], ids: Mapping[str, str]) -> pa.Table:
-    """`checkpoints` in which a group of its own has committed each offset."""
-    rows = [
-        {
-            "writer": "recorder:east",
-            "writer_epoch": 1,
-            "round": 1,
-            "recorded_at_ms": 1,
-            "cluster": "east",
-            "group_id": f"at-{offset}",
-            "topic": topic,
-            "topic_id": ids[topic],
-            "partition": partition,
-            "committed_offset": offset,
-            "read_at_ms": 1,
-        }
-        for (topic, partition), end in source_ends.items()
-        for offset in range(end + BEYOND)
-    ]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME["checkpoints"]))
 
 
 def brute_force(mirrored: Mirrored) -> Iterator[tuple[tuple[str, int, int], tuple[str, int, int, str]]]:
@@ -306,7 +232,7 @@ def status_of(offset: int, *, start: int, end: int, is_record: bool) -> str:
 
 
 def test_status_counts_batches_by_the_path_they_took(mirrored: Mirrored) -> None:
-    rows = app.run_query(app.snapshot(mirrored.config, None), "flow_status", {"flow": "f"}).to_pylist()
+    rows = app.run_query(app.snapshot(mirrored.config, None), "flow_status", {"flow": FLOW}).to_pylist()
     paths = {
         row["source_topic"].removeprefix(mirrored.prefix): (row["raw_batches"], row["record_path_batches"])
         for row in rows
@@ -321,11 +247,7 @@ def test_status_counts_batches_by_the_path_they_took(mirrored: Mirrored) -> None
 
 
 def test_audits_find_nothing(mirrored: Mirrored) -> None:
-    at = app.snapshot(mirrored.config, None)
-    audits = [name for name, query in catalog.queries().items() if query.is_audit]
-    found = {name: app.run_query(at, name, {}).to_pylist()[:SHOWN_DIFFERENCES] for name in audits}
-    assert len(found) >= 6
-    assert found == {name: [] for name in audits}
+    assert broken_invariants(mirrored.config) == {}
 
 
 def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: SparkSession) -> None:
@@ -354,22 +276,20 @@ def test_partitions_added_while_running_are_mirrored(
     source = small_source(topic)
     create_topics(east, [topic], partitions=1)
     send(east, topic, 0, source, 50)
-    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]\ntopic_refresh_seconds = 1.0""")
+    config = write_config(
+        tmp_path,
+        servers_of(broker_pair),
+        {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_refresh_seconds = 1.0"""},
+    )
     app.init_ledger(config)
-    stop = threading.Event()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(run, config, spark, until_caught_up=False, stop=stop)
-        try:
-            wait_for_copy(east, west, topic, partitions=1)
-            add_partitions(east, topic, total=3)
-            for partition in range(3):
-                send(east, topic, partition, source, 50)
-            wait_for_copy(east, west, topic, partitions=3)
-        finally:
-            stop.set()
-        summary = running.result(60)
-    assert summary.records == 200
-    assert not summary.stopped
+    with running(config, spark) as driver:
+        wait_for_copy(east, west, topic, partitions=1)
+        add_partitions(east, topic, total=3)
+        for partition in range(3):
+            send(east, topic, partition, source, 50)
+        wait_for_copy(east, west, topic, partitions=3)
+    assert driver.result().records == 200
+    assert not driver.result().stopped
 
 
 def add_partitions(servers: str, topic: str, *, total: int) -> None:
@@ -381,17 +301,15 @@ def add_partitions(servers: str, topic: str, *, total: int) -> None:
 
 def wait_for_copy(east: str, west: str, topic: str, *, partitions: int) -> None:
     """Until an independent reader sees the same on both sides."""
-    deadline_s = time.monotonic() + FOLLOWED_WITHIN_S
-    while True:
+
+    def is_same() -> bool:
         source, copy = read_topics(east, [topic]), read_existing(west, f"east.{topic}")
-        found = {
-            at: differences(records, copy.get((f"east.{topic}", at[1]), [])) for at, records in source.items()
-        }
-        if len(found) == partitions and not any(found.values()):
-            return
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"not mirrored within {FOLLOWED_WITHIN_S:.0f} s: {found}")
-        time.sleep(0.2)
+        found = [
+            differences(records, copy.get((f"east.{topic}", at[1]), [])) for at, records in source.items()
+        ]
+        return len(found) == partitions and not any(found)
+
+    eventually(is_same, f"all {partitions} partitions are mirrored")
 
 
 def read_existing(servers: str, topic: str) -> Readings:
@@ -406,7 +324,11 @@ def test_identity_naming_keeps_names(broker_pair: Pair, spark: SparkSession, tmp
     source = small_source(topic)
     for partition in range(2):
         send(east, topic, partition, source, 100)
-    config = config_of(tmp_path, broker_pair, f"""topics = ["{topic}"]\ntopic_naming = "identity" """)
+    config = write_config(
+        tmp_path,
+        servers_of(broker_pair),
+        {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_naming = "identity" """},
+    )
     app.init_ledger(config)
     assert run(config, spark).records == 200
     left, right = read_topics(east, [topic]), read_topics(west, [topic])

@@ -17,16 +17,14 @@ from tests.support.following import (
     admin_of,
     config_of,
     consumed,
-    east_to_west,
-    eventually,
+    copying,
     name_of,
-    open_findings,
-    operations,
     produce,
-    run,
-    running,
     values,
 )
+from tests.support.recorded import open_findings, operations
+from tests.support.runs import FLOW, run, running
+from tests.support.waiting import eventually
 
 # Names -----------------------------------------------------------------------------------------
 
@@ -81,7 +79,7 @@ def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_writt
     topic = name_of("clash")
     create_topics(broker_pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
     rename = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})\\..', to = '\\1' }}]"""
-    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}.*", rename)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}.*", rename)})
     app.init_ledger(config)
     with pytest.raises(PreconditionError, match=rf"{topic}.1 and {topic}.2 would all be copied to {topic}"):
         run(config, spark)
@@ -94,7 +92,7 @@ def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_writt
 
 def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
     topic = name_of("settings")
-    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic)})
     app.init_ledger(config)
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.create_topic(
@@ -130,7 +128,7 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
 ) -> None:
     topic = name_of("warned")
     follow = 'configuration_follow = "create"'
-    config = config_of(tmp_path, broker_pair, {"f": east_to_west(topic, follow)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, follow)})
     app.init_ledger(config)
     create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
     assert not run(config, spark).stopped
@@ -162,10 +160,10 @@ def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
     create_topics(servers, [kept, dropped], partitions=1)
     for topic in (kept, dropped):
         produce(servers, topic, "1")
-    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{kept}|{dropped}")})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{kept}|{dropped}")})
     app.init_ledger(config)
     assert run(config, spark).records == 2
-    narrowed = config_of(tmp_path, broker_pair, {"f": east_to_west(kept)})
+    narrowed = config_of(tmp_path, broker_pair, {FLOW: copying(kept)})
     produce(servers, kept, "2")
     with pytest.raises(PreconditionError, match=rf"--allow-scope-reduction:\n  {dropped}: not selected"):
         run(narrowed, spark)
@@ -185,7 +183,7 @@ def test_a_deleted_source_topic(
     servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
     topic, other = name_of("gone"), name_of("stays")
     option = f"delete_topics = {str(delete_topics).lower()}"
-    config = config_of(tmp_path, broker_pair, {"f": east_to_west(f"{topic}|{other}", option)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}|{other}", option)})
     app.init_ledger(config)
     create_topics(servers["east"], [topic, other], partitions=1)
     produce(servers["east"], topic, "a")

@@ -3,34 +3,18 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_partition
-from tests.support.copies import Pair, limits
-from tests.support.elections import Trio, wait_for
+from tests.support.copies import Pair
+from tests.support.hanging_brokers import QUICK, assert_others_go_on_while_one_hangs
+from tests.support.trio import Trio
+from tests.support.waiting import eventually
 
-QUICK = limits(request_timeout_ms=5_000)
 NODES = (1, 2, 3)
-
-
-@pytest.fixture(scope="module")
-def trio_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    sandbox = Sandbox(tmp_path_factory.mktemp("trio") / "sandbox")
-    try:
-        sandbox.up(["trio"], brokers=3)
-        yield sandbox
-    finally:
-        sandbox.down()
-
-
-@pytest.fixture
-def trio(trio_sandbox: Sandbox) -> Iterator[Trio]:
-    made = Trio(trio_sandbox)
-    yield made
-    made.heal()
 
 
 @pytest.fixture
@@ -44,7 +28,9 @@ def within(trio: Trio) -> Iterator[Pair]:
 @contextmanager
 def rounds(pair: Pair, *, seconds: float = 1.0) -> Iterator[list[str]]:
     """Copy in rounds beside the body, then to the end; gives the troubles that were told."""
-    ended, troubles, failures = threading.Event(), [], []
+    ended = threading.Event()
+    troubles: list[str] = []
+    failures: list[BaseException] = []
 
     def work() -> None:
         network = pair.network()
@@ -80,7 +66,7 @@ class Load:
         self.pair, self.written = pair, 0
 
     def write(self, count: int = 300) -> None:
-        self.pair.produce(count, start=self.written, **{"batch.num.messages": 10})
+        self.pair.produce(count, start=self.written, client={"batch.num.messages": 10})
         self.written += count
 
     def write_for(self, seconds: float) -> None:
@@ -88,8 +74,8 @@ class Load:
         while time.monotonic() < until:
             self.write(60)
 
-    def arrives(self, timeout_s: float = 40.0) -> None:
-        wait_for(lambda: sum(self.pair.ends("target").values()) == self.written, "all is copied", timeout_s)
+    def arrives(self) -> None:
+        eventually(lambda: sum(self.pair.ends("target").values()) == self.written, "all is copied")
 
 
 @pytest.mark.fault(1, 2)
@@ -108,52 +94,23 @@ def test_a_killed_leader_of_both_sides_loses_and_doubles_nothing(trio: Trio, wit
 
 @pytest.mark.fault(3)
 def test_a_rolling_restart_of_both_sides_loses_and_doubles_nothing(trio: Trio, within: Pair) -> None:
-    load = Load(within)
+    load, topics = Load(within), within.topics.values()
     with rounds(within):
         for node in NODES:
             trio.sandbox.stop("trio", node)
             load.write()
             trio.start(node)
             load.write()
-            for side in ("source", "target"):
-                wait_for(lambda s=side: trio.in_sync(within.topics[s]) == [1, 2, 3], "all are in sync")
+            eventually(lambda: all(trio.in_sync(t) == [*NODES] for t in topics), "all are in sync")
     assert within.assert_same() == load.written
 
 
 @pytest.mark.fault(8)
-@pytest.mark.parametrize("connected", [pytest.param(True, marks=pytest.mark.soak), False])
-def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio, connected: bool) -> None:
-    both = {"source": trio.servers, "target": trio.servers}
-    with Pair(both, both, partitions=3, limits=QUICK) as pair, closing(pair.network()) as network:
-        spread = [trio.leader(pair.topics["source"], p) for p in range(3)]
-        landing = [trio.leader(pair.topics["target"], p) for p in range(3)]
-        hung = spread[0]
-        free = [p for p in range(3) if hung not in (spread[p], landing[p])]
-        assert free, "every partition has a replica of its own broker"
-        if connected:
-            pair.produce(30)
-            pair.run(network=network)
-        pair.produce(300, start=30 if connected else 0)
-        trio.sandbox.pause("trio", hung)
-        try:
-            started = time.monotonic()
-            results = pair.run(seconds=8, to_the_end=False, network=network)
-            took = time.monotonic() - started
-        finally:
-            trio.sandbox.resume("trio", hung)
-        expected = 110 if connected else 100
-        assert [results[p].position for p in free] == [expected] * len(free)
-        assert results[0].stop is None
-        assert results[0].trouble is not None
-        assert took < 15
-        wait_for(lambda: trio.leader(pair.topics["source"]) == hung, "the broker leads again")
-        wait_for(lambda: set(pair.ends()) == set(pair.ends("target")) == {0, 1, 2}, "all partitions are led")
-        pair.run(network=network)
-        assert pair.assert_same() == (330 if connected else 300)
+def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio) -> None:
+    assert_others_go_on_while_one_hangs(trio, is_connected=False)
 
 
 @pytest.mark.fault(9)
-@pytest.mark.soak  # on a busy machine the brokers answer later than its rounds end
 def test_too_few_replicas_in_sync_is_waited_for(
     trio: Trio, broker_pair: Mapping[str, SandboxCluster]
 ) -> None:
@@ -162,13 +119,13 @@ def test_too_few_replicas_in_sync_is_waited_for(
     with Pair(near, near, replicas={"source": 1, "target": 3}, settings=settings, limits=QUICK) as pair:
         load = Load(pair)
         follower = next(n for n in NODES if n != trio.leader(pair.topics["target"]))
-        with rounds(pair) as troubles:
+        with rounds(pair, seconds=3.0) as troubles:  # longer than a busy broker takes to answer
             load.write()
             load.arrives()
             trio.kill(follower)
-            wait_for(lambda: len(trio.in_sync(pair.topics["target"])) == 2, "a replica is out of sync")
+            eventually(lambda: len(trio.in_sync(pair.topics["target"])) == 2, "a replica is out of sync")
             load.write()
-            wait_for(lambda: any("NOT_ENOUGH_REPLICAS" in told for told in troubles), "the trouble is told")
+            eventually(lambda: any("NOT_ENOUGH_REPLICAS" in told for told in troubles), "the trouble is told")
             assert sum(pair.ends("target").values()) < load.written
             trio.start(follower)
             load.arrives()

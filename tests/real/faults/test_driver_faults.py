@@ -1,124 +1,120 @@
-"""Drivers that die, are asked to stop, or run twice: no duplicate, no hole, and the ledger's invariants hold."""
+"""Drivers that die, are shut out, or run again: no duplicate, no hole, and the ledger's invariants hold.
+
+The driver that something happens to is a process of its own; those that put things right run in this one.
+"""
 
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from ledger.domain.facts import WriterEvent
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.reading import read_partition
-from tests.support.flows import PARTITIONS, FaultFlow, make_flow, produce, steady_load, wait_until
+from tests.support.commands import command, driver_state
+from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
 from tests.support.processes import kill_python_worker
+from tests.support.recorded import configuration_changes, driver_events
+from tests.support.runs import FLOW, running
+from tests.support.waiting import eventually
 
-LOAD_PER_S = 20_000
+FIRST = 300
+LOAD_PER_S = 4_000
+MORE = 6_000  # records under load: more than a round copies before anything happens
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
-    with make_flow(broker_pair, tmp_path, "driver-faults") as made:
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
+    with flow_under_test(broker_pair, tmp_path, "driver-faults") as made:
+        produce(made, FIRST)
         yield made
-    print(made.log.read_text(encoding="utf-8")[-4000:] if made.log.exists() else "no driver was started")
 
 
-def assert_same_records(flow: FaultFlow) -> int:
-    """Both sides hold the same records in the same order; returns how many."""
-    total = 0
-    for partition in range(PARTITIONS):
-        source = read_partition(flow.pair["east"].bootstrap_servers, (flow.topic, partition))
-        target = read_partition(flow.pair["west"].bootstrap_servers, (flow.target_topic, partition))
-        assert [placed.record for placed in source] == [placed.record for placed in target]
-        total += len(source)
-    return total
-
-
-def assert_faithful(flow: FaultFlow, *, at_least: int) -> None:
-    assert assert_same_records(flow) >= at_least
-    assert flow.broken_invariants() == {}
-
-
-def finish(flow: FaultFlow) -> None:
-    driver = flow.start("--until-caught-up")
-    try:
-        assert driver.wait() == 0
-    finally:
-        driver.end()
+def wait_for_records(flow: FlowUnderTest, more: int) -> None:
+    copied = flow.target_records()
+    eventually(lambda: flow.target_records() > copied + more, f"{more} more records on the target")
 
 
 @pytest.mark.fault(32)
-def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(flow: FaultFlow) -> None:
+def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(
+    flow: FlowUnderTest, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next one needs no flag: `status` says that the driver is dead."""
     driver = flow.start()
-    try:
-        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
-            wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
-            driver.kill()
-    finally:
-        driver.end()
+    wait_for_records(flow, 0)
+    with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
+        wait_for_records(flow, MORE)
+        driver.kill()
     copied_before = flow.target_records()
-    recorded_before = sum(int(str(row["target_end"])) for row in flow.query("flow_positions", flow="flow"))
-    finish(flow)
+    recorded_before = sum(row["target_end"] for row in flow.query("flow_positions"))
     assert copied_before > recorded_before, "the kill must leave copied records that are not recorded"
-    assert any(int(str(row["recovered_rows"])) for row in flow.query("flow_status", flow="flow"))
-    assert_faithful(flow, at_least=copied_before)
+    assert driver_state(capsys, flow.config) == "dead"
+    assert command(capsys, flow.config, "status", "--check").code == 4
+    flow.finish(spark)
+    assert any(row["recovered_rows"] for row in flow.query("flow_status"))
+    flow.assert_faithful(at_least=copied_before)
+    assert driver_events(flow.config)[-1] == (2, WriterEvent.RELEASED)
+    assert configuration_changes(flow.config) == [None]
+    assert command(capsys, flow.config, "status", "--check").code == 0
 
 
-@pytest.mark.fault(29, 30, 35)
-def test_a_killed_worker_is_replaced_and_reconciles(flow: FaultFlow) -> None:
+@pytest.mark.fault(29, 30, 35, 38)
+def test_a_killed_worker_is_replaced_and_reconciles(flow: FlowUnderTest, spark: SparkSession) -> None:
     driver = flow.start()
-    try:
-        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
-            wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
-            kill_python_worker(driver.process.pid)
-            copied = flow.target_records()
-            wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records after the kill")
-        assert driver.ask_to_stop(signal.SIGINT) == 0
-    finally:
-        driver.end()
-    finish(flow)
-    assert_faithful(flow, at_least=2 * LOAD_PER_S)
+    wait_for_records(flow, 0)
+    with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
+        wait_for_records(flow, MORE)
+        kill_python_worker(driver.process.pid)
+        wait_for_records(flow, MORE)
+    assert driver.ask_to_stop(signal.SIGINT) == 0
+    flow.finish(spark)
+    flow.assert_faithful(at_least=FIRST + 2 * MORE)
 
 
 @pytest.mark.fault(33)
-def test_a_second_driver_shuts_the_first_one_out(flow: FaultFlow) -> None:
+def test_a_second_driver_shuts_the_first_one_out(flow: FlowUnderTest, spark: SparkSession) -> None:
     first = flow.start()
-    second = None
-    try:
-        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
-            wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
-            second = flow.start("--take-over")
+    wait_for_records(flow, 0)
+    with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
+        wait_for_records(flow, MORE)
+        with running(flow.config, spark, take_over=True):
             assert first.wait() == 5
-            copied = flow.target_records()
-            wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records by the second driver")
-        assert second.ask_to_stop(signal.SIGTERM) == 0
-    finally:
-        first.end()
-        if second is not None:
-            second.end()
-    finish(flow)
-    assert_faithful(flow, at_least=2 * LOAD_PER_S)
+            wait_for_records(flow, MORE)
+    flow.finish(spark)
+    flow.assert_faithful(at_least=FIRST + 2 * MORE)
 
 
-@pytest.mark.fault(38)
-def test_a_stop_request_ends_the_round_and_exits_with_success(flow: FaultFlow) -> None:
-    produce(flow, 3_000)
-    driver = flow.start()
-    try:
-        wait_until(lambda: flow.target_records() == 3_000, "all records on the target")
-        driver_stop = flow.start_command("stop", "flow", "--reason", "a test")
-        assert driver_stop.returncode == 0
-        assert driver.wait() == 0
-    finally:
-        driver.end()
-    assert_faithful(flow, at_least=3_000)
-    positions = flow.query("flow_positions", flow="flow")
-    assert sum(int(str(row["target_end"])) for row in positions) == 3_000
+@pytest.mark.fault(34, 42)
+def test_an_idle_driver_is_left_alone_until_it_is_to_be_replaced(
+    broker_pair: Mapping[str, SandboxCluster],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with flow_under_test(broker_pair, tmp_path, "take-over", "heartbeat_seconds = 2.0") as flow:
+        produce(flow, FIRST)
+        first = flow.start()
+        eventually(lambda: flow.target_records() == FIRST, "all records on the target")
+        alive = (1, WriterEvent.ALIVE)
+        eventually(lambda: alive in driver_events(flow.config), "a sign of life of an idle driver")
+        assert driver_state(capsys, flow.config) == "running"
+        refused = command(capsys, flow.config, "run", FLOW, "--until-caught-up")
+        assert refused.code == 5
+        assert f"by process {first.process.pid} on host" in refused.err
+        assert "epoch 1" in refused.err
+        assert "--take-over" in refused.err
+        assert first.process.poll() is None
+        assert {epoch for epoch, _ in driver_events(flow.config)} == {1}
 
-
-def test_a_second_run_copies_nothing_and_appends_no_offset_sync(flow: FaultFlow) -> None:
-    produce(flow, 3_000)
-    finish(flow)
-    before = flow.offset_syncs()
-    assert before > 0
-    finish(flow)
-    assert flow.offset_syncs() == before
-    assert flow.target_records() == 3_000
+        second = flow.changed("tasks = 2")
+        with running(second, spark, take_over=True):
+            assert first.wait() == 5, "an idle driver finds out by its sign of life"
+        events = [event for epoch, event in driver_events(second) if epoch == 2]
+        assert (events[0], events[-1]) == (WriterEvent.CLAIMED, WriterEvent.RELEASED)
+        assert configuration_changes(second) == [None, ["tasks"]]
+        assert "configuration is not that of the last driver: tasks" in caplog.text
+        assert driver_state(capsys, second) == "released"
+        assert flow.target_records() == FIRST
+        flow.assert_faithful(at_least=FIRST)

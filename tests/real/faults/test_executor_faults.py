@@ -3,44 +3,52 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from ledger.adapters.jvm import delta_jars
 from ledger.sandbox import SandboxCluster
-from tests.real.faults.test_driver_faults import LOAD_PER_S, assert_faithful, finish
-from tests.support.checkout import CHECKOUT
-from tests.support.flows import DEADLINE_S, FaultFlow, make_flow, steady_load, wait_until
+from tests.support.commands import command
+from tests.support.drivers import ENDS_WITHIN_S
+from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
 from tests.support.processes import command_of, descendants
+from tests.support.runs import FLOW
+from tests.support.submitted import submit_command, submit_environment
+from tests.support.waiting import eventually
+
+FIRST = 300
+LOAD_PER_S = 4_000
+MORE = 6_000
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
-    with make_flow(broker_pair, tmp_path, "executors") as made:
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
+    with flow_under_test(broker_pair, tmp_path, "executors") as made:
+        produce(made, FIRST)
         yield made
-    print(made.log.read_text(encoding="utf-8")[-4000:] if made.log.exists() else "no driver was started")
 
 
-def submitted(flow: FaultFlow) -> "subprocess.Popen[bytes]":
+@contextmanager
+def submitted(flow: FlowUnderTest) -> Iterator["subprocess.Popen[bytes]"]:
     """The job under spark-submit, with one executor in a process of its own."""
-    command = [
-        str(Path(sys.executable).parent / "spark-submit"),
-        *("--master", "local-cluster[1,2,1024]", "--jars", ",".join(str(jar) for jar in delta_jars())),
-        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
-        str(CHECKOUT / "jobs" / "mirror_topics.py"),
-        *("--config", str(flow.config_file), "--flow", "flow"),
-    ]
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": str(CHECKOUT),
-    }
+    arguments = ("--config", flow.config.file, "--flow", FLOW)
     with flow.log.open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        driver = subprocess.Popen(
+            submit_command("mirror_topics", *arguments, master="local-cluster[1,2,1024]"),
+            stdout=log,
+            stderr=log,
+            env=submit_environment(),
+            start_new_session=True,
+        )
+    try:
+        yield driver
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
 
 
 def executors(driver: "subprocess.Popen[bytes]") -> list[int]:
@@ -48,23 +56,24 @@ def executors(driver: "subprocess.Popen[bytes]") -> list[int]:
 
 
 @pytest.mark.fault(29, 30, 35)
-def test_a_killed_executor_is_replaced_and_reconciles(flow: FaultFlow) -> None:
-    driver = submitted(flow)
-    try:
-        with steady_load(flow, seconds=240, per_second=LOAD_PER_S):
-            wait_until(lambda: flow.target_records() > LOAD_PER_S, "records on the target")
+def test_a_killed_executor_is_replaced_and_reconciles(
+    flow: FlowUnderTest, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wait_for_records(more: int) -> None:
+        copied = flow.target_records()
+        eventually(lambda: flow.target_records() > copied + more, f"{more} more records on the target")
+
+    with submitted(flow) as driver:
+        wait_for_records(0)
+        with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
+            wait_for_records(MORE)
             killed = executors(driver)
             assert killed, "the driver has no executor of its own"
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
-            copied = flow.target_records()
-            wait_until(lambda: flow.target_records() > copied + LOAD_PER_S, "records after the kill")
+            wait_for_records(MORE)
             assert not set(killed) & set(executors(driver))
-        assert flow.start_command("stop", "flow").returncode == 0
-        assert driver.wait(DEADLINE_S) == 0
-    finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
-    finish(flow)
-    assert_faithful(flow, at_least=2 * LOAD_PER_S)
+        assert command(capsys, flow.config, "stop", FLOW).code == 0
+        assert driver.wait(ENDS_WITHIN_S) == 0
+    flow.finish(spark)
+    flow.assert_faithful(at_least=FIRST + 2 * MORE)

@@ -5,42 +5,41 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
-from tests.real.faults.test_driver_faults import assert_faithful, finish
-from tests.support.flows import FaultFlow, make_flow, produce
+from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
+from tests.support.runs import run
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FaultFlow]:
-    with make_flow(broker_pair, tmp_path, "ledger-faults") as made:
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
+    with flow_under_test(broker_pair, tmp_path, "ledger-faults") as made:
         yield made
-    print(made.log.read_text(encoding="utf-8")[-4000:] if made.log.exists() else "no driver was started")
 
 
 @pytest.mark.fault(36, 37)
-def test_a_restored_older_ledger_is_brought_up_to_date_or_refuses(flow: FaultFlow, tmp_path: Path) -> None:
+def test_a_restored_older_ledger_is_brought_up_to_date_or_refuses(
+    flow: FlowUnderTest, spark: SparkSession, tmp_path: Path
+) -> None:
     path, empty, older = Path(flow.config.ledger.path), tmp_path / "empty", tmp_path / "older"
     shutil.copytree(path, empty)
     produce(flow, 300)
-    finish(flow)
+    flow.finish(spark)
     shutil.copytree(path, older)
     produce(flow, 300, start=300)
-    finish(flow)
+    flow.finish(spark)
 
     shutil.rmtree(path)
     older.rename(path)
     produce(flow, 300, start=600)
-    finish(flow)
-    assert_faithful(flow, at_least=900)
-    assert sum(int(str(row["recovered_rows"])) for row in flow.query("flow_status", flow="flow")) > 0
+    flow.finish(spark)
+    flow.assert_faithful(at_least=900)
+    assert sum(row["recovered_rows"] for row in flow.query("flow_status")) > 0
 
     shutil.rmtree(path)
     empty.rename(path)
-    driver = flow.start("--until-caught-up")
-    try:
-        assert driver.wait() == 4, "whose the target's records are cannot be proved any more"
-    finally:
-        driver.end()
+    stopped = run(flow.config, spark).stopped
+    assert len(stopped) == PARTITIONS, "whose the target's records are cannot be proved any more"
     assert flow.target_records() == 900, "nothing was written"
-    assert {row["stop_cause"] for row in flow.query("flow_status", flow="flow")} == {"foreign_write"}
+    assert {row["stop_cause"] for row in flow.query("flow_status")} == {"foreign_write"}

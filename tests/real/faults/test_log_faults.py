@@ -7,18 +7,20 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.domain.facts import GapCause, SyncCause
 from ledger.mirror.assignments import CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
 from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.stable_offset import observed
+from ledger.ports import Completion
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, configure, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from tests.support.copies import CODECS, Pair, landings, limits
-from tests.support.elections import wait_for
 from tests.support.quotas import limit_producing
 from tests.support.sources import writers
+from tests.support.waiting import eventually
 
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
@@ -59,7 +61,7 @@ def test_retention_that_overtakes_stops_the_partition(near_copy: Pair) -> None:
     near_copy.run()
     near_copy.produce(6_000, start=20, size=1_000)
     admin = near_copy.admins["source"]
-    wait_for(lambda: admin.ends([(topic, 0)])[topic, 0].log_start > 10, "retention has deleted")
+    eventually(lambda: admin.ends([(topic, 0)])[topic, 0].log_start > 10, "retention has deleted")
     overtaken, _ = near_copy.run(seconds=20)
     assert (cause(overtaken), overtaken.position) == ("source_out_of_range", 10)
     assert loss_cause(admin.configurations([topic])[topic]) is SyncCause.RETENTION
@@ -150,7 +152,7 @@ def test_aborted_records_are_left_out_within_and_across_rounds(
     ada.end(commit=False)
     ada.send("end")
     ada.end(commit=True)
-    wait_for(lambda: _is_stable(near_copy), "all transactions have ended")
+    eventually(lambda: _is_stable(near_copy), "all transactions have ended")
     near_copy.run()
     assert near_copy.assert_same() == 6 + 4 + 2
     causes = {gap.cause for sync in near_copy.syncs for gap in sync.gaps}
@@ -170,7 +172,7 @@ def test_an_open_transaction_holds_the_copy_at_the_last_stable_offset(
     ada, bob = producers
     bob.send("before")
     bob.end(commit=True)
-    wait_for(lambda: _is_stable(near_copy), "the marker is written")
+    eventually(lambda: _is_stable(near_copy), "the marker is written")
     ada.send("open")
     bob.send("behind")
     bob.end(commit=True)
@@ -184,7 +186,7 @@ def test_an_open_transaction_holds_the_copy_at_the_last_stable_offset(
     assert seen.is_stuck(60.0, after_s=60.0)
     assert seen.held_back == 3
     ada.end(commit=True)
-    wait_for(lambda: _is_stable(near_copy), "the transaction has ended")
+    eventually(lambda: _is_stable(near_copy), "the transaction has ended")
     near_copy.run()
     assert near_copy.assert_same() == 3
 
@@ -213,6 +215,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_until_the_limit_i
         ("message.timestamp.before.max.ms", NOW_MS - 48 * HOUR_MS),
         ("message.timestamp.after.max.ms", NOW_MS + 2 * HOUR_MS),
     ],
+    ids=["too-old", "too-new"],
 )
 def test_a_refused_timestamp_stops_its_partition_until_it_is_allowed(
     near_copy: Pair, setting: str, timestamp_ms: int
@@ -244,7 +247,7 @@ def test_a_target_that_throttles_slows_the_copy_down_and_stops_nothing(near_copy
     servers = near_copy.near["target"]
     limit_producing(servers, "mirror-ledger", 60_000)
     try:
-        near_copy.produce(4_000, size=500, **{"batch.num.messages": 20})
+        near_copy.produce(4_000, size=500, client={"batch.num.messages": 20})
         started = time.monotonic()
         results = near_copy.run(seconds=3, to_the_end=False, limits=limits(request_timeout_ms=5_000))
         slow_s = time.monotonic() - started
@@ -263,7 +266,7 @@ def test_a_target_that_throttles_slows_the_copy_down_and_stops_nothing(near_copy
 @pytest.mark.fault(26)
 def test_every_codec_is_copied_as_it_is(near_copy: Pair) -> None:
     for number, codec in enumerate(CODECS):
-        near_copy.produce(200, start=200 * number, **{"compression.type": codec})
+        near_copy.produce(200, start=200 * number, client={"compression.type": codec})
     near_copy.run()
     assert near_copy.assert_same() == 200 * len(CODECS)
     assert sum(sync.record_path_batches for sync in near_copy.syncs) == 0
@@ -273,7 +276,7 @@ def test_every_codec_is_copied_as_it_is(near_copy: Pair) -> None:
 @pytest.mark.fault(26, 30)
 def test_a_target_that_recompresses_is_paired_by_its_records(near_copy: Pair) -> None:
     configure(near_copy.near["target"], near_copy.topics["target"], {"compression.type": "zstd"})
-    near_copy.produce(500, **{"compression.type": "lz4"})
+    near_copy.produce(500, client={"compression.type": "lz4"})
     near_copy.run()
     for partition in (0, 1):
         near_copy.forget(partition)
@@ -308,14 +311,14 @@ def test_huge_records_are_copied_within_the_bounds(near_copy: Pair) -> None:
 class WatchedTask:
     """A task that notes the most that it held in memory: fetched and not yet sent."""
 
-    def __init__(self, pair: Pair, network: object, bounded: CopyLimits) -> None:
+    def __init__(self, pair: Pair, network: KafkaNetwork, bounded: CopyLimits) -> None:
         self._network, self.most_buffered = network, 0
-        self.source, self.target = network.source, network.target  # type: ignore[attr-defined]
+        self.source, self.target = network.source, network.target
         self._task = CopyTask(pair.assignments(stop_at=pair.ends()), self, writers(), SystemClock(), bounded)
 
     def run(self) -> list[PartitionResult]:
         return self._task.run(seconds=30)
 
-    def poll(self, timeout_s: float) -> object:
+    def poll(self, timeout_s: float) -> list[Completion]:
         self.most_buffered = max(self.most_buffered, sum(copy.pending_bytes for copy in self._task._copies))
-        return self._network.poll(timeout_s)  # type: ignore[attr-defined]
+        return self._network.poll(timeout_s)

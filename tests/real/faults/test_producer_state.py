@@ -7,7 +7,7 @@ replaced and still sends (a zombie) gets through, and what it wrote is found.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 
@@ -15,101 +15,114 @@ from ledger.ports import ProduceItem
 from ledger.sandbox import Sandbox
 from ledger.wire.record_batch import patch_for_target
 from ledger.wire.requests import Produced
+from tests.support.broker_settings import set_broker_setting
 from tests.support.copies import Pair, one_answer
-from tests.support.elections import wait_for
+from tests.support.waiting import eventually
 
 DAY_MS = 86_400_000
-EXPIRES_S = 3.0
-FORGETFUL = {
-    "producer.id.expiration.ms": str(int(EXPIRES_S * 1000)),
-    "producer.id.expiration.check.interval.ms": "300",
-}
+IDLE_MS = 3_000
+WATCHFUL = {"producer.id.expiration.check.interval.ms": "300"}
 RECORDS = 400
 BATCHES = {"batch.num.messages": 20}  # twenty: more than the five that a broker remembers
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A cluster that looks every moment whether producers have expired: after a day, unless told otherwise."""
     made = Sandbox(tmp_path_factory.mktemp("producer-state") / "sandbox")
     try:
-        made.up(["lasting", "forgetful"], brokers=1, overrides={"forgetful": FORGETFUL})
+        made.up(["solo"], brokers=1, overrides={"solo": WATCHFUL})
         yield made
     finally:
         made.down()
 
 
 @pytest.fixture
-def pair_on(sandbox: Sandbox) -> Iterator[Callable[[str], Pair]]:
-    """Source and target on one of the two clusters."""
-    made: list[Pair] = []
-
-    def make(alias: str) -> Pair:
-        servers = sandbox.status()[alias].bootstrap_servers
-        made.append(Pair({"source": servers, "target": servers}, {"source": servers, "target": servers}))
-        return made[-1].__enter__()
-
-    yield make
-    for pair in made:
-        pair.__exit__()
+def pair(sandbox: Sandbox) -> Iterator[Pair]:
+    """Source and target on that cluster."""
+    servers = sandbox.status()["solo"].bootstrap_servers
+    both = {"source": servers, "target": servers}
+    with Pair(both, both) as made:
+        yield made
 
 
-def open_nothing(pair: Pair, sandbox: Sandbox) -> None:
+@contextmanager
+def forgetting_after(pair: Pair, idle_ms: int) -> Iterator[None]:
+    """The broker forgets producers that are idle for this long, until the body ends."""
+    name = "producer.id.expiration.ms"
+    set_broker_setting(pair.near["target"], name, str(idle_ms))
+    try:
+        yield
+    finally:
+        set_broker_setting(pair.near["target"], name, str(DAY_MS))
+
+
+@contextmanager
+def open_by_idleness(pair: Pair, sandbox: Sandbox) -> Iterator[None]:
     assert pair.producer_is_remembered()
+    with forgetting_after(pair, IDLE_MS):
+        eventually(lambda: not pair.producer_is_remembered(), "the broker has forgotten the idle producer")
+        yield
 
 
-def open_by_idleness(pair: Pair, sandbox: Sandbox) -> None:
-    assert pair.producer_is_remembered()
-    wait_for(lambda: not pair.producer_is_remembered(), "the broker has forgotten the idle producer")
+@contextmanager
+def open_by_restart(pair: Pair, sandbox: Sandbox) -> Iterator[None]:
+    sandbox.stop("solo")
+    sandbox.start("solo")
+    yield
 
 
-def open_by_restart(pair: Pair, sandbox: Sandbox) -> None:
-    sandbox.stop("lasting")
-    sandbox.start("lasting")
-
-
-def open_by_age(pair: Pair, sandbox: Sandbox) -> None:
-    """Timestamps of last week: forgotten at the next check although written a moment ago."""
-    wait_for(
-        lambda: not pair.producer_is_remembered(),
-        "the broker has forgotten the old records' producer",
-        EXPIRES_S / 2,
+@contextmanager
+def open_by_age(pair: Pair, sandbox: Sandbox) -> Iterator[None]:
+    """Timestamps of the day before yesterday: forgotten at the next check although written a moment ago."""
+    eventually(
+        lambda: not pair.producer_is_remembered(), "the broker has forgotten the old records' producer"
     )
+    yield
 
 
+Window = Callable[[Pair, Sandbox], AbstractContextManager[None]]
+# Records of two days: older than producers are remembered, younger than topics keep them.
 WINDOWS = [
-    pytest.param("lasting", 0, open_nothing, id="none", marks=pytest.mark.soak),
-    pytest.param("forgetful", 0, open_by_idleness, id="idle"),
-    pytest.param("forgetful", 7 * DAY_MS, open_by_age, id="old-timestamps"),
-    pytest.param("lasting", 0, open_by_restart, id="restart"),
+    pytest.param(0, open_by_idleness, id="idle"),
+    pytest.param(2 * DAY_MS, open_by_age, id="old-timestamps"),
+    pytest.param(0, open_by_restart, id="restart"),
 ]
 
 
-@pytest.mark.fault(30, 33)
-@pytest.mark.parametrize(("alias", "age_ms", "window"), WINDOWS)
-def test_a_crash_before_recording_leaves_no_duplicate_in_any_window(
-    pair_on: Callable[[str], Pair],
-    sandbox: Sandbox,
-    alias: str,
-    age_ms: int,
-    window: Callable[[Pair, Sandbox], None],
-) -> None:
-    pair = pair_on(alias)
-    pair.produce(RECORDS, age_ms=age_ms, **BATCHES)
+def crash_before_recording(pair: Pair, age_ms: int) -> None:
+    pair.produce(RECORDS, age_ms=age_ms, client=BATCHES)
     pair.run()
     pair.forget()
-    window(pair, sandbox)
-    pair.produce(100, start=RECORDS, age_ms=age_ms, **BATCHES)
+
+
+def assert_recovered(pair: Pair, age_ms: int) -> None:
+    pair.produce(100, start=RECORDS, age_ms=age_ms, client=BATCHES)
     pair.run()
     assert pair.assert_same() == RECORDS + 100
     assert [(sync.recovered, sync.records) for sync in pair.syncs] == [(True, RECORDS), (False, 100)]
 
 
-@pytest.mark.fault(33)
-def test_a_zombie_is_answered_with_the_first_offset_while_the_broker_remembers(
-    pair_on: Callable[[str], Pair],
+@pytest.mark.fault(30, 33)
+def test_a_crash_before_recording_leaves_no_duplicate_while_the_broker_remembers(pair: Pair) -> None:
+    crash_before_recording(pair, 0)
+    assert pair.producer_is_remembered()
+    assert_recovered(pair, 0)
+
+
+@pytest.mark.fault(30, 33)
+@pytest.mark.parametrize(("age_ms", "window"), WINDOWS)
+def test_a_crash_before_recording_leaves_no_duplicate_in_any_window(
+    pair: Pair, sandbox: Sandbox, age_ms: int, window: Window
 ) -> None:
-    pair = pair_on("lasting")
-    pair.produce(RECORDS, **BATCHES)
+    crash_before_recording(pair, age_ms)
+    with window(pair, sandbox):
+        assert_recovered(pair, age_ms)
+
+
+@pytest.mark.fault(33)
+def test_a_zombie_is_answered_with_the_first_offset_while_the_broker_remembers(pair: Pair) -> None:
+    pair.produce(RECORDS, client=BATCHES)
     pair.run()
     answer = resend_the_last_batch(pair)
     assert (answer.error, answer.base_offset) == (0, RECORDS - 20)
@@ -118,19 +131,16 @@ def test_a_zombie_is_answered_with_the_first_offset_while_the_broker_remembers(
 
 
 @pytest.mark.fault(33)
-def test_a_zombie_gets_through_in_a_window_and_is_found(
-    pair_on: Callable[[str], Pair], sandbox: Sandbox
-) -> None:
+def test_a_zombie_gets_through_in_a_window_and_is_found(pair: Pair, sandbox: Sandbox) -> None:
     """The broker takes the batch a second time. The next task sees records that the ledger does not know."""
-    pair = pair_on("forgetful")
-    pair.produce(RECORDS, **BATCHES)
+    pair.produce(RECORDS, client=BATCHES)
     pair.run()
-    open_by_idleness(pair, sandbox)
-    answer = resend_the_last_batch(pair)
-    assert (answer.error, answer.base_offset) == (0, RECORDS)
-    assert pair.ends("target") == {0: RECORDS + 20}, "this is what the window lets through"
-    pair.produce(100, start=RECORDS, **BATCHES)
-    (result,) = pair.run(seconds=10)
+    with open_by_idleness(pair, sandbox):
+        answer = resend_the_last_batch(pair)
+        assert (answer.error, answer.base_offset) == (0, RECORDS)
+        assert pair.ends("target") == {0: RECORDS + 20}, "this is what the window lets through"
+        pair.produce(100, start=RECORDS, client=BATCHES)
+        (result,) = pair.run(seconds=10)
     assert result.stop is not None
     assert str(result.stop.cause) == "tail_mismatch"
     assert f"target offset {RECORDS} holds 20 records of this flow" in result.stop.message

@@ -4,7 +4,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -16,19 +15,23 @@ from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
-from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+from ledger.sandbox import Sandbox, SandboxCluster
+from tests.support.guarded import SECRET, Guarded
+from tests.support.trio import Trio
+from tests.support.waiting import eventually
 
 _opened: list[KafkaAdmin] = []
 
 
-def admin_of(cluster: SandboxCluster, *, timeout_s: float = 9.0, **properties: object) -> KafkaAdmin:
+def admin_of(
+    cluster: SandboxCluster, *, timeout_s: float = 9.0, **properties: str | SecretReference
+) -> KafkaAdmin:
     config = ClusterConfig(
         name=cluster.alias,
         bootstrap_servers=cluster.bootstrap_servers,
         properties={name.replace("_", "."): value for name, value in properties.items()},
     )
-    environ = {"RIGHT": "pw", "WRONG": "no"}
-    admin = KafkaAdmin(cluster.alias, config, SystemClock(), timeout_s=timeout_s, environ=environ)
+    admin = KafkaAdmin(cluster.alias, config, SystemClock(), timeout_s=timeout_s)
     _opened.append(admin)
     return admin
 
@@ -215,51 +218,31 @@ def test_connections_survive_a_restart_of_the_broker(
 # Security --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
-    """A cluster that wants a password and whose user `ada` may do nothing."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    security = ListenerSecurity(
-        "SASL_PLAINTEXT",
-        {
-            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_ada="pw";',
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-        },
-    )
-    sandbox = Sandbox(tmp_path_factory.mktemp("guarded") / "sandbox")
-    try:
-        yield sandbox.up(["solo"], 1, security={"solo": security})["solo"]
-    finally:
-        sandbox.down()
+def guest(guarded: Guarded, secret: str = SECRET) -> KafkaAdmin:
+    """As a user that may do nothing."""
+    login = {**guarded.plain_login("guest"), "sasl.password": SecretReference(env=secret)}
+    config = ClusterConfig(name="solo", bootstrap_servers=guarded.without_tls, properties=login)
+    environ = {SECRET: guarded.password, "WRONG": "no"}
+    admin = KafkaAdmin("solo", config, SystemClock(), timeout_s=9.0, environ=environ)
+    _opened.append(admin)
+    return admin
 
 
-def guest(cluster: SandboxCluster, secret: str) -> KafkaAdmin:
-    return admin_of(
-        cluster,
-        security_protocol="sasl_plaintext",
-        sasl_mechanism="PLAIN",
-        sasl_username="ada",
-        sasl_password=SecretReference(env=secret),
-    )
-
-
-def test_a_wrong_password_is_said_at_once(guarded: SandboxCluster) -> None:
+def test_a_wrong_password_is_said_at_once(guarded: Guarded) -> None:
     started = time.monotonic()
     with pytest.raises(PreconditionError, match="cluster solo refused the login, needed to describe the"):
         guest(guarded, "WRONG").cluster_id()
     assert time.monotonic() - started < 5
 
 
-def test_a_secret_that_is_not_there_is_said_before_connecting(guarded: SandboxCluster) -> None:
+def test_a_secret_that_is_not_there_is_said_before_connecting(guarded: Guarded) -> None:
     with pytest.raises(UsageError, match="MISSING, which is not set; no client was built"):
         guest(guarded, "MISSING").topics()
 
 
-def test_what_is_not_allowed_names_operation_and_topic(guarded: SandboxCluster) -> None:
-    admin = guest(guarded, "RIGHT")
-    assert admin.cluster_id() == guarded.cluster_id
+def test_what_is_not_allowed_names_operation_and_topic(guarded: Guarded) -> None:
+    admin = guest(guarded)
+    assert admin.cluster_id() == guarded.cluster.cluster_id
     assert admin.topics() == {}
     with pytest.raises(
         PreconditionError, match=r"does not allow this principal to create topic mine: .*not done"
@@ -283,25 +266,18 @@ def test_security_that_cannot_be_carried_over_is_refused(secret_store: str) -> N
 # Several brokers -------------------------------------------------------------------------------
 
 
-def test_a_dead_broker_takes_only_its_partitions_away(tmp_path: Path) -> None:
-    sandbox = Sandbox(tmp_path / "sandbox")
-    try:
-        cluster = sandbox.up(["trio"], 3)["trio"]
-        admin = admin_of(cluster)
-        admin.create_topic("spread", partitions=6, replication_factor=1, configuration={})
-        partitions = [("spread", partition) for partition in range(6)]
-        assert len(admin.ends(partitions)) == 6
-        sandbox.kill("trio", 2)
-        deadline = time.monotonic() + 30
-        while not (left := ends_if_reachable(admin, partitions)) and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert len(left) == 4
-        assert admin.broker_count() == 2
-        assert admin.groups() == []
-        assert admin.topics()["spread"].partitions == 6
-        admin.close()
-    finally:
-        sandbox.down()
+def test_a_dead_broker_takes_only_its_partitions_away(trio: Trio) -> None:
+    admin = admin_of(trio.sandbox.status()["trio"])
+    topic = f"spread-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(topic, partitions=6, replication_factor=1, configuration={})
+    partitions = [(topic, partition) for partition in range(6)]
+    eventually(lambda: len(ends_if_reachable(admin, partitions)) == 6, "every partition has its leader")
+    trio.kill(2)
+    eventually(lambda: len(ends_if_reachable(admin, partitions)) == 4, "two partitions are told to be gone")
+    assert admin.broker_count() == 2
+    assert admin.groups() == []
+    assert admin.topics()[topic].partitions == 6
+    admin.close()
 
 
 def ends_if_reachable(

@@ -3,68 +3,40 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig, SecretReference
+from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.copy_task import CopyTask
-from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster
+from ledger.sandbox import SandboxCluster
+from tests.support.copies import config_of
+from tests.support.guarded import Guarded
 from tests.support.sources import writers
 
 RECORDS = 500
-SECRET = "MIRROR_LEDGER_TEST_SECRET"
-LOGIN = {
-    "security.protocol": "sasl_plaintext",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "mirror",
-    "sasl.password": SecretReference(env=SECRET),
-}
-
-
-@pytest.fixture(scope="module")
-def password() -> str:
-    return uuid.uuid4().hex
-
-
-@pytest.fixture(scope="module")
-def guarded(password: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
-    """A cluster that wants a password."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    security = ListenerSecurity(
-        "SASL_PLAINTEXT",
-        {
-            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_mirror="{password}";',
-        },
-    )
-    sandbox = Sandbox(tmp_path_factory.mktemp("guarded-link") / "sandbox")
-    try:
-        yield sandbox.up(["solo"], 1, security={"solo": security})["solo"]
-    finally:
-        sandbox.down()
-
-
-def config_of(cluster: SandboxCluster, properties: Mapping[str, object]) -> ClusterConfig:
-    return ClusterConfig(
-        name=cluster.alias, bootstrap_servers=cluster.bootstrap_servers, properties=dict(properties)
-    )
 
 
 class Copying:
-    """Two topics of one cluster, the source filled, and tasks that copy between them."""
+    """Two topics of one cluster, the source filled, and tasks that copy between them.
 
-    def __init__(self, config: ClusterConfig, client: Mapping[str, object]) -> None:
+    `client` is how a test's own clients present themselves.
+    """
+
+    def __init__(self, config: ClusterConfig, client: Mapping[str, str]) -> None:
         self.config = config
         self.admin = KafkaAdmin(config.name, config, SystemClock())
-        self.client = {"bootstrap.servers": config.bootstrap_servers, **client}
+        self.client: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": config.bootstrap_servers,
+            **client,
+        }
         self.names = [f"link-{side}-{uuid.uuid4().hex[:8]}" for side in ("source", "target")]
         for name in self.names:
             self.admin.create_topic(name, partitions=1, replication_factor=1, configuration={})
@@ -102,17 +74,17 @@ class Copying:
 
 @pytest.fixture
 def copying(broker_pair: Mapping[str, SandboxCluster]) -> Iterator[Copying]:
-    made = Copying(config_of(broker_pair["east"], {}), {})
+    made = Copying(config_of("east", broker_pair["east"].bootstrap_servers), {})
     yield made
     made.admin.close()
 
 
-def test_records_are_copied_over_sasl(
-    guarded: SandboxCluster, password: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(SECRET, password)
+def test_records_are_copied_over_sasl(guarded: Guarded) -> None:
+    for kind, name in ((ResourceType.TOPIC, "link-"), (ResourceType.CLUSTER, "kafka-cluster")):
+        guarded.allow("mirror", name, ACLOperation.ALL, kind=kind, is_prefix=kind is ResourceType.TOPIC)
     client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "mirror"}
-    copying = Copying(config_of(guarded, LOGIN), {**client, "sasl.password": password})
+    config = config_of("solo", guarded.without_tls, guarded.plain_login("mirror"))
+    copying = Copying(config, {**client, "sasl.password": guarded.password})
     result = copying.run()
     copying.admin.close()
     assert (result.stop, result.position, result.target_end) == (None, RECORDS, RECORDS)

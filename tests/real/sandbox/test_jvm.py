@@ -10,6 +10,7 @@ import pytest
 
 from ledger.adapters import jvm
 from ledger.errors import EnvironmentError_
+from tests.support.checkout import CHECKOUT
 
 NOBODY_LISTENS = "http://127.0.0.1:9/"
 SMALL = jvm.JarSet(

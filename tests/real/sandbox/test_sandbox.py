@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 import tomllib
+import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,11 @@ from ledger.cli.sandbox import sandbox as sandbox_command
 from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox import BrokerState, ListenerSecurity, Sandbox, processes, state
 from ledger.sandbox.processes import Process
+from ledger.sandbox.properties import NodePorts
+from ledger.sandbox.reading import reader_properties
+from tests.support.checkout import CHECKOUT
+from tests.support.guarded import Guarded
+from tests.support.trio import Trio
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +159,25 @@ def test_commands_print_data_on_stdout(pair: Sandbox) -> None:
     assert [line.split()[0] for line in again.stdout.splitlines()] == ["cluster", "east", "west"]
 
 
-def test_overrides_reach_the_broker_and_down_leaves_nothing(tmp_path: Path) -> None:
+def test_two_starters_agree_and_brokers_survive_them(tmp_path: Path) -> None:
+    """S4: the second one waits for the first and finds its cluster, which is there when both have ended.
+
+    What was asked for reaches the broker, and `down` leaves nothing.
+    """
     sandbox = Sandbox(tmp_path / "sandbox")
+    starter = (
+        "import sys; from pathlib import Path; from ledger.sandbox import Sandbox;"
+        "print(Sandbox(Path(sys.argv[1])).up(['solo'], 1, overrides={'solo': {'message.max.bytes': '123456'}}))"
+    )
+    command = [sys.executable, "-c", starter, str(sandbox.root)]
     try:
-        cluster = sandbox.up(["solo"], 1, overrides={"solo": {"message.max.bytes": "123456"}})["solo"]
-        assert broker_setting(cluster.bootstrap_servers, "message.max.bytes") == "123456"
+        both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) for _ in range(2)]
+        told = {process.communicate(timeout=120)[0].strip() for process in both}
+        assert [process.returncode for process in both] == [0, 0]
+        assert told == {str(sandbox.status())}
+        assert sandbox.status()["solo"].brokers[0].state is BrokerState.RUNNING
+        create(bootstrap(sandbox, "solo"), "it-serves")
+        assert broker_setting(bootstrap(sandbox, "solo"), "message.max.bytes") == "123456"
         started = pids(sandbox)
     finally:
         assert sandbox.down()
@@ -168,77 +187,37 @@ def test_overrides_reach_the_broker_and_down_leaves_nothing(tmp_path: Path) -> N
     assert sandbox.status() == {}
 
 
-def test_brokers_survive_their_starter(tmp_path: Path) -> None:
-    sandbox = Sandbox(tmp_path / "sandbox")
-    starter = (
-        "import sys; from pathlib import Path; from ledger.sandbox import Sandbox;"
-        "Sandbox(Path(sys.argv[1])).up(['solo'], 1)"
-    )
-    try:
-        subprocess.run([sys.executable, "-c", starter, str(sandbox.root)], check=True, timeout=120)
-        assert sandbox.status()["solo"].brokers[0].state is BrokerState.RUNNING
-        create(bootstrap(sandbox, "solo"), "it-serves")
-    finally:
-        sandbox.down()
-    assert not sandbox.root.exists()
-
-
-def test_two_starters_agree(tmp_path: Path) -> None:
-    """S4: the second one waits for the first, and finds its clusters."""
-    sandbox = Sandbox(tmp_path / "sandbox")
-    try:
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            first, second = [pool.submit(sandbox.up, ["solo"], 1) for _ in range(2)]
-        assert first.result() == second.result() == sandbox.status()
-    finally:
-        sandbox.down()
-
-
-def test_clients_can_be_made_to_present_themselves(tmp_path: Path) -> None:
-    sandbox = Sandbox(tmp_path / "sandbox")
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    security = ListenerSecurity(
-        "SASL_PLAINTEXT",
+def test_clients_can_be_made_to_present_themselves(guarded: Guarded) -> None:
+    assert guarded.sandbox.up(["solo"], 1, **guarded.shape)["solo"] == guarded.cluster
+    known = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "guest"}
+    guest = AdminClient(
         {
-            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": f'{module} required user_ada="pw";',
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",  # brokers among themselves
-        },
+            **known,
+            "bootstrap.servers": guarded.without_tls,
+            "log_level": 0,
+            "sasl.password": guarded.password,
+        }
     )
-    try:
-        cluster = sandbox.up(["solo"], 1, security={"solo": security})["solo"]
-        assert sandbox.up(["solo"], 1, security={"solo": security})["solo"] == cluster
-        known = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ada"}
-        ada = AdminClient(
-            {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **known, "sasl.password": "pw"}
-        )
-        refused = ada.create_topics([NewTopic("hers", 1)])["hers"]
-        with pytest.raises(KafkaException) as caught:
-            refused.result(30)
-        assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    finally:
-        sandbox.down()
+    refused = guest.create_topics([NewTopic("hers", 1)])["hers"]
+    with pytest.raises(KafkaException) as caught:
+        refused.result(30)
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_three_brokers_form_one_cluster(tmp_path: Path) -> None:
-    sandbox = Sandbox(tmp_path / "sandbox")
-    try:
-        cluster = sandbox.up(["trio"], brokers=3)["trio"]
-        create(cluster.bootstrap_servers, "safe")
-        assert replicas(cluster.bootstrap_servers, "safe") == [1, 2, 3]
-        assert broker_setting(cluster.bootstrap_servers, "min.insync.replicas") == "2"
-        sandbox.kill("trio", 2)
-        assert [broker.state.value for broker in sandbox.status()["trio"].brokers] == [
-            "running",
-            "dead",
-            "running",
-        ]
-        write(cluster.bootstrap_servers, "safe", b"two of three")
-        sandbox.start("trio", 2)
-        assert read_one(cluster.bootstrap_servers, "safe") == b"two of three"
-    finally:
-        sandbox.down()
+def test_three_brokers_form_one_cluster(trio: Trio) -> None:
+    topic = f"safe-{uuid.uuid4().hex[:8]}"
+    create(trio.servers, topic)
+    assert replicas(trio.servers, topic) == [1, 2, 3]
+    assert broker_setting(trio.servers, "min.insync.replicas") == "2"
+    trio.kill(2)
+    assert [broker.state.value for broker in trio.sandbox.status()["trio"].brokers] == [
+        "running",
+        "dead",
+        "running",
+    ]
+    write(trio.servers, topic, b"two of three")
+    trio.start(2)
+    assert read_one(trio.servers, topic) == b"two of three"
 
 
 @pytest.mark.parametrize(
@@ -316,9 +295,9 @@ def test_a_paused_process_is_ended_by_sigterm(tmp_path: Path) -> None:
 
 def forge_state(sandbox: Sandbox, process: Process) -> None:
     sandbox.root.mkdir()
-    ports = state.NodePorts(node_id=1, client=1, internal=2, controller=3)
+    ports = NodePorts(node_id=1, client=1, internal=2, controller=3)
     node = replace(state.NodeRecord(ports), process=process)
-    record = state.ClusterRecord("forged", (node,), state.ListenerSecurity())
+    record = state.ClusterRecord("forged", (node,), ListenerSecurity())
     state.save(sandbox.root, {"east": record})
 
 
@@ -347,7 +326,7 @@ def write(servers: str, topic: str, value: bytes) -> None:
 
 
 def read_one(servers: str, topic: str) -> bytes | None:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "none", "log_level": 0})
+    consumer = Consumer(reader_properties(servers, "none"))
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = consumer.poll(30)
@@ -361,4 +340,4 @@ def read_one(servers: str, topic: str) -> bytes | None:
 def broker_setting(servers: str, name: str) -> str:
     resource = ConfigResource(ResourceType.BROKER, "1")
     admin = quiet_admin(servers)
-    return admin.describe_configs([resource])[resource].result(30)[name].value
+    return str(admin.describe_configs([resource])[resource].result(30)[name].value)

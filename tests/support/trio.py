@@ -1,14 +1,16 @@
-"""What three brokers do with one partition: who leads it, who is in sync, and an election that loses records."""
+"""Three brokers: who leads a partition, who is in sync, and an election that loses records.
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+One cluster for the whole run; tests kill, hang and restart its brokers, and it is healed after each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka.admin import AdminClient, NewTopic
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from ledger.sandbox import Sandbox
-
-DEADLINE_S = 40.0
+from tests.support.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Trio:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Node id; -1 without a leader."""
-        return int(self._partition(topic, partition).leader)
+        return self._partition(topic, partition).leader
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
         return sorted(self._partition(topic, partition).isrs)
@@ -48,7 +50,7 @@ class Trio:
         )
         client = AdminClient({"bootstrap.servers": self.servers})
         client.create_topics([new])[topic].result(30)
-        wait_for(lambda: self.leader(topic) == replicas[0][0], f"{topic} has its leader")
+        eventually(lambda: self.leader(topic) == replicas[0][0], f"{topic} has its leader")
 
     def lose_the_end(
         self, topics: Sequence[str], leader: int, follower: int, write: Callable[[], None]
@@ -65,15 +67,25 @@ class Trio:
         self._wait(topics, lambda topic: self.in_sync(topic) == both, "both are in sync")
 
     def _wait(self, topics: Sequence[str], condition: Callable[[str], bool], what: str) -> None:
-        wait_for(lambda: all(condition(topic) for topic in topics), what)
+        eventually(lambda: all(condition(topic) for topic in topics), what)
 
-    def _partition(self, topic: str, partition: int) -> object:
+    def _partition(self, topic: str, partition: int) -> PartitionMetadata:
         client = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         return client.list_topics(topic, timeout=10).topics[topic].partitions[partition]
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.1)
+@pytest.fixture(scope="session")
+def trio_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("trio") / "sandbox")
+    try:
+        sandbox.up(["trio"], brokers=3)
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture
+def trio(trio_sandbox: Sandbox) -> Iterator[Trio]:
+    made = Trio(trio_sandbox)
+    yield made
+    made.heal()

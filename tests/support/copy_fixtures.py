@@ -1,4 +1,4 @@
-"""Fixtures of the fault suites: bad lines to the shared brokers, and a cluster of three brokers."""
+"""Fixtures of copies without Spark: between the shared brokers, directly or over bad lines."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

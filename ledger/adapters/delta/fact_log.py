@@ -1,0 +1,161 @@
+"""Appends to the ledger's tables under a writer epoch (invariant L4).
+
+The app transaction of a writer is epoch * 2^32 + round. An append reads the last one and commits through the
+same handle of the table: if another commit of that writer came in between, Delta refuses it (a compare-and-swap).
+Claiming an epoch commits to each table that the writer appends to, and thereby shuts out every earlier
+epoch there. Whatever a commit said, the table is read again afterwards: its outcome may have been unknown.
+
+Every append is a small file. Every so often the writer merges what is small, within a bound, in the thread that
+appended: no round waits for it, and files that have reached their size are left alone.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.tables import RECORDED_AT, add_missing_columns, table_uri
+from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.ports import Clock, Row, WriterClaim
+from ledger.schema import TABLE_BY_NAME
+
+log = logging.getLogger(__name__)
+
+
+class AppendFailedError(MirrorLedgerError):
+    """An append was not committed."""
+
+    retriable = True
+
+
+MERGED_AFTER_APPENDS = 100
+_MERGED_FILE_BYTES = 1 << 20
+_ROUNDS_PER_EPOCH = 1 << 32
+_WRITERS = "writers"
+_CLAIM_ROUND = 0
+# The driver that a claim shuts out appends a row in every round: most attempts meet one of its commits.
+_CONFLICT_RETRIES = Retrying(
+    retry=retry_if_exception_type(AppendFailedError),
+    stop=stop_after_attempt(15),
+    wait=wait_random_exponential(multiplier=0.05, max=2),
+    reraise=True,
+)
+
+
+class DeltaFactLog:
+    """Implements `ports.FactLog` with deltalake: neither a JVM nor a Spark session."""
+
+    def __init__(self, path: str, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._appends: Counter[str] = Counter()
+
+    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+        for table in (_WRITERS, *tables):
+            add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
+        claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
+        claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
+        for table in tables:
+            self._write(claim, table, _CLAIM_ROUND, [])
+        # Last, so that its time is later than any append of the epochs that the tables now shut out.
+        self._write(claim, _WRITERS, _CLAIM_ROUND, [row])
+        self._check_own(claim, row)
+        return claim
+
+    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        self._write(claim, table, round_number, rows)
+        self._appends[table] += 1
+        if self._appends[table] % MERGED_AFTER_APPENDS == 0:
+            self._merge(table)
+
+    def _check_own(self, claim: WriterClaim, row: Row) -> None:
+        """Of two simultaneous claims of one epoch Delta keeps one: see whose."""
+        wanted: list[Filter] = [
+            ("writer", "=", claim.writer),
+            ("writer_epoch", "=", claim.epoch),
+            ("round", "=", _CLAIM_ROUND),
+        ]
+        rows = filtered_rows(relation_of(self._opened(_WRITERS), _WRITERS), wanted)
+        hosts = [found["host"] for found in rows]
+        if hosts != [row["host"]]:
+            raise PreconditionError(
+                f"epoch {claim.epoch} of {claim.writer} was claimed at the same moment by {', '.join(hosts)}; "
+                "nothing was copied"
+            )
+
+    def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        """One append, tried again while it is known that it was not committed; then read back."""
+        for attempt in _CONFLICT_RETRIES:
+            with attempt:
+                opened = self._opened(table)
+                if _last_version(opened, claim.writer) < _version(claim, round_number):
+                    self._commit(opened, claim, table, round_number, rows)
+        self._read_back(claim, table, round_number)
+
+    def _commit(
+        self, opened: DeltaTable, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        stamp = {
+            "writer": claim.writer,
+            "writer_epoch": claim.epoch,
+            "round": round_number,
+            "recorded_at_ms": now_ms,
+        }
+        data = pa.Table.from_pylist(
+            [{**stamp, **row} for row in rows], schema=arrow_schema(TABLE_BY_NAME[table])
+        )
+        properties = CommitProperties(
+            custom_metadata={RECORDED_AT: str(now_ms)},
+            app_transactions=[Transaction(claim.writer, _version(claim, round_number))],
+        )
+        try:
+            write_deltalake(opened, data, mode="append", commit_properties=properties)
+        except (DeltaError, OSError) as error:
+            raise AppendFailedError(
+                f"round {round_number} of {claim.writer} could not be appended to {table}: {error}"
+            ) from error
+
+    def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
+        found = _last_version(self._opened(table), claim.writer)
+        expected = _version(claim, round_number)
+        if found > expected:
+            raise ShutOutError(
+                f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
+                f"{found // _ROUNDS_PER_EPOCH}; "
+                f"round {round_number} may not have been recorded, its records are found by the later epoch"
+            )
+        if found < expected:
+            raise MirrorLedgerError(
+                f"{table} does not hold round {round_number} of {claim.writer} epoch {claim.epoch} "
+                "after its append"
+            )
+
+    def _merge(self, table: str) -> None:
+        """Small files become few; rows and their order of recording stay. Not done now is done after the next ones."""
+        try:
+            done = self._opened(table).optimize.compact(target_size=_MERGED_FILE_BYTES)
+        except (DeltaError, OSError) as error:
+            log.info("%s: small files stay for now: %s", table, error)
+            return
+        log.info("%s: %s files merged into %s", table, done["numFilesRemoved"], done["numFilesAdded"])
+
+    def _opened(self, table: str) -> DeltaTable:
+        return DeltaTable(table_uri(self._path, table))
+
+
+def _last_version(table: DeltaTable, writer: str) -> int:
+    """The app transaction of the writer's last commit to a table, as of when it was opened."""
+    version = table.transaction_version(writer)
+    return 0 if version is None else version
+
+
+def _version(claim: WriterClaim, round_number: int) -> int:
+    return claim.epoch * _ROUNDS_PER_EPOCH + round_number

@@ -1,0 +1,27 @@
+"""What tests of commands share: flows without clusters that answer, with a ledger and without."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import command
+from tests.support.operated import Operated, operated
+from tests.support.unreachable import UnreachableFlow, unreachable_flow
+
+
+@pytest.fixture
+def idle(tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path) -> Operated:
+    """A flow that has never run."""
+    return operated(tmp_path, empty_ledger, capsys)
+
+
+@pytest.fixture
+def without_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> UnreachableFlow:
+    return unreachable_flow(tmp_path, capsys)
+
+
+@pytest.fixture
+def with_ledger(without_ledger: UnreachableFlow) -> UnreachableFlow:
+    assert command(without_ledger.capture, without_ledger.config, "init").code == 0
+    assert without_ledger.commits() != {}
+    return without_ledger

@@ -1,0 +1,15 @@
+"""What checks share: an empty ledger, created once and copied for each test, for that takes a fraction of the time."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.delta.tables import create_tables
+
+
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Created at millisecond 1; to be copied, not to be written to."""
+    path = tmp_path_factory.mktemp("empty") / "ledger"
+    create_tables(str(path), now_ms=1)
+    return path

@@ -1,0 +1,137 @@
+"""What operators ask for, held against what the ledger knows of the flow: what it would do, and why not."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.domain.requests import OperatorRequest, RequestKind
+from ledger.errors import PreconditionError, UsageError
+from ledger.operations.requests import Ask, Judgement, KnownFlow, KnownPartition, judge
+from ledger.ports import FlowRequests
+
+PAUSE, RESUME, SKIP_TO = RequestKind.PAUSE, RequestKind.RESUME, RequestKind.SKIP_TO
+ACCEPT_FOREIGN, RESYNC = RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC
+KNOWN = KnownFlow(
+    "east-to-west",
+    (
+        KnownPartition("orders", 0, 100, None),
+        KnownPartition("orders", 1, 50, None),
+        KnownPartition("events", 0, 7, None),
+    ),
+    FlowRequests(),
+)
+STOPPED = replace(KNOWN, partitions=(KnownPartition("orders", 1, 50, "foreign_write"), *KNOWN.partitions))
+
+
+def paused(topic: str | None) -> KnownFlow:
+    """The flow after a pause that its driver has not answered yet."""
+    pause = OperatorRequest(
+        operation_id="op-1", kind=PAUSE, topic=topic, partition=None, offset=None, requested_at_ms=1
+    )
+    return replace(KNOWN, requests=FlowRequests((pause,)))
+
+
+def refused(ask: Ask, flow: KnownFlow = KNOWN) -> str:
+    """The message of a request that cannot be granted as things stand."""
+    with pytest.raises(PreconditionError) as error:
+        judge(ask, flow)
+    assert error.value.exit_code == 5
+    assert "nothing was recorded" in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "content"),
+    [
+        (Ask(kind=PAUSE), {"topic": None}),
+        (Ask(kind=PAUSE, topic="orders"), {"topic": "orders"}),
+        (
+            Ask(kind=SKIP_TO, topic="orders", partition=1, offset=51),
+            {"topic": "orders", "partition": 1, "offset": 51},
+        ),
+        (Ask(kind=RESYNC, topic="orders"), {"topic": "orders", "partition": None, "offset": None}),
+        (
+            Ask(kind=RESYNC, topic="orders", partition=0, offset=100),
+            {"topic": "orders", "partition": 0, "offset": 100},
+        ),
+    ],
+)
+def test_what_can_be_done_is_recorded_as_the_protocol_has_it(ask: Ask, content: dict[str, object]) -> None:
+    assert judge(ask, KNOWN).is_needed
+    assert ask.content == content
+
+
+@pytest.mark.parametrize(
+    ("ask", "content"),
+    [
+        (Ask(kind=RESUME), {"topic": None, "partition": None}),
+        (Ask(kind=RESUME, topic="orders", partition=1), {"topic": "orders", "partition": 1}),
+        (Ask(kind=ACCEPT_FOREIGN, topic="orders"), {"topic": "orders", "partition": None}),
+    ],
+)
+def test_what_stopped_can_be_let_go_on(ask: Ask, content: dict[str, object]) -> None:
+    judgement = judge(ask, STOPPED)
+    assert judgement.is_needed
+    assert "orders partition 1 (foreign_write)" in judgement.words
+    assert ask.content == content
+
+
+@pytest.mark.parametrize(
+    ("ask", "telling"),
+    [
+        (Ask(kind=PAUSE, topic="nope"), "it has events, orders"),
+        (Ask(kind=RESUME, topic="orders", partition=2), "it has 0, 1"),
+        (Ask(kind=SKIP_TO, topic="events", partition=1, offset=9), "no partition 1 of topic events"),
+    ],
+)
+def test_what_the_ledger_does_not_know_is_refused(ask: Ask, telling: str) -> None:
+    with pytest.raises(UsageError, match=telling) as error:
+        judge(ask, KNOWN)
+    assert error.value.exit_code == 2
+    assert "nothing was recorded" in str(error.value)
+
+
+@pytest.mark.parametrize("offset", [0, 99, 100])
+def test_nothing_can_be_skipped_below_the_position(offset: int) -> None:
+    skip = Ask(kind=SKIP_TO, topic="orders", partition=0, offset=offset)
+    assert "stands at source offset 100 of orders partition 0" in refused(skip)
+    assert judge(replace(skip, offset=101), KNOWN).is_needed
+
+
+def test_nothing_can_be_copied_again_above_the_position() -> None:
+    message = refused(Ask(kind=RESYNC, topic="orders", partition=0, offset=101))
+    assert "`mirror-ledger skip-to east-to-west --topic orders --partition 0 --offset 101`" in message
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (Ask(kind=RESUME), "the flow is neither paused nor stopped"),
+        (Ask(kind=RESUME, topic="orders"), "topic orders is neither paused nor stopped"),
+        (Ask(kind=ACCEPT_FOREIGN, topic="orders"), "nothing of topic orders is stopped"),
+    ],
+)
+def test_nothing_to_do_is_said(ask: Ask, words: str) -> None:
+    assert judge(ask, KNOWN) == Judgement(is_needed=False, words=words)
+
+
+def test_a_pause_is_asked_for_once_and_ended_as_a_whole() -> None:
+    flow = paused(None)
+    again = judge(Ask(kind=PAUSE), flow)
+    assert (again.is_needed, "asked for already by operation op-1" in again.words) == (False, True)
+    part = judge(Ask(kind=PAUSE, topic="orders"), flow)
+    assert part == Judgement(is_needed=False, words="the whole of flow east-to-west is paused")
+    message = refused(Ask(kind=RESUME, topic="orders"), flow)
+    assert "topic orders cannot be resumed by itself" in message
+    assert "End the pause with `mirror-ledger resume east-to-west`" in message
+    assert judge(Ask(kind=RESUME), flow) == Judgement(is_needed=True, words="the pause of the flow ends")
+
+
+def test_a_partition_of_a_paused_topic_is_not_resumed_by_itself() -> None:
+    flow = paused("orders")
+    message = refused(Ask(kind=RESUME, topic="orders", partition=1), flow)
+    assert "`mirror-ledger resume east-to-west --topic orders`" in message
+    assert not judge(Ask(kind=RESUME, topic="events"), flow).is_needed
+    whole = Ask(kind=RESUME, topic="orders")
+    assert judge(whole, flow) == Judgement(is_needed=True, words="the pause of topic orders ends")
+    assert whole.content == {"topic": "orders", "partition": None}

@@ -1,0 +1,65 @@
+"""What simulated lives are to come to, as names of their tally: lives that come to less prove less."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ledger.config import TargetMode
+from ledger.domain.requests import RequestKind
+from ledger.mirror.assignments import StopCause
+from tests.simulation.crash_points import CrashPoint
+from tests.simulation.faults import Fault, Promise
+from tests.simulation.topologies import Shape
+from tests.simulation.workload import TopicKind
+
+COMMON = (
+    *("records", "recovered", "raw batches", "record path batches", "requests answered"),
+    *("gaps control", "gaps aborted", "gaps compacted", "gaps mirror_write"),
+    *("started earliest", "started recreated", "lost retention", "unpaired lost_source"),
+    *("superseded source_truncated", "superseded target_truncated", "superseded target_recreated"),
+    *("stopped by foreign_write", "stopped by denied", "stopped by refused", "stopped by lost"),
+    *("tasks killed", "drivers killed", "zombies", "drivers ended by ShutOutError"),
+)
+"""What a few hundred seeds come to."""
+
+RARELY_CRASHED = frozenset({CrashPoint.PARTITIONS_ADDED, CrashPoint.RELEASED})
+"""By chance hardly anybody dies there: few add partitions, and who releases a flow does so in the calm.
+
+`test_simulation` has a life for each crash point, these included.
+"""
+
+STOPS = (
+    *(StopCause.LOST, StopCause.SOURCE_TRUNCATED, StopCause.SOURCE_RECREATED),
+    *(StopCause.TARGET_TRUNCATED, StopCause.TARGET_RECREATED),
+    *(StopCause.FOREIGN_WRITE, StopCause.TAIL_MISMATCH, StopCause.DENIED, StopCause.REFUSED),
+)
+"""The causes that lives come to; what else `stops.ALLOWED` lists could happen and is not waited for."""
+
+REQUESTS = (RequestKind.PAUSE, RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC)
+"""What operators of a simulation ask for."""
+
+WANTED = (
+    *COMMON,
+    *("superseded resync", "unpaired accepted"),
+    *("drivers ended by Killed", "drivers ended by ClusterUnavailableError"),
+    *(f"shape: {shape}" for shape in Shape),
+    *(f"promise: {promise}" for promise in Promise),
+    *(f"target: {mode}" for mode in TargetMode),
+    *(f"topic: {kind}" for kind in TopicKind),
+    *(f"struck: {fault}" for fault in Fault),
+    *(f"crashed: {point}" for point in CrashPoint if point not in RARELY_CRASHED),
+    *(f"stopped by {cause}" for cause in STOPS if f"stopped by {cause}" not in COMMON),
+    *(f"{kind} done" for kind in REQUESTS),
+)
+"""What chosen seeds, or a thousand others, come to."""
+
+
+def wanted_of(seeds: int) -> tuple[str, ...]:
+    """What so many seeds, whichever they are, are to come to; of a few nothing is asked."""
+    if seeds < 300:
+        return ()
+    return COMMON if seeds < 1000 else WANTED
+
+
+def missing(names: Iterable[str], tally: Counter[str]) -> list[str]:
+    """Those of the names that nothing was counted for."""
+    return [name for name in names if not tally[name]]

@@ -1,0 +1,38 @@
+"""The configuration of flows under test, as a user would write it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ledger.config import MirrorConfig, load_config
+from tests.support.runs import FLOW
+
+EAST_TO_WEST = 'source = "east"\ntarget = "west"\n'
+
+
+def write_config(
+    folder: Path,
+    clusters: Mapping[str, str],
+    flows: Mapping[str, str],
+    *,
+    properties: Mapping[str, str] | None = None,
+) -> MirrorConfig:
+    """`mirror.toml` in a folder, loaded; the ledger lies beside it.
+
+    `clusters` gives bootstrap servers by alias, `flows` the other lines of each flow by its name, and
+    `properties` further lines of clusters by alias. A flow goes from `east` to `west` unless it names its source.
+    """
+    parts = [f'[ledger]\npath = "{folder / "ledger"}"\n']
+    for alias, servers in clusters.items():
+        more = (properties or {}).get(alias, "")
+        parts.append(f'[clusters.{alias}]\nbootstrap_servers = "{servers}"\n{more}\n')
+    for name, lines in flows.items():
+        way = "" if "source = " in lines else EAST_TO_WEST
+        parts.append(f"[flows.{name}]\n{way}{lines}\n")
+    file = folder / "mirror.toml"
+    file.write_text("".join(parts), encoding="utf-8")
+    return load_config(file)
+
+
+def write_flow(folder: Path, clusters: Mapping[str, str], *lines: str) -> MirrorConfig:
+    """The configuration of one flow, from `east` to `west`, in rounds of a second; `lines` say the rest."""
+    return write_config(folder, clusters, {FLOW: "\n".join(("round_seconds = 1.0", *lines))})

@@ -1,0 +1,64 @@
+"""One partition of a copy task, driven step by step without a network."""
+
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.stored_batches import application_batch, content
+from ledger.mirror.assignments import Assignment, StopCause
+from ledger.mirror.partition_copy import PartitionCopy
+from tests.support.sources import fetched_from, writers
+
+NOW_MS = 1_700_000_000_000
+NODE = 1
+FOREIGN = application_batch([content(b"not", b"ours")], [NOW_MS])
+
+
+def source_log(*counts: int) -> PartitionLog:
+    """One batch for each count."""
+    log = PartitionLog()
+    for number, count in enumerate(counts):
+        contents = [content(b"%d-%d" % (number, n), b"v") for n in range(count)]
+        log.append(application_batch(contents, [NOW_MS] * count), now_ms=NOW_MS)
+    return log
+
+
+class Target:
+    """A target partition and a copy that writes to it, without a network between them."""
+
+    def __init__(self, source: PartitionLog, told: Assignment, log: PartitionLog | None = None) -> None:
+        self.source = source
+        self.log = log or PartitionLog()
+        self.copy = PartitionCopy(told, writers())
+
+    def read_tail(self) -> None:
+        read = self.log.read(self.copy.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True)
+        assert read.error == 0
+        self.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=self.log.high_watermark)
+
+    def fetch(self) -> None:
+        self.copy.take_fetched(fetched_from(self.source, self.copy.fetch_position))
+
+    def send(self) -> tuple[int, int]:
+        """Send the next batch and let the target take it: (error, base offset), not yet acknowledged."""
+        appended = self.log.produce(bytes(self.copy.send_next(NODE)), now_ms=NOW_MS)
+        return appended.error, appended.base_offset
+
+    def acknowledge(self, base_offset: int) -> None:
+        self.copy.produce_requests -= 1
+        self.copy.acknowledged(base_offset)
+
+    def copy_all(self) -> None:
+        self.read_tail()
+        self.fetch()
+        while self.copy.next_copy is not None:
+            error, base_offset = self.send()
+            assert error == 0
+            self.acknowledge(base_offset)
+
+    def ranges(self) -> list[tuple[int, int, int, int, bool]]:
+        return [
+            (s.source_start, s.source_end, s.target_start, s.target_end, s.recovered)
+            for s in self.copy.result().syncs
+        ]
+
+    @property
+    def stop(self) -> StopCause | None:
+        return None if self.copy.stop is None else self.copy.stop.cause

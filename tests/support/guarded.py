@@ -1,0 +1,201 @@
+"""A broker that wants to know who its clients are, and allows nothing that no rule allows.
+
+Three ways in: over TLS, with SCRAM or PLAIN; without TLS, with PLAIN; and an open one, on which everybody is
+the super user, for what tests prepare. Suites share it: each test has a user or topics of its own.
+"""
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from ledger.adapters import jvm
+from ledger.config import SecretReference
+from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster, state
+from tests.support.forwarder import forwarding
+
+SECRET = "MIRROR_LEDGER_TEST_SECRET"
+"""The environment variable that holds everybody's password."""
+PLAIN_USERS = ("mirror", "ada", "root", "guest", "examiner")
+"""Users of PLAIN. `root` is a super user; the others may do nothing."""
+_ALIAS = "solo"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+Login = dict[str, str | SecretReference]
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The cluster `solo`: its addresses, what it was made with, and who may do what."""
+
+    sandbox: Sandbox
+    cluster: SandboxCluster
+    shape: Mapping[str, Any]
+    over_tls: str
+    without_tls: str
+    open: str
+    certificate: Path
+    password: str
+
+    def scram_login(self, user: str) -> Login:
+        """How a user that `new_user` made presents itself over TLS."""
+        return {
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": SecretReference(env=SECRET),
+            "ssl.ca.location": str(self.certificate),
+        }
+
+    def plain_login(self, user: str) -> Login:
+        """How one of `PLAIN_USERS` presents itself without TLS."""
+        return {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": SecretReference(env=SECRET),
+        }
+
+    def new_user(self) -> str:
+        """A user of SCRAM that may do nothing yet."""
+        name = f"user-{uuid.uuid4().hex[:8]}"
+        credential = UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, self.password)
+        with self._administered() as client:
+            client.alter_user_scram_credentials([credential])
+        return name
+
+    def allow(
+        self,
+        user: str,
+        name: str,
+        *operations: ACLOperation,
+        kind: ResourceType = ResourceType.TOPIC,
+        is_prefix: bool = False,
+    ) -> None:
+        """Let a user do something to a resource, or to all whose name begins so."""
+        pattern_type = ACLResourcePatternType.PREFIXED if is_prefix else ACLResourcePatternType.LITERAL
+        acls = [
+            ACL(
+                principal=f"User:{user}",
+                host="*",
+                operation=operation,
+                permission_type=ACLPermissionType.ALLOW,
+                resource_pattern=ResourcePattern(kind, name, pattern_type),
+            )
+            for operation in operations
+        ]
+        with self._administered() as client:
+            client.create_acls(acls)
+
+    def allow_only(self, user: str, topic: str, *operations: ACLOperation) -> None:
+        """Whatever the user was allowed on the topic, it may do nothing else now."""
+        everything = ACLFilter(
+            principal=f"User:{user}",
+            host="*",
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.ANY,
+            resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL),
+        )
+        with self._administered() as client:
+            client.delete_acls([everything])
+        self.allow(user, topic, *operations)
+
+    @contextmanager
+    def _administered(self) -> Iterator[KafkaAdminClient]:
+        client = KafkaAdminClient(bootstrap_servers=self.open)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """The one guarded cluster of the run."""
+    folder, password = tmp_path_factory.mktemp("guarded"), uuid.uuid4().hex
+    store, certificate = make_keys(folder, password)
+    sandbox = Sandbox(folder / "sandbox")
+    shape: dict[str, Any] = {
+        "security": {_ALIAS: _security(store, password)},
+        "overrides": {_ALIAS: _without_tls_too(password)},
+        "far": [_ALIAS],
+    }
+    with ExitStack() as stack:
+        stack.callback(sandbox.down)
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv(SECRET, password)
+        cluster = sandbox.up([_ALIAS], 1, **shape)[_ALIAS]
+        (broker,) = cluster.brokers
+        assert broker.far is not None
+        records = state.load(sandbox.root)
+        assert records is not None
+        yield Guarded(
+            sandbox=sandbox,
+            cluster=cluster,
+            shape=shape,
+            over_tls=cluster.bootstrap_servers,
+            without_tls=stack.enter_context(forwarding(broker.far)).address,
+            open=f"127.0.0.1:{records[_ALIAS].nodes[0].ports.internal}",
+            certificate=certificate,
+            password=password,
+        )
+
+
+def make_keys(folder: Path, password: str) -> tuple[Path, Path]:
+    """A key store for 127.0.0.1, and its self-signed certificate as PEM."""
+    store, certificate = folder / "broker.p12", folder / "ca.pem"
+    keytool = shutil.which("keytool", path=str(jvm.check_java().parent)) or "keytool"
+    common = ["-alias", "broker", "-keystore", str(store), "-storepass", password, "-storetype", "PKCS12"]
+    names = ["-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-ext", "bc=ca:true"]
+    for arguments in (
+        ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2", *names],
+        ["-exportcert", "-rfc", "-file", str(certificate)],
+    ):
+        subprocess.run([keytool, *arguments, *common], check=True, capture_output=True)
+    return store, certificate
+
+
+def _security(store: Path, password: str) -> ListenerSecurity:
+    return ListenerSecurity(
+        "SASL_SSL",
+        {
+            "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.client.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
+            "listener.name.client.ssl.keystore.location": str(store),
+            "listener.name.client.ssl.keystore.password": password,
+            "listener.name.client.ssl.keystore.type": "PKCS12",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:root",
+        },
+    )
+
+
+def _without_tls_too(password: str) -> dict[str, str]:
+    """The far listener asks for a password instead of standing open."""
+    users = " ".join(f'user_{user}="{password}"' for user in PLAIN_USERS)
+    return {
+        "listener.security.protocol.map": (
+            "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASL_PLAINTEXT"
+        ),
+        "listener.name.far.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.far.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+    }

@@ -1,0 +1,72 @@
+"""A cluster that nobody is to ask anything: every call fails the test. Fakes answer what theirs is about."""
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.ports import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.wire.record_batch import BatchHeader
+
+
+class UnaskedCluster:
+    """Implements `ports.ClusterAdmin`."""
+
+    alias: str
+
+    def cluster_id(self) -> str:
+        self._unasked("cluster_id")
+
+    def broker_count(self) -> int:
+        self._unasked("broker_count")
+
+    def topics(self) -> dict[str, TopicDescription]:
+        self._unasked("topics")
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        self._unasked("configurations", topics)
+
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        self._unasked("topic_settings", topics)
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        self._unasked("change_settings", name, to_set, to_remove)
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        self._unasked("create_topic", name, partitions, replication_factor, configuration)
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        self._unasked("create_topics", wanted)
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        self._unasked("add_partitions", name, total)
+
+    def delete_topic(self, name: str, *, topic_id: str) -> None:
+        self._unasked("delete_topic", name, topic_id)
+
+    def is_gone(self, topic: str) -> bool:
+        self._unasked("is_gone", topic)
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        self._unasked("ends", partitions)
+
+    def offsets_at(
+        self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
+        self._unasked("offsets_at", partitions, timestamp_ms)
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        self._unasked("batch_at", partition, offset)
+
+    def groups(self) -> list[GroupListing]:
+        self._unasked("groups")
+
+    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        self._unasked("commits", groups, topic_ids)
+
+    def allocate_producer_id(self) -> int:
+        self._unasked("allocate_producer_id")
+
+    def _unasked(self, call: str, *arguments: object) -> NoReturn:
+        raise AssertionError(f"{type(self).__name__} is not to be asked for {call} {arguments}")

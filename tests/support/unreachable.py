@@ -1,0 +1,56 @@
+"""A flow whose clusters do not answer, and commands on it that have to fail without doing anything."""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ledger.config import MirrorConfig, load_config
+from tests.support.commands import command
+from tests.support.config_files import write_config
+
+FLOW = "east-to-west"
+
+
+@dataclass(frozen=True)
+class UnreachableFlow:
+    """`port`: where both of its clusters are looked for."""
+
+    config: MirrorConfig
+    port: int
+    capture: pytest.CaptureFixture[str]
+
+    def refused(self, *arguments: str, code: int) -> str:
+        """The message of a command that fails with `code`, prints no data and commits nothing."""
+        before = self.commits()
+        done = command(self.capture, self.config, *arguments)
+        assert (done.code, done.out) == (code, ""), done.err
+        assert self.commits() == before
+        return done.err
+
+    def commits(self) -> dict[str, int]:
+        """How many each table of the ledger has."""
+        logs = Path(self.config.ledger.path).glob("*/_delta_log")
+        return {log.parent.name: len(list(log.glob("*.json"))) for log in logs}
+
+    def with_line(self, line: str) -> "UnreachableFlow":
+        """The flow with one more line of configuration."""
+        file = Path(self.config.file)
+        file.write_text(f"{file.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
+        return UnreachableFlow(load_config(file), self.port, self.capture)
+
+
+def unreachable_flow(folder: Path, capture: pytest.CaptureFixture[str]) -> UnreachableFlow:
+    """Without a ledger so far."""
+    port = _dead_port()
+    nobody = f"127.0.0.1:{port}"
+    config = write_config(folder, {"east": nobody, "west": nobody}, {FLOW: 'topics = [".*"]'})
+    return UnreachableFlow(config, port, capture)
+
+
+def _dead_port() -> int:
+    """A loopback port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

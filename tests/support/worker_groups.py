@@ -1,0 +1,40 @@
+"""How tests on real clusters are shared out among xdist's workers.
+
+Each worker has a broker pair and a Spark session of its own. Tests that share a dearer fixture (a cluster of
+three brokers, a guarded one, a workload that was mirrored) stay together, so that it is made once.
+"""
+
+import pytest
+
+from tests.support.checkout import CHECKOUT
+
+PER_WORKER = {"broker_pair", "broker_pair_sandbox", "spark", "home"}
+LONGEST_FIRST = ("end_to_end", "repository", "faults", "queries", "jobs")
+"""Folders whose tests take longest: what begins last is to be short, so that workers end together."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
+    for item in items:
+        if group := _shared_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _turn(item: pytest.Item) -> int:
+    _tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def _shared_fixture(item: pytest.Item) -> str | None:
+    """The dearest fixture of a test that others use too; None when it has only what each worker has."""
+    if not isinstance(item, pytest.Function):
+        return None
+    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+        definition = definitions[-1]
+        if name in PER_WORKER or not definition.func.__module__.startswith("tests."):
+            continue
+        if definition.scope == "session":
+            return name
+        if definition.scope == "module":
+            return f"{item.path.stem}.{name}"
+    return None
