@@ -140,7 +140,7 @@ def report(
 
 def begun_partitions(config: MirrorConfig) -> int:
     kinds = DeltaTable(f"{config.ledger.path}/offset_syncs").to_pyarrow_table(columns=["kind"])
-    return kinds.column("kind").to_pylist().count("started")
+    return int(kinds.column("kind").to_pylist().count("started"))
 
 
 def wait_for_rounds(driver: "subprocess.Popen[bytes]", told: Path, *, count: int) -> None:

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -27,7 +28,7 @@ from ledger import app
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import load_config
+from ledger.config import MirrorConfig, load_config
 from ledger.sandbox import Sandbox, SandboxCluster
 
 PARTITIONS = 4
@@ -69,10 +70,10 @@ def compare(pair: Mapping[str, SandboxCluster], folder: Path, size: int, records
         admin.close()
         fill(pair["east"].bootstrap_servers, topic, size, records, PARTITIONS)
         rows["mirror-ledger"].append(
-            timed(lambda t=topic: ours(pair, folder, t), pair, folder, topic, "ours", records)
+            timed(partial(ours, pair, folder, topic), pair, folder, topic, "ours", records)
         )
         rows["MirrorMaker 2"].append(
-            timed(lambda t=topic: maker(pair, folder, t), pair, folder, topic, "maker", records)
+            timed(partial(maker, pair, folder, topic), pair, folder, topic, "maker", records)
         )
     for name, figures in rows.items():
         report(name, size, records, figures)
@@ -151,7 +152,7 @@ def _watch(admin: KafkaAdmin, topic: str, records: int, started: float) -> tuple
     raise SystemExit(f"{topic}: {copied} of {records} records after {DEADLINE_S:.0f} s")
 
 
-def _cluster(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> "app.MirrorConfig":
+def _cluster(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> MirrorConfig:
     file = folder / f"{topic}.toml"
     file.write_text(
         f'[ledger]\npath = "{folder / topic}-ledger"\n'

@@ -4,16 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake import write_deltalake
-
 from ledger import app
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import table_uri
 from ledger.config import MirrorConfig, load_config
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding
-from ledger.schema import TABLE_BY_NAME
+from tests.support.ledger_rows import append
 
 FLOW = "flow"
 _STAMP = {"writer": f"flow:{FLOW}", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
@@ -100,9 +95,7 @@ topics = ['{topics}']
         self._append("writers", {**_CLAIM, **ids, "producer_id": 1, "recorded_at_ms": at_ms})
 
     def _append(self, table: str, row: Mapping[str, object]) -> None:
-        schema = arrow_schema(TABLE_BY_NAME[table])
-        data = pa.Table.from_pylist([{**_STAMP, **row}], schema=schema)
-        write_deltalake(table_uri(self.config.ledger.path, table), data, mode="append")
+        append(self.config.ledger.path, table, [{**_STAMP, **row}])
 
 
 def verdicts(findings: list[Finding], subject: str) -> dict[Check, Verdict]:

@@ -27,7 +27,7 @@ _FLOW = {"flow": FLOW, "source_cluster": "east", "target_cluster": "west"}
 
 
 class LaterClock(SystemClock):
-    """Never tells the same time twice: of what is recorded one after another it is known what came first."""
+    """Never tells the same time twice, so that it is known of two operations which came first."""
 
     def __init__(self) -> None:
         self._last_ms = 0

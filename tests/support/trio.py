@@ -28,11 +28,13 @@ class Trio:
         self.sandbox.start("trio")
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Node id; -1 without a leader."""
-        return self._partition(topic, partition).leader
+        """Node id; -1 without a leader, or as long as no broker has heard of the partition."""
+        found = self._partition(topic, partition)
+        return -1 if found is None else found.leader
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
-        return sorted(self._partition(topic, partition).isrs)
+        found = self._partition(topic, partition)
+        return [] if found is None else sorted(found.isrs)
 
     def kill(self, node: int) -> None:
         self.sandbox.kill("trio", node)
@@ -69,9 +71,9 @@ class Trio:
     def _wait(self, topics: Sequence[str], condition: Callable[[str], bool], what: str) -> None:
         eventually(lambda: all(condition(topic) for topic in topics), what)
 
-    def _partition(self, topic: str, partition: int) -> PartitionMetadata:
+    def _partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         client = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        return client.list_topics(topic, timeout=10).topics[topic].partitions[partition]
+        return client.list_topics(topic, timeout=10).topics[topic].partitions.get(partition)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ LONGEST_FIRST = ("end_to_end", "repository", "faults", "queries", "jobs")
 """Folders whose tests take longest: what begins last is to be short, so that workers end together."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
     for item in items:

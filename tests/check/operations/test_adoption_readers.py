@@ -68,7 +68,7 @@ def test_nothing_is_claimed_while_a_reader_is_at_work() -> None:
                 schedule,
             ),
             Consent(missing=False, foreign=False),
-            fact_log=lambda: MemoryFactLog(ledger, schedule),
+            fact_log=MemoryFactLog(ledger, schedule),
             host="h",
             wait=lambda _seconds: None,
             require_readers_at_rest=refuse,

@@ -36,7 +36,10 @@ def test_in_order_is_exit_0_and_every_row_is_data(
     assert all(row["advice"] for row in warned)
 
 
-def test_strict_makes_warnings_count(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_makes_warnings_count(
+    flow: FlowUnderTest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a terminal that shows whole words
     done = command(capsys, flow.config, "doctor", "--strict")
     assert done.code == 4
     assert "flow flow: source_excess: warning" in done.err

@@ -320,5 +320,8 @@ class WatchedTask:
         return self._task.run(seconds=30)
 
     def poll(self, timeout_s: float) -> list[Completion]:
-        self.most_buffered = max(self.most_buffered, sum(copy.pending_bytes for copy in self._task._copies))
-        return self._network.poll(timeout_s)
+        completions = self._network.poll(timeout_s)
+        fetched = sum(len(found.records) for done in completions for found in done.fetched if found)
+        held = fetched + sum(copy.pending_bytes for copy in self._task._copies)
+        self.most_buffered = max(self.most_buffered, held)
+        return completions
