@@ -312,8 +312,10 @@ def request(
     at = snapshot(config, None)
     require_flow(config, at, flow_name)
     requests = flow_report.requests_of(_operations_of(at, flow_name))
-    judged = judge(ask, KnownFlow.of(flow_name, _status_rows(at, flow_name), requests))
-    taken_up = flow_report.when_taken_up(flow_name, _driver(at, flow, now_ms=SystemClock().now_ms()))
+    status_rows = run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
+    judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
+    driver = _driver(at, flow, status_rows, now_ms=SystemClock().now_ms())
+    taken_up = flow_report.when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
     operation_id = _operations(config).record(
@@ -368,7 +370,7 @@ def examine(
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     """The ledger at the cut that `as_of` names; none is now."""
     ledger = open_ledger(config.ledger.path)
-    return ledger.at(ledger.resolve(as_of))
+    return ledger.now() if as_of is None else ledger.at(ledger.resolve(as_of))
 
 
 def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
@@ -394,27 +396,26 @@ def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.T
 def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_now: bool) -> FlowReport:
     """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
     flow = config.flow(flow_name)
-    return flow_report.flow_report(
-        flow_name,
-        driver=_driver(at, flow, now_ms=SystemClock().now_ms() if is_now else None),
-        answers={name: run_query(at, name, {"flow": flow_name}).to_pylist() for name in flow_report.QUERIES},
-    )
+    queries = [catalog.query(name) for name in flow_report.QUERIES]
+    tables = engine.run_queries(queries, {"flow": flow_name}, at)
+    answers = {name: table.to_pylist() for name, table in tables.items()}
+    now_ms = SystemClock().now_ms() if is_now else None
+    driver = _driver(at, flow, answers["flow_status"], now_ms=now_ms)
+    return flow_report.flow_report(flow_name, driver=driver, answers=answers)
 
 
-def _driver(at: DeltaSnapshot, flow: FlowConfig, *, now_ms: int | None) -> DriverReport:
+def _driver(
+    at: DeltaSnapshot, flow: FlowConfig, status_rows: Sequence[flow_report.Row], *, now_ms: int | None
+) -> DriverReport:
     """The flow's last driver; `now_ms` None: as of a past cut."""
     writer = f"flow:{flow.name}"
     rows = at.rows("writers", [("writer", "=", writer)])
     if not rows:
         return flow_report.NO_DRIVER
-    appended = [row["last_recorded_at_ms"] or 0 for row in _status_rows(at, flow.name)]
+    appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
     claim = last_claim(rows, last_recorded_at_ms=max([rows[-1]["recorded_at_ms"], *appended]))
     verdict = None if now_ms is None else driver_verdict(flow, claim, LocalProcesses(), now_ms=now_ms)
     return flow_report.driver_report(claim, verdict, now_ms=now_ms)
-
-
-def _status_rows(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
-    return list(run_query(at, "flow_status", {"flow": flow_name}).to_pylist())
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:

@@ -4,9 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ledger.adapters import jvm
 from tests.support.checkout import CHECKOUT
+
+# The same examples on every machine until a test changes; `make soak` draws others.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile("fixed")
 
 pytest_plugins = [
     "tests.support.clusters",

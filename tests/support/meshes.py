@@ -14,7 +14,6 @@ from tests.support.mesh import PARTITIONS, Application, Mesh, make_mesh
 from tests.support.recorded import broken_invariants
 from tests.support.waiting import eventually
 
-FURTHER_RUNS = 2
 GOES_ON = 'on_source_recreated = "continue"\non_target_recreated = "continue"'
 
 
@@ -55,9 +54,9 @@ def differences(found: Counter[bytes], expected: Counter[bytes]) -> dict[str, li
     return {"too many": (found - expected).most_common(3), "missing": (expected - found).most_common(3)}
 
 
-def assert_at_rest(mesh: Mesh, everything: Counter[bytes]) -> None:
-    """Each cluster holds everything once, and further runs neither copy nor change anything."""
-    for _ in range(FURTHER_RUNS):
+def assert_at_rest(mesh: Mesh, everything: Counter[bytes], *, further_runs: int = 1) -> None:
+    """Each cluster holds everything once, and further runs of all flows neither copy nor change anything."""
+    for _ in range(further_runs):
         assert mesh.run_all() == 0
     for cluster in mesh.servers:
         assert differences(mesh.values(cluster), everything) == {"too many": [], "missing": []}, cluster

@@ -72,6 +72,9 @@ class DeltaLedger:
             )
         return DeltaSnapshot(self.path, cut)
 
+    def now(self) -> DeltaSnapshot:
+        return DeltaSnapshot(self.path, self.latest())
+
     def latest(self) -> Cut:
         return Cut.of({table.name: self._open(table.name).version() for table in TABLES})
 

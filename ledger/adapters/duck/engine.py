@@ -6,17 +6,19 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.catalog import Named, Query, Value
 from ledger.errors import UsageError
 from ledger.schema import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow.dataset  # it brings pandas, which every command would wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class ParquetFiles:
     added: Mapping[str, str] = field(default_factory=dict)
 
 
-Relation: TypeAlias = pa.Table | ds.Dataset | ParquetFiles
+Relation: TypeAlias = "pa.Table | pyarrow.dataset.Dataset | ParquetFiles"
 
 
 class Snapshot(Protocol):
@@ -46,10 +48,22 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    query.check(params)
     with connect(snapshot, overrides or {}) as connection:
-        register_params(connection, query.params, params)
-        return connection.sql(query.sql).to_arrow_table()
+        return _answer(connection, query, params)
+
+
+def run_queries(
+    queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
+) -> dict[str, pa.Table]:
+    """The answers of queries that take the same parameters, by name: to connect takes longer than most of them."""
+    with connect(snapshot, {}) as connection:
+        return {query.name: _answer(connection, query, params) for query in queries}
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:
+    query.check(params)
+    register_params(connection, query.params, params)
+    return connection.sql(query.sql).to_arrow_table()
 
 
 def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
@@ -66,7 +80,8 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
-    with connect(snapshot, {}) as connection:
+    with duckdb.connect(":memory:") as connection:
+        register(connection, "writers", snapshot.relation("writers"))
         rows = connection.execute(
             "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
         ).fetchall()

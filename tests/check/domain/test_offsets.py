@@ -35,7 +35,7 @@ from tests.support.histories import (
     unpaired,
 )
 
-PRINTED = settings(print_blob=True, derandomize=False, deadline=None)
+PRINTED = settings(print_blob=True, deadline=None)
 STATUS = TranslationStatus
 
 

@@ -16,7 +16,7 @@ from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.pairing import pair_partition
 from tests.support.adopted_histories import History, histories
 
-PRINTED = settings(print_blob=True, derandomize=False, deadline=None, max_examples=150)
+PRINTED = settings(print_blob=True, deadline=None, max_examples=150)
 PAIR = PartitionPair(TopicPartition("orders", "source-id", 0), TopicPartition("east.orders", "target-id", 0))
 UNIQUE, REPEATING = histories(unique=True), histories(unique=False)
 

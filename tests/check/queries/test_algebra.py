@@ -22,7 +22,7 @@ from ledger.domain.supersession import effective
 from tests.support.generated_ledgers import FLOW, group_of, ledger_of_partitions, offsets
 from tests.support.histories import History, histories
 
-PRINTED = settings(print_blob=True, derandomize=False, deadline=None, max_examples=12)
+PRINTED = settings(print_blob=True, deadline=None, max_examples=12)
 PARTITIONS = 5
 SEVERAL = st.lists(histories(), min_size=PARTITIONS, max_size=PARTITIONS)
 LOG_START = st.one_of(st.none(), st.integers(0, 120))
