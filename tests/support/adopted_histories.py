@@ -60,6 +60,15 @@ class History:
         """What readers of the source see, whether the flow would copy it or not."""
         return [record for record in self.source.records if record.cause is not GapCause.ABORTED]
 
+    def has_copied_twin(self) -> bool:
+        """Whether an aborted record whose copy is left equals one that readers see, time and content."""
+        readable = {(record.timestamp, record.content) for record in self.readable()}
+        copied = set(self.origins.values())
+        aborted = [record for record in self.source.records if record.cause is GapCause.ABORTED]
+        return any(
+            record.offset in copied and (record.timestamp, record.content) in readable for record in aborted
+        )
+
     def first_copies(self) -> dict[int, int]:
         """Source offset to the first target offset left that it was copied to."""
         copies: dict[int, int] = {}

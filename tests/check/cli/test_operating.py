@@ -154,6 +154,7 @@ def test_a_pause_is_asked_for_once(flow: Operated) -> None:
         (mark_of_a_gone_process(), "is running (dead); the request is taken up at the next run"),
         ("elsewhere:1:1", "takes it up after its round"),
     ],
+    ids=["running-here", "dead", "running-elsewhere"],
 )
 def test_it_is_said_when_the_request_is_taken_up(flow: Operated, mark: str, telling: str) -> None:
     flow.writer("claimed", mark, epoch=2)

@@ -49,6 +49,7 @@ def test_a_flow_at_work_needs_nothing(flow: Operated) -> None:
         ("alive", mark_of_a_gone_process(), None, "dead", ["its driver is dead"]),
         ("claimed", "elsewhere:1:1", 1_000, "silent", ["its driver is silent"]),
     ],
+    ids=["claimed", "alive", "released", "dead", "dead-after-a-sign", "silent"],
 )
 def test_states_of_a_driver(
     idle: Operated, event: str, mark: str, at_ms: int | None, state: str, attention: list[str]
