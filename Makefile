@@ -5,7 +5,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 BIN := .venv/bin
-# Tests on brokers wait as often as they work: more workers than cores pay.
+# Tests on brokers wait now and then: one worker more than cores; with two more they get into each other's way.
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help

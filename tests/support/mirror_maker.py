@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ledger.adapters.jvm import check_java, kafka_jars
+from ledger.sandbox.brokers import QUICK_JVM
 
 _OWN_TOPICS = (
     *("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"),
@@ -39,7 +40,7 @@ def mirror_maker(servers: Mapping[str, str], topics: str, folder: Path) -> Itera
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), encoding="utf-8")
     classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
-    command = [str(check_java()), "-Xmx512m", "-cp", classpath, main, str(file)]
+    command = [str(check_java()), *QUICK_JVM, "-Xmx512m", "-cp", classpath, main, str(file)]
     with (folder / "maker.log").open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         try:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ledger.adapters.jvm import delta_jars
+from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.checkout import CHECKOUT
 from tests.support.drivers import ENDS_WITHIN_S, environment
 
@@ -14,6 +15,7 @@ def submit_command(job: str, *arguments: str, master: str) -> list[str]:
     return [
         str(Path(sys.executable).parent / "spark-submit"),
         *("--master", master, "--jars", ",".join(str(jar) for jar in delta_jars())),
+        *("--driver-java-options", " ".join(QUICK_JVM)),
         *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
         str(CHECKOUT / "jobs" / f"{job}.py"),
         *arguments,

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ledger.adapters import jvm
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, is_safe
+from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror
 
@@ -37,7 +38,7 @@ def grant(advice: str | None, everything_allowed: str) -> None:
     assert tool == "kafka-acls.sh"
     assert arguments[2:4] == ["--command-config", "admin.properties"]
     jars = os.pathsep.join(str(jar) for jar in jvm.kafka_jars())
-    command = [str(jvm.check_java()), "-cp", jars, "org.apache.kafka.tools.AclCommand"]
+    command = [str(jvm.check_java()), *QUICK_JVM, "-cp", jars, "org.apache.kafka.tools.AclCommand"]
     done = subprocess.run(
         [*command, "--bootstrap-server", everything_allowed, *arguments[4:]],
         capture_output=True,
