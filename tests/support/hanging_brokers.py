@@ -3,6 +3,7 @@
 import time
 from contextlib import closing
 
+from ledger.adapters.kafka.network import KafkaNetwork
 from tests.support.copies import Pair, limits
 from tests.support.trio import Trio
 from tests.support.waiting import eventually
@@ -29,11 +30,11 @@ def assert_others_go_on_while_one_hangs(trio: Trio, *, is_connected: bool) -> No
             started = time.monotonic()
             results = pair.run(seconds=8, to_the_end=False, network=network)
             took = time.monotonic() - started
+            assert results[0].stop is None
+            assert results[0].trouble is not None
+            eventually(lambda: _reached(pair, network, free, (before + 300) // 3), "the others are copied")
         finally:
             trio.sandbox.resume("trio", hung)
-        assert [results[p].position for p in free] == [(before + 300) // 3] * len(free)
-        assert results[0].stop is None
-        assert results[0].trouble is not None
         assert took < 15
         eventually(lambda: trio.leader(pair.topics["source"]) == hung, "the broker leads again")
         eventually(
@@ -41,3 +42,11 @@ def assert_others_go_on_while_one_hangs(trio: Trio, *, is_connected: bool) -> No
         )
         pair.run(network=network)
         assert pair.assert_same() == before + 300
+
+
+def _reached(pair: Pair, network: KafkaNetwork, partitions: list[int], end: int) -> bool:
+    """Whether they are copied up to an end; a busy machine needs another round for it."""
+    if all(pair.standing[partition].position == end for partition in partitions):
+        return True
+    pair.run(seconds=3, to_the_end=False, network=network)
+    return False
