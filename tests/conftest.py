@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from ledger.adapters import jvm
 from tests.support.checkout import CHECKOUT
+from tests.support.homes import home_with_jars
 
 # The same examples on every machine until a test changes; `make soak` draws others.
 settings.register_profile("fixed", derandomize=True)
@@ -37,9 +38,4 @@ def home() -> Path:
 @pytest.fixture
 def own_home(home: Path, tmp_path: Path) -> Path:
     """A home folder with the artifacts that are there already, and nothing else."""
-    own = tmp_path / "home"
-    own.mkdir()
-    jvm.kafka_jars()
-    jvm.delta_jars()
-    (own / "jars").symlink_to(home / "jars")
-    return own
+    return home_with_jars(tmp_path, home)

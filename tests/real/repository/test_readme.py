@@ -4,38 +4,71 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from ledger import errors
 from ledger.domain.offsets import TranslationStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
+from tests.support.homes import home_with_jars
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+FIRST_ANSWER = next(number for number, block in enumerate(COMMANDS) if "mirror-ledger status" in block)
+"""Up to here a mirror is made; from here on its ledger is read."""
 TIME_LIMIT_S = 240
 
 
-def test_the_commands_run_as_they_stand(own_home: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "MIRROR_LEDGER_HOME": str(own_home)}
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
-    environment.pop("MIRROR_LEDGER_CONFIG", None)
-    try:
+@dataclass(frozen=True)
+class Reader:
+    """Somebody who types the README's commands, one block after the other, into one shell."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def type(self, blocks: Sequence[str]) -> str:
+        """What the commands print on stdout; what they export is there for the next ones."""
+        exported = self.folder / "exported.sh"
+        before = f". {exported}\n" if exported.exists() else ""
+        script = f"{before}{''.join(blocks)}\nexport -p > {exported}\n"
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)],
-            cwd=tmp_path,
-            env=environment,
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=TIME_LIMIT_S,
             check=False,
         )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def reader(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Where the blocks that make a mirror were typed already."""
+    folder = tmp_path_factory.mktemp("readme")
+    own = home_with_jars(folder, home)
+    environment = {**os.environ, "MIRROR_LEDGER_HOME": str(own)}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    environment.pop("MIRROR_LEDGER_CONFIG", None)
+    made = Reader(folder, environment)
+    try:
+        made.type(COMMANDS[:FIRST_ANSWER])
+        yield made
     finally:
-        Sandbox(own_home / "sandbox").down()
-    assert done.returncode == 0, done.stderr
-    assert len((tmp_path / "reset.csv").read_text(encoding="utf-8").splitlines()) > 10
-    assert '"target_offset": 100' in done.stdout
-    assert not (own_home / "sandbox").exists()
+        Sandbox(own / "sandbox").down()
+
+
+def test_the_commands_run_as_they_stand(reader: Reader) -> None:
+    told = reader.type(COMMANDS[FIRST_ANSWER:])
+    assert len((reader.folder / "reset.csv").read_text(encoding="utf-8").splitlines()) > 10
+    assert '"target_offset": 100' in told
+    assert not (reader.folder / "home" / "sandbox").exists()
 
 
 def test_there_are_commands_to_run() -> None:
