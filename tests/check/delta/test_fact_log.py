@@ -1,4 +1,4 @@
-"""L4 on real Delta with real Spark: epochs, shut-out, read-back, and what a commit says about itself."""
+"""L4 on real Delta: epochs, shut-out, read-back, small files, and what a commit says about itself."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from ledger.adapters.delta import fact_log
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger, recorded_at_ms
 from ledger.adapters.delta.state import DeltaLedgerState
@@ -102,6 +103,37 @@ def test_of_two_claims_at_once_at_most_one_holds_an_epoch(log: DeltaFactLog, pat
     held = [outcome for outcome in outcomes if isinstance(outcome, WriterClaim)]
     assert held, outcomes
     assert len({one.epoch for one in held}) == len(held), "an epoch has one holder"
+
+
+def test_a_round_that_is_appended_twice_at_once_is_there_once(log: DeltaFactLog, path: str) -> None:
+    """A driver that does not know whether its append got through, and the append itself, still on its way."""
+    claimed = claim(log)
+    with ThreadPoolExecutor(max_workers=4) as side_by_side:
+        for number in range(1, 6):
+            rows = [watermark(number)]
+            appends = [side_by_side.submit(log.append, claimed, TABLE, number, rows) for _ in range(4)]
+            assert [append.result() for append in appends] == [None] * 4
+    assert offsets(path) == [1, 2, 3, 4, 5]
+
+
+def test_small_files_are_merged_and_nothing_else_changes(
+    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fact_log, "MERGED_AFTER_APPENDS", 10)
+    east, west = claim(log), claim(log, writer="recorder:west")
+    for number in range(1, 6):
+        log.append(east, TABLE, number, [watermark(number)])
+    cut = open_ledger(path).latest()
+    for number in range(1, 6):
+        log.append(west, TABLE, number, [watermark(100 + number)])
+    assert len(DeltaTable(f"{path}/{TABLE}").file_uris()) == 1
+    assert offsets(path) == [1, 2, 3, 4, 5, 101, 102, 103, 104, 105]
+    before = open_ledger(path).at(cut).rows(TABLE, [])
+    assert [row["high_watermark"] for row in before] == [1, 2, 3, 4, 5]
+    log.append(east, TABLE, 6, [watermark(6)])
+    claim(log, "host:2:2")
+    with pytest.raises(ShutOutError):
+        log.append(east, TABLE, 7, [watermark(7)])
 
 
 def test_a_commit_says_when_its_rows_were_recorded(log: DeltaFactLog, path: str) -> None:
