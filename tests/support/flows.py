@@ -18,10 +18,12 @@ from ledger.config import MirrorConfig, load_config
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded
+from tests.support.beside import beside
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
 from tests.support.runs import FLOW, run
+from tests.support.waiting import eventually
 
 PARTITIONS = 3
 _LOAD_ENDS_AFTER_S = 240.0
@@ -56,6 +58,15 @@ class FlowUnderTest:
             return 0
         ends = admin.ends([(self.target_topic, partition) for partition in range(PARTITIONS)])
         return sum(end.high_watermark for end in ends.values())
+
+    def recorded_records(self) -> int:
+        """Records that the ledger knows to be copied."""
+        return sum(row["records"] for row in self.query("flow_status"))
+
+    def wait_for_records(self, more: int) -> None:
+        """Until the target has more than so many more records."""
+        copied = self.target_records()
+        eventually(lambda: self.target_records() > copied + more, f"{more} more records on the target")
 
     def start(self, *arguments: str) -> Driver:
         """`mirror-ledger run` as a process of its own."""
@@ -148,9 +159,9 @@ def produce(flow: FlowUnderTest, count: int, *, start: int = 0) -> None:
 @contextmanager
 def steady_load(flow: FlowUnderTest, *, per_second: int, start: int = 0) -> Iterator[None]:
     """Records beside the body, to its end; serials from `start` on."""
-    ended, step = threading.Event(), per_second // _STEPS_PER_S
+    step = per_second // _STEPS_PER_S
 
-    def work() -> None:
+    def work(ended: threading.Event) -> None:
         producer = Producer({"bootstrap.servers": flow.pair["east"].bootstrap_servers, "linger.ms": 5})
         serial, last = start, start + int(_LOAD_ENDS_AFTER_S * per_second)
         while not ended.wait(1 / _STEPS_PER_S) and serial < last:
@@ -158,10 +169,5 @@ def steady_load(flow: FlowUnderTest, *, per_second: int, start: int = 0) -> Iter
             serial += step
         assert producer.flush(60) == 0
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(work):
         yield
-    finally:
-        ended.set()
-        thread.join()

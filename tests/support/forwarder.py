@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ledger.sandbox import FarPorts
+from tests.support.beside import beside
 
 _CHUNK_BYTES = 16 * 1024
 _BUFFER_BYTES = 64 * 1024  # small, so that a slow line is felt by whoever sends
@@ -225,16 +226,10 @@ def forwarding(ports: FarPorts) -> Iterator[Forwarder]:
 @contextmanager
 def cut_every(forwarder: Forwarder, seconds: float) -> Iterator[None]:
     """Cut the line again and again while the body runs."""
-    ended = threading.Event()
 
-    def work() -> None:
+    def work(ended: threading.Event) -> None:
         while not ended.wait(seconds):
             forwarder.cut()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(work):
         yield
-    finally:
-        ended.set()
-        thread.join()

@@ -14,9 +14,7 @@ from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import WriterClaim
-
-WRITER = "recorder:east"
-TABLE = "high_watermarks"
+from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 
 @pytest.fixture
@@ -28,34 +26,6 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 def log(path: str) -> DeltaFactLog:
     return DeltaFactLog(path, SystemClock())
-
-
-def claim(log: DeltaFactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
-    row = {
-        "event": "claimed",
-        "host": host,
-        "flow": None,
-        "source_cluster": "east",
-        "source_cluster_id": "id",
-        "target_cluster": None,
-        "target_cluster_id": None,
-        "producer_id": None,
-    }
-    return log.claim(writer, [TABLE], row)
-
-
-def watermark(offset: int) -> dict[str, object]:
-    return {
-        "cluster": "east",
-        "topic": "t",
-        "topic_id": "T",
-        "partition": 0,
-        "leader_epoch": None,
-        "log_start": 0,
-        "last_stable": offset,
-        "high_watermark": offset,
-        "read_at_ms": 1,
-    }
 
 
 def offsets(path: str) -> list[int]:

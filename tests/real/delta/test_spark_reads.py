@@ -8,28 +8,7 @@ from pyspark.sql import SparkSession
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.system import SystemClock
-from ledger.ports import Row
-
-TABLE = "high_watermarks"
-ROW: Row = {
-    "cluster": "east",
-    "topic": "t",
-    "topic_id": "T",
-    "partition": 0,
-    "leader_epoch": None,
-    "log_start": 0,
-    "read_at_ms": 1,
-}
-CLAIM: Row = {
-    "event": "claimed",
-    "host": "host:1:1",
-    "flow": None,
-    "source_cluster": "east",
-    "source_cluster_id": "id",
-    "target_cluster": None,
-    "target_cluster_id": None,
-    "producer_id": None,
-}
+from tests.support.recorder_rows import TABLE, claim, watermark
 
 
 @pytest.fixture
@@ -40,10 +19,10 @@ def path(tmp_path: Path) -> str:
 
 def test_delta_spark_reads_travels_and_optimizes(spark: SparkSession, path: str) -> None:
     log, uri = DeltaFactLog(path, SystemClock()), table_uri(path, TABLE)
-    claim = log.claim("recorder:east", [TABLE], CLAIM)
+    claimed = claim(log)
 
     def append(number: int) -> None:
-        log.append(claim, TABLE, number, [{**ROW, "last_stable": number, "high_watermark": number}])
+        log.append(claimed, TABLE, number, [watermark(number)])
 
     def by_spark(version: int | None = None) -> list[int]:
         reader = spark.read.format("delta")

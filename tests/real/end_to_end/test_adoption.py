@@ -39,6 +39,7 @@ from ledger.sandbox.reading import (
     read_topics,
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
+from tests.support.beside import beside
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.every_offset import every_offset, topic_ids
@@ -208,22 +209,15 @@ def read_all(servers: str, topics: list[str], *, missing_ok: bool = False) -> Re
 
 @contextmanager
 def produced_all_the_time(servers: str, topic: str, source: RecordSource) -> Iterator[None]:
-    stop = threading.Event()
-
-    def produce() -> None:
+    def produce(stop: threading.Event) -> None:
         while not stop.wait(0.05):
             delivery = Delivery(servers, {})
             for record in source.take(topic, 3):
                 delivery.send(topic, source.partition(), record)
             delivery.finish()
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def content_of(placed: PlacedRecord, *, stamped: bool) -> object:
@@ -325,7 +319,7 @@ def test_audits_find_nothing(taken_over: TakenOver, audit: str) -> None:
     assert app.run_query(app.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
 
 
-def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver, spark: SparkSession) -> None:
+def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver) -> None:
     before = versions(taken_over.config)
     with pytest.raises(PreconditionError, match="already"):
         adopt(taken_over.config)

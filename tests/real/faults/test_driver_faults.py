@@ -31,20 +31,15 @@ def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[
         yield made
 
 
-def wait_for_records(flow: FlowUnderTest, more: int) -> None:
-    copied = flow.target_records()
-    eventually(lambda: flow.target_records() > copied + more, f"{more} more records on the target")
-
-
 @pytest.mark.fault(32)
 def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(
     flow: FlowUnderTest, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The next one needs no flag: `status` says that the driver is dead."""
     driver = flow.start()
-    wait_for_records(flow, 0)
+    flow.wait_for_records(0)
     with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
-        wait_for_records(flow, MORE)
+        flow.wait_for_records(MORE)
         driver.kill()
     copied_before = flow.target_records()
     recorded_before = sum(row["target_end"] for row in flow.query("flow_positions"))
@@ -62,11 +57,11 @@ def test_a_driver_killed_in_the_middle_leaves_no_duplicate_and_no_hole(
 @pytest.mark.fault(29, 30, 35, 38)
 def test_a_killed_worker_is_replaced_and_reconciles(flow: FlowUnderTest, spark: SparkSession) -> None:
     driver = flow.start()
-    wait_for_records(flow, 0)
+    flow.wait_for_records(0)
     with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
-        wait_for_records(flow, MORE)
+        flow.wait_for_records(MORE)
         kill_python_worker(driver.process.pid)
-        wait_for_records(flow, MORE)
+        flow.wait_for_records(MORE)
     assert driver.ask_to_stop(signal.SIGINT) == 0
     flow.finish(spark)
     flow.assert_faithful(at_least=FIRST + 2 * MORE)
@@ -75,12 +70,12 @@ def test_a_killed_worker_is_replaced_and_reconciles(flow: FlowUnderTest, spark: 
 @pytest.mark.fault(33)
 def test_a_second_driver_shuts_the_first_one_out(flow: FlowUnderTest, spark: SparkSession) -> None:
     first = flow.start()
-    wait_for_records(flow, 0)
+    flow.wait_for_records(0)
     with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
-        wait_for_records(flow, MORE)
+        flow.wait_for_records(MORE)
         with running(flow.config, spark, take_over=True):
             assert first.wait() == 5
-            wait_for_records(flow, MORE)
+            flow.wait_for_records(MORE)
     flow.finish(spark)
     flow.assert_faithful(at_least=FIRST + 2 * MORE)
 

@@ -31,14 +31,14 @@ def test_a_driver_pauses_resumes_refuses_and_stops(
         return done.err
 
     driver = flow.start()
-    eventually(lambda: recorded_records(flow) == 300, "recorded copies")
+    eventually(lambda: flow.recorded_records() == 300, "recorded copies")
     assert "takes it up after its round" in ask("pause", "--topic", flow.topic)
     produce(flow, 300, start=300)
     beyond = ("--topic", flow.topic, "--partition", "0", "--offset", "100000")
     assert "was refused" in ask("skip-to", *beyond, code=4)
     assert flow.target_records() == 300, "the refusal came rounds after the pause"
     ask("resume", "--topic", flow.topic)
-    eventually(lambda: recorded_records(flow) == 600, "records after the resumption")
+    eventually(lambda: flow.recorded_records() == 600, "records after the resumption")
     assert flow.target_records() == 600
     assert flow.assert_same_records() == 600
     ask("pause")
@@ -56,7 +56,3 @@ def test_a_driver_pauses_resumes_refuses_and_stops(
     assert "\n  waiting" not in told
     assert sum(row["target_end"] for row in flow.query("flow_positions")) == 850
     assert broken_invariants(flow.config) == {}
-
-
-def recorded_records(flow: FlowUnderTest) -> int:
-    return sum(row["records"] for row in flow.query("flow_status"))

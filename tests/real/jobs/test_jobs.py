@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
 from tests.support.checkout import CHECKOUT
@@ -54,7 +53,7 @@ def test_spark_submit_passes_the_exit_code_on(flow: FlowUnderTest) -> None:
     ("job", "table"), [("record_checkpoints", "checkpoints"), ("record_high_watermarks", "high_watermarks")]
 )
 def test_a_recorder_job_appends_its_table_only(
-    flow: FlowUnderTest, spark: SparkSession, capsys: pytest.CaptureFixture[str], job: str, table: str
+    flow: FlowUnderTest, capsys: pytest.CaptureFixture[str], job: str, table: str
 ) -> None:
     flow.commit("jobs-group", 2, offset=100)
     arguments = ["--config", flow.config.file, "--cluster", "east", "--once"]

@@ -17,7 +17,6 @@ from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_
 from tests.support.processes import command_of, descendants
 from tests.support.runs import FLOW
 from tests.support.submitted import submit_command, submit_environment
-from tests.support.waiting import eventually
 
 FIRST = 300
 LOAD_PER_S = 4_000
@@ -59,19 +58,15 @@ def executors(driver: "subprocess.Popen[bytes]") -> list[int]:
 def test_a_killed_executor_is_replaced_and_reconciles(
     flow: FlowUnderTest, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def wait_for_records(more: int) -> None:
-        copied = flow.target_records()
-        eventually(lambda: flow.target_records() > copied + more, f"{more} more records on the target")
-
     with submitted(flow) as driver:
-        wait_for_records(0)
+        flow.wait_for_records(0)
         with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
-            wait_for_records(MORE)
+            flow.wait_for_records(MORE)
             killed = executors(driver)
             assert killed, "the driver has no executor of its own"
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
-            wait_for_records(MORE)
+            flow.wait_for_records(MORE)
             assert not set(killed) & set(executors(driver))
         assert command(capsys, flow.config, "stop", FLOW).code == 0
         assert driver.wait(ENDS_WITHIN_S) == 0

@@ -1,0 +1,37 @@
+"""What a recorder appends: its claim, and the end of one partition."""
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.ports import Row, WriterClaim
+
+WRITER = "recorder:east"
+TABLE = "high_watermarks"
+
+
+def claim(log: DeltaFactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
+    """Claim the writer's next epoch on `TABLE`."""
+    row = {
+        "event": "claimed",
+        "host": host,
+        "flow": None,
+        "source_cluster": "east",
+        "source_cluster_id": "id",
+        "target_cluster": None,
+        "target_cluster_id": None,
+        "producer_id": None,
+    }
+    return log.claim(writer, [TABLE], row)
+
+
+def watermark(offset: int) -> Row:
+    """A row of `TABLE` that says where the partition ended."""
+    return {
+        "cluster": "east",
+        "topic": "t",
+        "topic_id": "T",
+        "partition": 0,
+        "leader_epoch": None,
+        "log_start": 0,
+        "last_stable": offset,
+        "high_watermark": offset,
+        "read_at_ms": 1,
+    }
