@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.ports import LedgerState
-from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, stamped, sync
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append
+from tests.support.both_ledgers import STORES, state_on
+from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, sync
 
 LIVING = replace(LOST, topic_id="living")
 OTHER = replace(LOST, topic="payments", topic_id="also-lost")
@@ -29,16 +24,9 @@ ROWS = [
 ]
 
 
-@pytest.fixture(params=["delta", "memory"])
+@pytest.fixture(params=STORES)
 def state(request: pytest.FixtureRequest, tmp_path: Path, empty_ledger: Path) -> LedgerState:
-    rows = [stamped(*row) for row in ROWS]
-    if request.param == "memory":
-        ledger = MemoryLedger()
-        ledger.append("offset_syncs", rows)
-        return MemoryLedgerState(ledger)
-    path = copied_to(tmp_path, empty_ledger)
-    append(path, "offset_syncs", rows)
-    return DeltaLedgerState(open_ledger(path))
+    return state_on(request.param, ROWS, tmp_path, empty_ledger)
 
 
 def test_living_incarnations_other_topics_and_other_clusters_are_left_out(state: LedgerState) -> None:
