@@ -4,7 +4,6 @@ Functions take a checked configuration and return values; they print nothing. Wh
 Spark (configuration, ledger, brokers) is tried before a session is started.
 """
 
-import getpass
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,38 +19,30 @@ from ledger import catalog
 from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog, last_claim
+from ledger.adapters.delta.state import DeltaLedgerState, last_claim
 from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.append_probe import KafkaTargetProbe
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.kafka.probes import KafkaClusterProbe
-from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.machine import LocalMachine
 from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.spark.rounds import DirectoryFactory, SparkRoundRunner
+from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.requests import STOP, Receipt
-from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
-from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics
-from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.scope import require_scope
-from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.take_over import driver_verdict, require_free
-from ledger.mirror.writer_directory import relaying_directory
 from ledger.operations import flow_report
 from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
@@ -67,7 +58,15 @@ from ledger.operations.requests import Ask, KnownFlow, judge
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
-from ledger.recording.recorder import ClusterRecorder
+from ledger.wiring import (
+    cluster_admin,
+    cluster_recorder,
+    driver_operations,
+    flow_topics,
+    operator_operations,
+    worker_networks,
+    writer_directories,
+)
 
 SessionFactory = Callable[[], SparkSession]
 Partitions = Sequence[tuple[str, int]]
@@ -101,6 +100,7 @@ def run_flow(
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     last = state.last_claim(f"flow:{flow.name}")
+    last_stop = state.requests(flow.name).last_stop
     if not take_over:
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
     require_scope(
@@ -108,32 +108,35 @@ def run_flow(
         config.topic_selection(flow.name),
         state.positions(flow.name),
         state.accepted_reductions(flow.name),
-        _operations(config),
+        operator_operations(config),
         allow_reduction=allow_scope_reduction,
     )
-    with _admin(config, flow.source) as source, _admin(config, flow.target) as target:
-        topics = _topics(config, flow, source, target, state)
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    operations = driver_operations(fact_log)
+    with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
+        topics = flow_topics(config, flow, source, target, state, operations)
         source.broker_count()
         spark = session()
-        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         limits = CopyLimits()
         ports = FlowPorts(
             source=source,
             target=target,
             fact_log=fact_log,
             state=state,
-            operations=_operations(config),
+            operations=operations,
             runner=SparkRoundRunner(
                 spark.sparkContext,
-                _network(config, flow, limits),
-                _writers(config, flow, source.cluster_id()),
+                worker_networks(config, flow, limits),
+                writer_directories(config, flow, source.cluster_id()),
                 limits,
             ),
             clock=SystemClock(),
         )
         settings = replace(RecorderSettings.of_flows([flow]), subjects=recorded)
         sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
-        recorders = [_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides]
+        recorders = [
+            cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
+        ]
         with BackgroundRecorders(recorders) as background:
 
             def claimed() -> None:
@@ -150,6 +153,8 @@ def run_flow(
                 on_claimed=claimed,
                 on_round=on_round,
                 returned_elsewhere=config.returned_elsewhere(flow_name),
+                last_stop=last_stop,
+                recording_troubles=lambda: background.troubles,
             )
 
 
@@ -175,8 +180,14 @@ def adopt_flow(
     network = closing(
         KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
     )
-    with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
-        pairs = adopting.of_topics(_topics(config, flow, source, target, state).existing(), topics)
+    with (
+        cluster_admin(config, flow.source) as source,
+        cluster_admin(config, flow.target) as target,
+        network as links,
+    ):
+        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+        existing = flow_topics(config, flow, source, target, state, driver_operations(fact_log)).existing()
+        pairs = adopting.of_topics(existing, topics)
         ports = AdoptionPorts(source, target, state, links, SystemClock())
         if dry_run:
             return adopting.preview(flow, pairs, ports, consent, wait=time.sleep)
@@ -185,7 +196,7 @@ def adopt_flow(
             pairs,
             ports,
             consent,
-            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
+            fact_log=fact_log,
             host=str(LocalProcesses().own()),
             wait=time.sleep,
             require_readers_at_rest=lambda: require_at_rest(
@@ -220,18 +231,24 @@ def resync_keys(
     network = closing(
         KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
     )
-    with _admin(config, flow.source) as source, _admin(config, flow.target) as target, network as links:
-        existing = _topics(config, flow, source, target, state).existing()
+    with (
+        cluster_admin(config, flow.source) as source,
+        cluster_admin(config, flow.target) as target,
+        network as links,
+    ):
+        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+        operations = driver_operations(fact_log)
+        existing = flow_topics(config, flow, source, target, state, operations).existing()
         pairs = resyncing.chosen(existing, topic, partition)
         resyncing.require_compacted(source, topic)
-        ports = ResyncPorts(source, target, state, _operations(config), links, SystemClock())
+        ports = ResyncPorts(source, target, state, operations, links, SystemClock())
         if dry_run:
             return resyncing.preview(flow, pairs, ports)
         return resyncing.resync(
             flow,
             pairs,
             ports,
-            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
+            fact_log=fact_log,
             host=str(LocalProcesses().own()),
         )
 
@@ -250,7 +267,7 @@ def record_cluster(
     if not flows:
         raise PreconditionError(f"no flow of {config.file} touches cluster {cluster}; nothing was recorded")
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with _admin(config, cluster) as admin:
+    with cluster_admin(config, cluster) as admin:
         return _record(config, admin, flows, state, subjects, stop=stop, once=once)
 
 
@@ -268,7 +285,7 @@ def _record(
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     mirrored = MirroredPartitions(config, admin, flows)
     settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)
-    recorder = _recorder(admin, fact_log, state, settings, mirrored)
+    recorder = cluster_recorder(admin, fact_log, state, settings, mirrored)
     if recorder.take_role() is RoleVerdict.IN_USE:
         raise PreconditionError(f"{recorder.writer} is held by a running recorder; nothing was recorded")
     rows: Counter[str] = Counter()
@@ -289,7 +306,7 @@ def request_stop(
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return _operations(config).record(STOP, flow=flow_name, reason=reason, ticket=ticket, content={})
+    return operator_operations(config).record(STOP, flow=flow_name, reason=reason, ticket=ticket, content={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +335,7 @@ def request(
     taken_up = flow_report.when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
-    operation_id = _operations(config).record(
+    operation_id = operator_operations(config).record(
         ask.kind.value, flow=flow_name, reason=reason, ticket=ticket, content=ask.content
     )
     return Requested(operation_id, judged.words, taken_up)
@@ -401,7 +418,13 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_n
     answers = {name: table.to_pylist() for name, table in tables.items()}
     now_ms = SystemClock().now_ms() if is_now else None
     driver = _driver(at, flow, answers["flow_status"], now_ms=now_ms)
-    return flow_report.flow_report(flow_name, driver=driver, answers=answers)
+    return flow_report.flow_report(
+        flow_name,
+        driver=driver,
+        answers=answers,
+        now_ms=now_ms,
+        full_sweep_seconds=flow.full_sweep_seconds,
+    )
 
 
 def _driver(
@@ -438,57 +461,3 @@ def translate_groups(at: DeltaSnapshot, flow: str, *, group: str | None) -> pa.T
 def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:
     """Where one source offset lands on the flow's target."""
     return engine.translate_offset(at, flow, topic, partition, offset)
-
-
-# Parts -----------------------------------------------------------------------------------------
-
-
-def _admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
-    """A connection that ends with the command: one that is left goes on looking for its brokers."""
-    return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
-
-
-def _topics(
-    config: MirrorConfig, flow: FlowConfig, source: KafkaAdmin, target: KafkaAdmin, state: DeltaLedgerState
-) -> FlowTopics:
-    following = TopicFollowing(
-        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
-    )
-    record = FollowingRecord(flow.name, _operations(config), state)
-    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
-    acls = AclFollowing(flow.acls, flow.naming, source, target, record)
-    return FlowTopics(
-        config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
-    )
-
-
-def _network(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
-    return KeptNetwork(
-        config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
-    )
-
-
-def _writers(config: MirrorConfig, flow: FlowConfig, source_cluster_id: str) -> DirectoryFactory:
-    return relaying_directory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
-
-
-def _recorder(
-    admin: KafkaAdmin,
-    fact_log: DeltaFactLog,
-    state: DeltaLedgerState,
-    settings: RecorderSettings,
-    partitions: Callable[[], Partitions],
-) -> ClusterRecorder:
-    return ClusterRecorder(
-        admin,
-        fact_log,
-        state,
-        SystemClock(),
-        settings,
-        partitions=partitions,
-        processes=LocalProcesses(),
-    )
-
-
-def _operations(config: MirrorConfig) -> DeltaOperationLog:
-    return DeltaOperationLog(config.ledger.path, SystemClock(), operator=getpass.getuser())

@@ -3,17 +3,17 @@
 Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
-from ledger.domain.requests import RECEIPT, STOP, Acceptance, OperatorRequest, RequestKind
+from ledger.domain.recorded_operations import FindingKey, FlowRequests
+from ledger.domain.requests import Acceptance
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
 from ledger.wire.requests import Fetched, Produced
 
@@ -184,18 +184,41 @@ class WriterClaim:
     epoch: int
 
 
+@dataclass(slots=True)
+class EpochRounds:
+    """The rounds of a claimed epoch: each append takes the next one, whatever its table.
+
+    So all that one driver records is in one order. A number is never taken twice, also when its append failed.
+    """
+
+    claim: WriterClaim
+    last: int = 0
+
+    def take_next(self) -> int:
+        self.last += 1
+        return self.last
+
+
 class FactLog(Protocol):
     """The append side of the ledger. Each append is one commit of one table, read back before it counts."""
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         """Take the next epoch of `writer`: a commit to each of `tables`, then the claim as a row of `writers`.
 
-        Raises `PreconditionError` when another driver claimed at the same moment.
+        The log itself adds the column `shut_out` to the row: where each table stood when earlier epochs were
+        shut out of it. Raises `PreconditionError` when another driver claimed at the same moment.
         """
         ...
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         """Append rows of one round. Raises `ShutOutError` when a later epoch has been claimed."""
+        ...
+
+    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
+        """Append rows as the next round of a writer that claims nothing (epoch 0); returns the round.
+
+        Of two that append at the same moment each gets a round of its own.
+        """
         ...
 
 
@@ -219,111 +242,12 @@ class FlowPosition:
     follows_loss: bool = False
 
 
-_REQUESTS = frozenset(RequestKind)
-
-
-@dataclass(frozen=True, slots=True)
-class FlowRequests:
-    """All that operators asked of a flow, in the order of asking, and which of it has a receipt.
-
-    `stopped_at_ms`: when drivers were asked to end.
-    """
-
-    asked: tuple[OperatorRequest, ...] = ()
-    answered: frozenset[str] = frozenset()
-    stopped_at_ms: tuple[int, ...] = ()
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "FlowRequests":
-        """From rows of `operations` in the order in which they were recorded."""
-        return cls(
-            asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] in _REQUESTS),
-            answered=frozenset(
-                json.loads(row["content"])["request"] for row in rows if row["kind"] == RECEIPT
-            ),
-            stopped_at_ms=tuple(row["recorded_at_ms"] for row in rows if row["kind"] == STOP),
-        )
-
-    def asks_to_stop(self, *, since_ms: int) -> bool:
-        """Whether drivers that run since then are to end."""
-        return any(at_ms >= since_ms for at_ms in self.stopped_at_ms)
-
-    @property
-    def waiting(self) -> tuple[OperatorRequest, ...]:
-        return tuple(request for request in self.asked if request.operation_id not in self.answered)
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedStop:
     """Why a partition stands still, as the ledger has it."""
 
     cause: str
     message: str
-
-
-FindingKey = tuple[str, str | None, int | None]
-"""Name, topic and partition of a finding (`mirror.findings`)."""
-
-
-def open_findings(rows: Sequence[Mapping[str, Any]]) -> frozenset[FindingKey]:
-    """Findings raised and not cleared since, from rows of `operations`; of rows recorded together raising counts."""
-    left: set[FindingKey] = set()
-    for row in sorted(rows, key=lambda row: (row["recorded_at_ms"], row["kind"] == "finding_raised")):
-        content = json.loads(row["content"])
-        key = (content["finding"], content["topic"], content["partition"])
-        (left.add if row["kind"] == "finding_raised" else left.discard)(key)
-    return frozenset(left)
-
-
-TOPIC_FOLLOWED = "topic_followed"
-"""Kind of the rows of `operations` that say what a flow changed about a target topic."""
-
-
-ACLS_FOLLOWED = "acls_followed"
-"""Kind of the rows of `operations` that say which access control lists a flow created or removed."""
-
-
-def created_acls(rows: Sequence[Mapping[str, Any]]) -> frozenset[TopicAcl]:
-    """Access control lists that a flow had created and not removed, from rows in order."""
-    created: set[TopicAcl] = set()
-    for row in rows:
-        content = json.loads(row["content"])
-        acls = {_acl(fields) for fields in content["acls"]}
-        created = created | acls if content["action"] == "created" else created - acls
-    return frozenset(created)
-
-
-def _acl(fields: Mapping[str, str]) -> TopicAcl:
-    return TopicAcl(
-        pattern=AclPattern(fields["pattern"]),
-        name=fields["name"],
-        principal=fields["principal"],
-        host=fields["host"],
-        operation=fields["operation"],
-        permission=AclPermission(fields["permission"]),
-    )
-
-
-SCOPE_REDUCED = "scope_reduced"
-"""Kind of the rows of `operations` that say which topics a flow was told to leave out."""
-
-
-def accepted_reductions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """By source topic how far it had been copied when leaving it out was last accepted, from rows in order."""
-    accepted: dict[str, int] = {}
-    for row in rows:
-        accepted |= json.loads(row["content"])["topics"]
-    return accepted
-
-
-def followed_settings(rows: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
-    """Names of settings that a flow had set and not removed, by target topic id, from rows in order."""
-    names: dict[str, frozenset[str]] = {}
-    for row in rows:
-        content = json.loads(row["content"])
-        before = names.get(content["topic_id"], frozenset())
-        names[content["topic_id"]] = (before | content["set"].keys()) - set(content["removed"])
-    return names
 
 
 class LedgerState(Protocol):
@@ -394,7 +318,7 @@ OperationEntry = tuple[str | None, Mapping[str, object]]
 
 
 class OperationLog(Protocol):
-    """Appends to `operations`, the one table that needs no Spark."""
+    """Appends to `operations`."""
 
     def record(
         self,

@@ -5,13 +5,15 @@ type names, the same words in DuckDB. Tables are append-only; every row carries 
 `STAMP`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
-ADDED_COLUMNS = {"writers": ("config_hash",)}
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
+SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ STAMP = (
     Column(
         "writer_epoch", "bigint", "how often that writer had been (re)started; later epochs shut out earlier"
     ),
-    Column("round", "bigint", "the writer's round in this epoch; 0 is the claim itself"),
+    Column("round", "bigint", "the writer's append in this epoch; 0 is the claim itself"),
     Column("recorded_at_ms", "bigint", "when the append was made; equal for all rows of a commit"),
 )
 
@@ -168,6 +170,12 @@ WRITERS = Table(
         Column("target_cluster_id", "string", "Kafka cluster id of the target; null for a recorder", True),
         Column("producer_id", "bigint", "the flow's producer id at the target; null for a recorder", True),
         Column("config_hash", "string", "SHA-256 of the flow's configuration; null for a recorder", True),
+        Column(
+            "shut_out",
+            SHUT_OUT_TYPE,
+            "of a claim: by table, the last append of the writer's earlier epochs; null of other rows",
+            True,
+        ),
     ),
 )
 
@@ -188,5 +196,3 @@ OPERATIONS = Table(
 
 TABLES: tuple[Table, ...] = (OFFSET_SYNCS, CHECKPOINTS, HIGH_WATERMARKS, TOPICS, WRITERS, OPERATIONS)
 TABLE_BY_NAME = {table.name: table for table in TABLES}
-FACT_TABLES: tuple[Table, ...] = tuple(table for table in TABLES if table is not OPERATIONS)
-"""Tables that Spark writes; claiming a writer epoch commits to each that the writer appends to."""

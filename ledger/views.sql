@@ -384,7 +384,7 @@ select
 from effective_syncs
 where kind = 'lost';
 
--- Recorders and flows both write high watermarks, so the time of the read orders them.
+-- One recorder writes a cluster's high watermarks, so (writer_epoch, round) orders them.
 create or replace temporary view last_high_watermarks as
 with aged as (
     select
@@ -392,6 +392,8 @@ with aged as (
         row_number() over (
             partition by cluster, topic, topic_id, partition
             order by
+                writer_epoch desc nulls last,
+                round desc nulls last,
                 read_at_ms desc nulls last,
                 recorded_at_ms desc nulls last,
                 log_start desc nulls last,
@@ -414,6 +416,21 @@ select
 from aged
 where age = 1;
 
+-- Where each table stood, by its last (epoch, round) of the writer, when a claim shut earlier epochs out of it.
+create or replace temporary view shut_outs as
+with entries as (
+    select writer, writer_epoch as claimed_epoch, explode(shut_out) as entry
+    from writers
+    where event = 'claimed'
+)
+
+select
+    writer,
+    claimed_epoch,
+    entry.fact_table as fact_table,
+    entry.writer_epoch * 4294967296 + entry.round as last_order
+from entries;
+
 -- Rows of `operations` with the keys that their contents have in common as columns, null where a kind has none.
 create or replace temporary view operation_contents as
 select
@@ -433,6 +450,9 @@ select
     text_of(content, 'finding') as finding,
     text_of(content, 'request') as request,
     text_of(content, 'result') as result,
+    writer,
+    writer_epoch,
+    round,
     recorded_at_ms
 from operations
 where is_json(content);
@@ -447,6 +467,8 @@ select
     cause,
     message,
     next,
+    writer_epoch,
+    round,
     recorded_at_ms
 from operation_contents
 where kind in ('partition_stopped', 'partition_resumed');

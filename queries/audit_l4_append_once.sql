@@ -1,16 +1,15 @@
 -- name:    audit_l4_append_once
 -- answers: which appends are there twice, or came from a writer epoch that had been shut out?
 -- grain:   fact_table, writer, writer_epoch, round, recorded_at_ms, status
--- reads:   checkpoints, high_watermarks, offset_syncs, topics, writers
+-- reads:   checkpoints, high_watermarks, offset_syncs, operations, shut_outs, topics, writers
 -- params:  none
 -- columns: fact_table string, writer string, writer_epoch bigint, round bigint, recorded_at_ms bigint,
---          allowed_to_ms bigint, status string
+--          shut_out_by bigint, status string
 -- status:  appended_twice, shut_out
 --
--- appended_twice: the stamp is in the table with an earlier time as well (allowed_to_ms). shut_out: recorded
--- after a later epoch of the writer was claimed (allowed_to_ms: the first such claim). Times are those of the
--- drivers: when their clocks differ, an append that lost or won the race against a claim by less than that
--- difference can be judged wrongly. A second append within the same millisecond does not show here.
+-- appended_twice: the stamp is in the table with another time as well; the earlier one passes. shut_out: a later
+-- epoch's claim (shut_out_by, the first such epoch) says that the table had ended before this append. A second
+-- append within the same millisecond does not show here.
 with stamps as (
     select
         'checkpoints' as fact_table,
@@ -37,6 +36,14 @@ with stamps as (
     from offset_syncs as t
     union
     select
+        'operations' as fact_table,
+        t.writer,
+        t.writer_epoch,
+        t.round,
+        t.recorded_at_ms
+    from operations as t
+    union
+    select
         'topics' as fact_table,
         t.writer,
         t.writer_epoch,
@@ -51,13 +58,6 @@ with stamps as (
         t.round,
         t.recorded_at_ms
     from writers as t
-),
-
-claims as (
-    select w.writer, w.writer_epoch, min(w.recorded_at_ms) as claimed_at_ms
-    from writers as w
-    where w.event = 'claimed'
-    group by w.writer, w.writer_epoch
 ),
 
 dated as (
@@ -80,7 +80,7 @@ findings as (
         d.writer_epoch,
         d.round,
         d.recorded_at_ms,
-        d.first_recorded_at_ms as allowed_to_ms,
+        cast(null as bigint) as shut_out_by,
         'appended_twice' as status
     from dated as d
     where d.recorded_at_ms > d.first_recorded_at_ms
@@ -91,13 +91,14 @@ findings as (
         s.writer_epoch,
         s.round,
         s.recorded_at_ms,
-        min(c.claimed_at_ms) as allowed_to_ms,
+        min(c.claimed_epoch) as shut_out_by,
         'shut_out' as status
     from stamps as s
-    inner join claims as c
-        on c.writer = s.writer
-        and c.writer_epoch > s.writer_epoch
-        and c.claimed_at_ms < s.recorded_at_ms
+    inner join shut_outs as c
+        on c.fact_table = s.fact_table
+        and c.writer = s.writer
+        and c.claimed_epoch > s.writer_epoch
+        and c.last_order < s.writer_epoch * 4294967296 + s.round
     group by s.fact_table, s.writer, s.writer_epoch, s.round, s.recorded_at_ms
 )
 
@@ -107,7 +108,7 @@ select
     f.writer_epoch,
     f.round,
     f.recorded_at_ms,
-    f.allowed_to_ms,
+    f.shut_out_by,
     f.status
 from findings as f
 order by

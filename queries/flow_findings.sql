@@ -6,9 +6,9 @@
 -- columns: flow string, finding string, source_topic string, source_partition int, message string,
 --          next string, open_since_ms bigint, raised_at_ms bigint
 --
--- A finding is open when its last event raised it; of events recorded together the raising one counts. A null
--- topic or partition says that all are concerned; such a finding is cleared as it was raised. open_since_ms is
--- when it was first raised after it had last been cleared, raised_at_ms when it was raised last.
+-- A finding is open when its last event raised it. Its events are those of the flow's drivers, so their stamps
+-- order them. A null topic or partition says that all are concerned; such a finding is cleared as it was raised.
+-- open_since_ms is when it was first raised after it had last been cleared, raised_at_ms when it was raised last.
 with events as (
     select
         c.flow,
@@ -19,23 +19,13 @@ with events as (
         c.message,
         c.next,
         c.recorded_at_ms,
-        max(case when c.kind = 'finding_cleared' then c.recorded_at_ms end) over (
-            partition by c.finding, c.topic, c.partition
-        ) as cleared_at_ms,
-        row_number() over (
-            partition by c.finding, c.topic, c.partition
-            order by
-                c.recorded_at_ms desc nulls last,
-                c.kind desc nulls last,
-                c.message asc nulls last,
-                c.next asc nulls last
-        ) as age
+        c.writer_epoch * 4294967296 + c.round as recorded_order
     from operation_contents as c
     inner join params as p on p.flow = c.flow
     where c.kind in ('finding_raised', 'finding_cleared')
 ),
 
-dated as (
+ordered as (
     select
         e.flow,
         e.kind,
@@ -45,14 +35,39 @@ dated as (
         e.message,
         e.next,
         e.recorded_at_ms,
-        e.age,
+        e.recorded_order,
+        max(case when e.kind = 'finding_cleared' then e.recorded_order end) over (
+            partition by e.finding, e.topic, e.partition
+        ) as cleared_order,
+        row_number() over (
+            partition by e.finding, e.topic, e.partition
+            order by
+                e.recorded_order desc nulls last,
+                e.kind desc nulls last,
+                e.message asc nulls last,
+                e.next asc nulls last
+        ) as age
+    from events as e
+),
+
+dated as (
+    select
+        o.flow,
+        o.kind,
+        o.finding,
+        o.topic,
+        o.partition,
+        o.message,
+        o.next,
+        o.recorded_at_ms,
+        o.age,
         min(
             case
-                when e.kind = 'finding_raised' and coalesce(e.recorded_at_ms >= e.cleared_at_ms, true)
-                    then e.recorded_at_ms
+                when o.kind = 'finding_raised' and coalesce(o.recorded_order >= o.cleared_order, true)
+                    then o.recorded_at_ms
             end
-        ) over (partition by e.finding, e.topic, e.partition) as open_since_ms
-    from events as e
+        ) over (partition by o.finding, o.topic, o.partition) as open_since_ms
+    from ordered as o
 )
 
 select

@@ -8,7 +8,7 @@
 --          result string, message string, answered_at_ms bigint, status string
 -- status:  waiting, done, refused
 --
--- Requests that a flow's driver answers with a receipt; the first receipt counts. A null topic, partition or
+-- Requests that a flow's driver answers with a receipt, in the order of asking; the first receipt counts. A null topic, partition or
 -- offset was not given. waiting: no receipt yet, so result is null.
 with receipts as (
     select
@@ -19,7 +19,11 @@ with receipts as (
         c.recorded_at_ms,
         row_number() over (
             partition by c.flow, c.request
-            order by c.recorded_at_ms asc nulls last, c.result asc nulls last, c.message asc nulls last
+            order by
+                c.writer_epoch asc nulls last,
+                c.round asc nulls last,
+                c.result asc nulls last,
+                c.message asc nulls last
         ) as place
     from operation_contents as c
     where c.kind = 'receipt'
@@ -47,4 +51,4 @@ left join receipts as r
     and r.request = c.operation_id
     and r.place = 1
 where c.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync')
-order by c.flow nulls last, c.recorded_at_ms nulls last, c.operation_id nulls last
+order by c.flow nulls last, c.writer_epoch nulls last, c.round nulls last, c.operation_id nulls last

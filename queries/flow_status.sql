@@ -26,13 +26,12 @@ with claims as (
         w.event,
         row_number() over (
             partition by w.flow, w.event
-            order by w.writer_epoch desc nulls last, w.recorded_at_ms desc nulls last
+            order by w.writer_epoch desc nulls last
         ) as age,
         row_number() over (
             partition by w.flow
             order by
                 w.writer_epoch desc nulls last,
-                w.recorded_at_ms desc nulls last,
                 w.round desc nulls last,
                 w.event nulls last
         ) as age_of_all
@@ -122,7 +121,8 @@ events as (
         row_number() over (
             partition by v.source_topic, v.source_topic_id, v.source_partition
             order by
-                v.recorded_at_ms desc nulls last,
+                v.writer_epoch desc nulls last,
+                v.round desc nulls last,
                 v.kind desc nulls last,
                 v.cause nulls last,
                 v.message nulls last,

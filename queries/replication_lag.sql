@@ -24,7 +24,7 @@ with flow_source as (
             w.source_cluster,
             row_number() over (
                 partition by w.flow
-                order by w.writer_epoch desc nulls last, w.recorded_at_ms desc nulls last
+                order by w.writer_epoch desc nulls last
             ) as age
         from writers as w
         inner join params as p on p.flow = w.flow

@@ -1,5 +1,6 @@
 """The processes of this host, from /proc."""
 
+import hashlib
 import os
 import socket
 from pathlib import Path
@@ -15,12 +16,18 @@ class LocalProcesses:
     """`roles.ProcessTable` of the host that this runs on."""
 
     def own(self) -> ProcessMark:
-        return ProcessMark(
-            socket.gethostname().replace(":", "-"), os.getpid(), _start_ticks(os.getpid()) or 0
-        )
+        host = socket.gethostname().replace(":", "-")
+        return ProcessMark(host, os.getpid(), _start_ticks(os.getpid()) or 0, _place())
 
     def is_alive(self, mark: ProcessMark) -> bool:
         return _start_ticks(mark.pid) == mark.start_ticks
+
+
+def _place() -> str:
+    """This boot and this set of process ids: a host name and a pid mean nothing outside of them."""
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    pids = os.readlink(_PROC / "self/ns/pid")
+    return hashlib.sha256(f"{boot} {pids}".encode()).hexdigest()[:12]
 
 
 def _start_ticks(pid: int) -> int | None:

@@ -61,10 +61,10 @@ class RequestResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A driver's answer to the request of that operation id."""
+    """A driver's answer to the request of that operation id; its kind may be one that only a later program knows."""
 
     request: str
-    request_kind: RequestKind
+    request_kind: str
     result: RequestResult
     message: str
     recorded_at_ms: int
@@ -75,7 +75,7 @@ class Receipt:
         content = json.loads(row["content"])
         return cls(
             request=content["request"],
-            request_kind=RequestKind(content["request_kind"]),
+            request_kind=content["request_kind"],
             result=RequestResult(content["result"]),
             message=content["message"],
             recorded_at_ms=row["recorded_at_ms"],

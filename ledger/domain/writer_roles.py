@@ -16,22 +16,32 @@ SILENT_HEARTBEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class ProcessMark:
-    """One process of one host; the start time tells it from a later process of the same id."""
+    """One process of one host; the start time tells it from a later process of the same id.
+
+    `place` tells apart what shares a host name: another boot, or another container of a pod that was moved. Only
+    where it is the same can processes be seen.
+    """
 
     host: str
     pid: int
     start_ticks: int
+    place: str = ""
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.pid}:{self.start_ticks}"
+        return f"{self.host}:{self.pid}:{self.start_ticks}:{self.place}"
+
+    def is_beside(self, other: "ProcessMark") -> bool:
+        """Whether either can see whether the other lives."""
+        return (self.host, self.place) == (other.host, other.place)
 
     @classmethod
     def parse(cls, text: str) -> "ProcessMark":
         host, _, rest = text.partition(":")
-        pid, _, ticks = rest.partition(":")
+        pid, _, rest = rest.partition(":")
+        ticks, _, place = rest.partition(":")
         if not (host and pid.isdecimal() and ticks.isdecimal()):
-            raise InvalidValueError(f"a process is written host:pid:start_ticks, got {text!r}")
-        return cls(host, int(pid), int(ticks))
+            raise InvalidValueError(f"a process is written host:pid:start_ticks:place, got {text!r}")
+        return cls(host, int(pid), int(ticks), place)
 
 
 class ProcessTable(Protocol):
@@ -72,14 +82,14 @@ class RoleVerdict(StrEnum):
 
 
 def role_verdict(
-    claim: LastClaim | None, *, own_host: str, holder_alive: bool, now_ms: int, heartbeat_ms: int
+    claim: LastClaim | None, *, own: ProcessMark, holder_alive: bool, now_ms: int, heartbeat_ms: int
 ) -> RoleVerdict:
-    """The verdict on a role; `holder_alive` counts only when the holder is of `own_host`."""
+    """The verdict on a role; `holder_alive` counts only when the holder can be seen from where `own` runs."""
     if claim is None:
         return RoleVerdict.UNCLAIMED
     if claim.released:
         return RoleVerdict.RELEASED
-    if ProcessMark.parse(claim.host).host == own_host and not holder_alive:
+    if ProcessMark.parse(claim.host).is_beside(own) and not holder_alive:
         return RoleVerdict.HOLDER_DEAD
     if now_ms - claim.last_recorded_at_ms >= SILENT_HEARTBEATS * heartbeat_ms:
         return RoleVerdict.HOLDER_SILENT
@@ -92,7 +102,5 @@ def verdict_here(
     """`role_verdict` with what this host knows about the holder."""
     own = processes.own()
     holder = ProcessMark.parse(claim.host) if claim is not None else own
-    holder_alive = holder.host != own.host or processes.is_alive(holder)
-    return role_verdict(
-        claim, own_host=own.host, holder_alive=holder_alive, now_ms=now_ms, heartbeat_ms=heartbeat_ms
-    )
+    holder_alive = not holder.is_beside(own) or processes.is_alive(holder)
+    return role_verdict(claim, own=own, holder_alive=holder_alive, now_ms=now_ms, heartbeat_ms=heartbeat_ms)

@@ -5,31 +5,34 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from ledger.ports import FactLog, Row, WriterClaim
+from ledger.ports import EpochRounds, FactLog, Row
 
 
 class BackgroundAppender:
     """At most one append is under way; the next call and the exit raise what it failed with."""
 
-    def __init__(self, fact_log: FactLog, claim: WriterClaim, table: str) -> None:
+    def __init__(self, fact_log: FactLog, rounds: EpochRounds, table: str) -> None:
         self._fact_log = fact_log
-        self._claim = claim
+        self._rounds = rounds
         self._table = table
-        self._round = 0
         self._under_way: Future[None] | None = None
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"append-{table}")
 
     @property
     def last_round(self) -> int:
-        return self._round
+        """Of this epoch, whoever appended it."""
+        return self._rounds.last
 
     def submit(self, rows: Sequence[Row], *, table: str | None = None) -> None:
         """Append the rows as the next round, to the one table or to another; nothing is appended for none."""
         self.wait()
         if rows:
-            self._round += 1
             self._under_way = self._executor.submit(
-                self._fact_log.append, self._claim, table or self._table, self._round, list(rows)
+                self._fact_log.append,
+                self._rounds.claim,
+                table or self._table,
+                self._rounds.take_next(),
+                list(rows),
             )
 
     def wait(self) -> None:

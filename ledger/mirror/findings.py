@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.ports import FindingKey, LedgerState, OperationEntry, OperationLog
+from ledger.domain.recorded_operations import FindingKey
+from ledger.ports import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class FindingName(StrEnum):
     # About partitions.
     LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
+    # About the recorders beside the flow.
+    RECORDING_STOPPED = "recording_stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.TOMBSTONES_MAY_BE_MISSING: Explanation(
         "a compacted topic was read later than its tombstones last: deleted keys may live on at the target",
         "stop the flow and compare the keys: mirror-ledger resync-keys FLOW --topic TOPIC",
+    ),
+    FindingName.RECORDING_STOPPED: Explanation(
+        "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",
+        "look at the message: the store of the ledger, or the recorder's permissions; it is tried again by itself",
     ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",

@@ -20,15 +20,19 @@ from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
+from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, OperationLog, Row, WriterClaim
+from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row
+from ledger.recording.operation_log import ClaimedOperations
 
 log = logging.getLogger(__name__)
 
 _TABLE = "offset_syncs"
+APPENDED_TABLES = (_TABLE, "operations")
+"""What a driver appends to beside `writers`: a claim shuts earlier epochs out of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class FlowPorts:
     target: ClusterAdmin
     fact_log: FactLog
     state: LedgerState
-    operations: OperationLog
+    operations: ClaimedOperations
     runner: RoundRunner
     clock: Clock
 
@@ -55,22 +59,30 @@ def run_flow(
     on_round: Callable[[RunSummary], None],
     on_claimed: Callable[[], None] = lambda: None,
     returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
+    last_stop: int | None = None,
+    recording_troubles: Troubles = dict,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
+
+    `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver.
     """
+    if last_stop is None:
+        last_stop = ports.state.requests(flow.name).last_stop
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
-    claim = ports.fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
+    claim = ports.fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row)
     log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    rounds = EpochRounds(claim)
+    ports.operations.begin(rounds)
     on_claimed()
     progress = FlowProgress(ports.state.positions(flow.name))
     log_book = PartitionLogBook(flow.name, ports.operations)
     # Two first drivers may each have allocated an id: the first claim's is the flow's.
     producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
-    with BackgroundAppender(ports.fact_log, claim, _TABLE) as appender:
+    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender:
         loop = RoundLoop(
             flow=flow,
             topics=topics,
@@ -101,13 +113,17 @@ def run_flow(
                 stuck_after_s=flow.open_transaction_seconds,
             ),
             selection=RecordSelection(flow, ports.state, returned_elsewhere),
+            recording=RecordingWatch(
+                Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
+            ),
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             producer_id=producer_id,
+            last_stop=last_stop,
             on_round=on_round,
             summary=RunSummary(),
         )
         summary = loop.run(until_caught_up=until_caught_up, stop=stop)
-    release(ports.fact_log, claim, row, appender.last_round + 1)
+    release(ports.fact_log, rounds, row)
     return summary
 
 
@@ -142,6 +158,7 @@ def claim_row(
         "target_cluster_id": target_cluster_id,
         "producer_id": _producer_id(flow, target, state, target_cluster_id),
         "config_hash": config_hash(flow),
+        "shut_out": None,
     }
 
 
@@ -160,6 +177,7 @@ def _producer_id(flow: FlowConfig, target: ClusterAdmin, state: LedgerState, tar
     return allocated
 
 
-def release(fact_log: FactLog, claim: WriterClaim, claimed: Row, round_number: int) -> None:
+def release(fact_log: FactLog, rounds: EpochRounds, claimed: Row) -> None:
     """Say that the driver has ended; `claimed` is its claim's row."""
-    fact_log.append(claim, "writers", round_number, [{**claimed, "event": str(WriterEvent.RELEASED)}])
+    row = {**claimed, "event": str(WriterEvent.RELEASED)}
+    fact_log.append(rounds.claim, "writers", rounds.take_next(), [row])

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ledger.domain.recorded_operations import ACLS_FOLLOWED, TOPIC_FOLLOWED
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings import FindingName, Findings
-from ledger.ports import ACLS_FOLLOWED, TOPIC_FOLLOWED, LedgerState, NewTopic, OperationEntry, OperationLog
+from ledger.ports import LedgerState, NewTopic, OperationEntry, OperationLog
 
 TOPIC_FINDINGS = (
     FindingName.MIN_INSYNC_REPLICAS_ONE,

@@ -7,10 +7,11 @@ not over when the mirror has caught up, so the finding stays until the keys were
 
 from collections.abc import Iterable, Sequence
 
+from ledger.domain.recorded_operations import FindingKey
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.findings import Finding, FindingName, Findings
 from ledger.mirror.stable_offset import StableOffset, observed
-from ledger.ports import Clock, ClusterAdmin, FindingKey
+from ledger.ports import Clock, ClusterAdmin
 
 PARTITION_FINDINGS = (FindingName.LAST_STABLE_OFFSET_STUCK, FindingName.TOMBSTONES_MAY_BE_MISSING)
 _SETTINGS_LAST_S = 60.0

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import pauses_after
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.appender import BackgroundAppender
@@ -25,11 +26,12 @@ from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PartitionWatch
 from ledger.mirror.reactions import REACTED_TO, Reactions
 from ledger.mirror.record_selection import RecordSelection
+from ledger.mirror.recording_watch import RecordingWatch
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from ledger.ports import Clock, ClusterAdmin, FlowRequests, LedgerState
+from ledger.ports import Clock, ClusterAdmin, LedgerState
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,10 @@ class StopSignal(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class RoundLoop:
-    """One run; `on_round` is told the summary so far after every round."""
+    """One run; `on_round` is told the summary so far after every round.
+
+    `last_stop`: requests to end up to this one were meant for earlier drivers.
+    """
 
     flow: FlowConfig
     topics: FlowTopics
@@ -71,7 +76,9 @@ class RoundLoop:
     log_book: PartitionLogBook
     watch: PartitionWatch
     selection: RecordSelection
+    recording: RecordingWatch
     producer_id: int
+    last_stop: int
     on_round: Callable[[RunSummary], None]
     summary: RunSummary
     _followed_at: float = float("-inf")
@@ -79,13 +86,13 @@ class RoundLoop:
     _troubles: frozenset[str] = frozenset()
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
-        started_ms = self.clock.now_ms()
         self._progressed_at = self.clock.monotonic()
         while not stop.is_set():
             requests = self.state.requests(self.flow.name)
-            if requests.asks_to_stop(since_ms=started_ms):
+            if requests.asks_to_stop(since=self.last_stop):
                 break
             self.heartbeat.beat()
+            self.recording.look()
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
             assignments = self._assignments()
@@ -219,7 +226,7 @@ class RoundLoop:
         return result.syncs
 
     def _tell_stops(self, results: Sequence[PartitionResult]) -> None:
-        """Stops that no policy covers are told before the round's facts.
+        """Stops that no policy covers. As all stops they are told before the facts that come with them.
 
         A driver that died in between would leave facts from which the next one goes on as if nothing had been.
         """
@@ -230,7 +237,7 @@ class RoundLoop:
                 self.log_book.stopped(standing.pair, result.stop)
 
     def _react(self, result: PartitionResult) -> None:
-        """A partition that a task could not go on with: facts first, then it stops or goes on."""
+        """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
         if result.stop is None or result.stop.cause not in REACTED_TO:
             return
         self.appender.wait()
@@ -240,15 +247,15 @@ class RoundLoop:
         except ClusterUnavailableError as error:
             log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
             return
+        if reaction.stop is not None:
+            self.log_book.stopped(standing.pair, reaction.stop)
         self._record(reaction.facts)
         self.progress.take_back(reaction.facts)
         self.summary.count_lost(reaction.facts)
         standing.stop = reaction.stop
         if reaction.facts:
             self._lower_end(standing)
-        if reaction.stop is not None:
-            self.log_book.stopped(standing.pair, reaction.stop)
-        elif reaction.notice is not None:
+        if reaction.stop is None and reaction.notice is not None:
             log.warning("%s: %s: %s", self.flow.name, standing.name, reaction.notice)
 
     def _lower_end(self, standing: Standing) -> None:

@@ -6,9 +6,10 @@ or would copy it to a target topic of another name.
 
 from collections.abc import Mapping, Sequence
 
+from ledger.domain.recorded_operations import SCOPE_REDUCED
 from ledger.domain.topics import TopicSelection
 from ledger.errors import PreconditionError
-from ledger.ports import SCOPE_REDUCED, FlowPosition, OperationLog
+from ledger.ports import FlowPosition, OperationLog
 
 
 def require_scope(

@@ -39,4 +39,4 @@ def require_free(
 
 def _is_silent_here(verdict: RoleVerdict, claim: LastClaim, processes: ProcessTable) -> bool:
     """On this host a silent holder is one that lives: else the verdict says that it is dead."""
-    return verdict is RoleVerdict.HOLDER_SILENT and ProcessMark.parse(claim.host).host == processes.own().host
+    return verdict is RoleVerdict.HOLDER_SILENT and ProcessMark.parse(claim.host).is_beside(processes.own())

@@ -6,14 +6,16 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.facts import SyncKind
+from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import RECEIPT, OperatorRequest, Pauses, Receipt, RequestKind, pauses_after
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 from ledger.mirror.stop_advice import command
 from ledger.operations.requests import PartitionStatus
-from ledger.ports import FlowRequests
 
 LAST_RECEIPTS = 5
-QUERIES = ("flow_status", "flow_losses", "flow_findings", "flow_operations")
+LATE_AFTER_SWEEPS = 3
+"""Nothing recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records it."""
+QUERIES = ("flow_status", "flow_losses", "flow_findings", "flow_operations", "flow_recording")
 """Where all but the driver's state comes from."""
 
 Row = Mapping[str, Any]
@@ -141,6 +143,19 @@ class OpenFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Recording:
+    """How old the ledger's knowledge of a cluster is; ages None: never recorded, or asked about the past."""
+
+    side: str
+    cluster: str
+    checkpoints_at_ms: int | None
+    ends_at_ms: int | None
+    checkpoints_age_seconds: float | None
+    ends_age_seconds: float | None
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FlowReport:
     """A flow at one cut.
 
@@ -159,6 +174,7 @@ class FlowReport:
     waiting: tuple[WaitingRequest, ...]
     findings: tuple[OpenFinding, ...]
     receipts: tuple[AnsweredRequest, ...]
+    recordings: tuple[Recording, ...]
     partitions: tuple[Row, ...]
 
     @property
@@ -171,6 +187,8 @@ class FlowReport:
             reasons.append(f"{len(self.stopped)} partitions stopped")
         if self.findings:
             reasons.append(f"{len(self.findings)} findings open")
+        if late := [recording.cluster for recording in self.recordings if recording.is_late]:
+            reasons.append(f"nobody records {', '.join(late)}")
         return reasons
 
 
@@ -200,8 +218,16 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
     return f"no driver of {flow} is running ({driver.state}); the request is taken up at the next run"
 
 
-def flow_report(flow: str, *, driver: DriverReport, answers: Mapping[str, Sequence[Row]]) -> FlowReport:
-    """From the answers of `QUERIES`, by name."""
+def flow_report(
+    flow: str,
+    *,
+    driver: DriverReport,
+    answers: Mapping[str, Sequence[Row]],
+    now_ms: int | None = None,
+    full_sweep_seconds: float = 300.0,
+) -> FlowReport:
+    """From the answers of `QUERIES`, by name; `now_ms` None: as of a past cut."""
+    late_after_s = LATE_AFTER_SWEEPS * full_sweep_seconds
     living, gone = _by_life(answers["flow_status"])
     lags = [row["lag_records"] for row in living if row["source_end"] is not None]
     operations = answers["flow_operations"]
@@ -217,8 +243,30 @@ def flow_report(flow: str, *, driver: DriverReport, answers: Mapping[str, Sequen
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
         findings=tuple(_finding(row) for row in answers["flow_findings"]),
         receipts=tuple(_last_answered(operations)),
+        recordings=tuple(_recording(row, driver, now_ms, late_after_s) for row in answers["flow_recording"]),
         partitions=tuple(answers["flow_status"]),
     )
+
+
+def _recording(row: Row, driver: DriverReport, now_ms: int | None, late_after_s: float) -> Recording:
+    checkpoints_age_s, ends_age_s = (
+        _age_s(row[name], now_ms) for name in ("checkpoints_at_ms", "ends_at_ms")
+    )
+    waiting_s = _age_s(driver.claimed_at_ms, now_ms) if ends_age_s is None else ends_age_s
+    ages = [age for age in (checkpoints_age_s, waiting_s) if age is not None]
+    return Recording(
+        side=row["side"],
+        cluster=row["cluster"],
+        checkpoints_at_ms=row["checkpoints_at_ms"],
+        ends_at_ms=row["ends_at_ms"],
+        checkpoints_age_seconds=checkpoints_age_s,
+        ends_age_seconds=ends_age_s,
+        is_late=driver.state is DriverState.RUNNING and max(ages, default=0.0) > late_after_s,
+    )
+
+
+def _age_s(at_ms: int | None, now_ms: int | None) -> float | None:
+    return None if at_ms is None or now_ms is None else (now_ms - at_ms) / 1000
 
 
 def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:

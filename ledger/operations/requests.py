@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import OperatorRequest, Pauses, RequestKind, command_line, pauses_after
 from ledger.errors import PreconditionError, UsageError
-from ledger.ports import FlowRequests
 
 _CONTENT_KEYS = {
     RequestKind.PAUSE: ("topic",),

@@ -2,8 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -15,20 +17,40 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
 _ROLE_RETRY_S = 30.0
+_RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long a recorder that failed is left alone, by how often it failed in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """That a recorder failed `count` + 1 times in a row, and when it is tried again (monotonic)."""
+
+    count: int
+    reason: str
+    retry_at: float
 
 
 class BackgroundRecorders:
     """A context in which recorders work in a thread once started; leaving it records once more and releases.
 
-    A flow starts them after its own claim, so that nothing delays its first round.
+    A flow starts them after its own claim, so that nothing delays its first round. What one of them fails with
+    is in `troubles` until it has recorded again; none is given up while the flow runs.
     """
 
     def __init__(self, recorders: Sequence[ClusterRecorder]) -> None:
         self._recorders = recorders
         self._ended = threading.Event()
         self._unavailable: set[str] = set()
+        self._failures: dict[str, _Failures] = {}
         self._thread = threading.Thread(target=self._work, name="recorders", daemon=True)
-        self.failure: MirrorLedgerError | None = None
+        self._defect: BaseException | None = None
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """By writer what keeps it from recording, of those that failed and have not recorded since."""
+        if self._defect is not None:
+            return {recorder.writer: f"{self._defect!r}" for recorder in self._recorders}
+        return {writer: failures.reason for writer, failures in self._failures.copy().items()}
 
     def start(self) -> None:
         if self._recorders:
@@ -45,8 +67,8 @@ class BackgroundRecorders:
             self._thread.join()
         with ThreadPoolExecutor(max_workers=max(1, len(self._recorders))) as side_by_side:
             list(side_by_side.map(partial(self._close, record=error is None), self._recorders))
-        if error is None and self.failure is not None:
-            raise self.failure
+        if error is None and self._defect is not None:
+            raise self._defect
 
     def _work(self) -> None:
         try:
@@ -59,9 +81,9 @@ class BackgroundRecorders:
                     self._record(recorder)
                 self._ended.wait(_TICK_S)
                 waited_s += _TICK_S
-        except MirrorLedgerError as error:
-            log.error("recording stopped: %s", error)
-            self.failure = error
+        except Exception as error:  # the end of a thread: what nobody foresaw is told by whoever waits for it
+            log.exception("recording stopped")
+            self._defect = error
 
     def _take_roles(self) -> None:
         for recorder in self._recorders:
@@ -69,15 +91,28 @@ class BackgroundRecorders:
                 recorder.take_role()
             except (ClusterUnavailableError, PreconditionError) as error:
                 self._say_once(recorder, error)
+            except (MirrorLedgerError, OSError) as error:
+                self._fail(recorder, error)
 
     def _record(self, recorder: ClusterRecorder) -> None:
-        if not recorder.holds_role:
+        failures = self._failures.get(recorder.writer)
+        if not recorder.holds_role or (failures is not None and time.monotonic() < failures.retry_at):
             return
         try:
             recorder.record_due()
             self._say_available(recorder)
         except (ClusterUnavailableError, PreconditionError) as error:
             self._say_once(recorder, error)
+        except (MirrorLedgerError, OSError) as error:
+            self._fail(recorder, error)
+
+    def _fail(self, recorder: ClusterRecorder, error: Exception) -> None:
+        """Say it, and leave the recorder alone for a while: what it could not append it finds again."""
+        before = self._failures.get(recorder.writer)
+        count = 0 if before is None else before.count + 1
+        wait_s = _RETRY_S[min(count, len(_RETRY_S) - 1)]
+        self._failures[recorder.writer] = _Failures(count, str(error), time.monotonic() + wait_s)
+        self._say_once(recorder, error)
 
     def _close(self, recorder: ClusterRecorder, *, record: bool) -> None:
         if not recorder.holds_role:
@@ -86,15 +121,16 @@ class BackgroundRecorders:
             if record:
                 recorder.record_once()
             recorder.release()
-        except (ClusterUnavailableError, PreconditionError) as error:
+        except (MirrorLedgerError, OSError) as error:
             log.warning("%s: not recorded at the end: %s", recorder.writer, error)
 
-    def _say_once(self, recorder: ClusterRecorder, error: MirrorLedgerError) -> None:
+    def _say_once(self, recorder: ClusterRecorder, error: Exception) -> None:
         if recorder.writer not in self._unavailable:
             self._unavailable.add(recorder.writer)
             log.warning("%s: nothing is recorded for now: %s", recorder.writer, error)
 
     def _say_available(self, recorder: ClusterRecorder) -> None:
+        self._failures.pop(recorder.writer, None)
         if recorder.writer in self._unavailable:
             self._unavailable.discard(recorder.writer)
             log.warning("%s: recording again", recorder.writer)

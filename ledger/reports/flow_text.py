@@ -52,6 +52,19 @@ def _lag(report: FlowReport) -> Iterator[str]:
     yield f"lag       {report.lag_records:,} records in {len(report.partitions)} partitions{unknown}"
 
 
+def _recordings(report: FlowReport) -> Iterator[str]:
+    for recording in report.recordings:
+        groups = _last(recording.checkpoints_at_ms, recording.checkpoints_age_seconds)
+        ends = _last(recording.ends_at_ms, recording.ends_age_seconds)
+        yield f"recorded  {recording.side} {recording.cluster}: groups {groups}, ends {ends}"
+
+
+def _last(at_ms: int | None, age_s: float | None) -> str:
+    if at_ms is None:
+        return "never"
+    return f"{_time(at_ms)}" if age_s is None else f"{age_s:,.0f} s ago"
+
+
 def _stopped(report: FlowReport) -> Iterator[str]:
     for stopped in report.stopped:
         yield f"stopped   {_subject(stopped.topic, stopped.partition)}: {stopped.cause}: {stopped.message}"
@@ -114,7 +127,7 @@ def _receipts(report: FlowReport) -> Iterator[str]:
 
 
 _SECTIONS: tuple[Callable[[FlowReport], Iterator[str]], ...] = (
-    *(_driver, _lag, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
+    *(_driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
 )
 
 

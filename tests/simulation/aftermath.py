@@ -17,6 +17,7 @@ from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.operators import Operator
 from tests.simulation.stops import ALLOWED, MORE_WHEN_TOLD
+from tests.simulation.told_and_done import check_receipts_are_true, check_stops_exist
 from tests.simulation.workload import TopicKind
 
 
@@ -34,6 +35,7 @@ class Aftermath:
     def check(self) -> None:
         """Everything that must hold; `AssertionError` with the rows of the first partition for which it does not."""
         self._check_stops()
+        self._check_operations()
         self._check_l3()
         for key in self._accounts:
             self._check_partition(*key)
@@ -63,6 +65,13 @@ class Aftermath:
                 cause = StopCause(row["reason"])
                 is_told = self.promise is Promise.TOLD and cause in MORE_WHEN_TOLD
                 assert ALLOWED[cause] & self.faults or is_told, row
+
+    def _check_operations(self) -> None:
+        operations, syncs = self.ledger.rows("operations"), self.ledger.rows("offset_syncs")
+        for flow in self.flows:
+            living = frozenset(topic.topic_id for topic in flow.source.topic_by_name.values())
+            check_stops_exist(flow.flow, syncs, operations)
+            check_receipts_are_true(flow.flow, operations, living)
 
     def _check_l3(self) -> None:
         for cluster in self.clusters:

@@ -4,12 +4,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import WriterEvent
-from ledger.ports import Clock, NewTopic, OperationEntry, Row, WriterClaim
+from ledger.ports import Clock, NewTopic, Row, WriterClaim
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.processes import Process
 
@@ -37,6 +37,11 @@ class DriverFactLog(MemoryFactLog):
         self._pass_time(0.2)
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        if table == "operations":
+            self._process.check()
+            super().append(claim, table, round_number, rows)
+            self._process.reach(CrashPoint.OPERATION_RECORDED)
+            return
         self._pass_time(0.4)
         super().append(claim, table, round_number, rows)
         is_release = any(row.get("event") == WriterEvent.RELEASED for row in rows)
@@ -46,33 +51,6 @@ class DriverFactLog(MemoryFactLog):
     def _pass_time(self, at_most_s: float) -> None:
         self._schedule.wait(self._rng.uniform(0, at_most_s), lambda: self._process.is_killed)
         self._process.check()
-
-
-class DriverOperationLog(MemoryOperationLog):
-    """The table `operations` as one driver writes it."""
-
-    def __init__(self, ledger: MemoryLedger, clock: Clock, process: Process) -> None:
-        super().__init__(ledger, clock)
-        self._process = process
-
-    def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Row,
-        ticket: str | None = None,
-    ) -> str:
-        self._process.check()
-        operation_id = super().record(kind, flow=flow, reason=reason, content=content, ticket=ticket)
-        self._process.reach(CrashPoint.OPERATION_RECORDED)
-        return operation_id
-
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        self._process.check()
-        super().record_all(kind, flow=flow, entries=entries)
-        self._process.reach(CrashPoint.OPERATION_RECORDED)
 
 
 class DriverAdmin:

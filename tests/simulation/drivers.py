@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
@@ -25,8 +25,9 @@ from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.ports import Clock
+from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.crash_points import CrashPlan
-from tests.simulation.driver_ports import DriverAdmin, DriverFactLog, DriverOperationLog
+from tests.simulation.driver_ports import DriverAdmin, DriverFactLog
 from tests.simulation.processes import (
     FOREVER_S,
     Killed,
@@ -35,6 +36,7 @@ from tests.simulation.processes import (
     StormyStop,
     Workers,
 )
+from tests.support.operation_logs import numbered
 
 _SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError)
 _RESTART_LIMIT_S = 120.0
@@ -52,6 +54,8 @@ class World:
     weather: Weather
     plan: CrashPlan
     tally: Counter[str]
+    host_clock: Callable[[], Clock]
+    new_id: Callable[[], str] = field(default_factory=numbered)
 
 
 @dataclass(slots=True)
@@ -181,7 +185,9 @@ class FlowDrivers:
         world = self._world
         SimulatedExecutor.driving.process = process
         source, target = DriverAdmin(self.source, process), DriverAdmin(self.target, process)
-        operations = DriverOperationLog(world.ledger, world.clock, process)
+        clock = world.host_clock()
+        fact_log = DriverFactLog(world.ledger, clock, world.rng, world.schedule, process)
+        operations = ClaimedOperations(fact_log, operator="driver", new_id=world.new_id)
         record = FollowingRecord(self.flow.name, operations, self.state)
         topics = FlowTopics(
             TopicSelection(self.flow.topics),
@@ -191,16 +197,16 @@ class FlowDrivers:
             record,
             SourceDeletions(source, target, record, delete_topics=False),
             AclFollowing(AclFollow.NONE, self.flow.naming, source, target, record),
-            world.clock,
+            clock,
         )
         ports = FlowPorts(
             source=source,
             target=target,
-            fact_log=DriverFactLog(world.ledger, world.clock, world.rng, world.schedule, process),
+            fact_log=fact_log,
             state=self.state,
             operations=operations,
             runner=workers,
-            clock=world.schedule,
+            clock=clock,
         )
         flow_driver.run_flow(
             self.flow,

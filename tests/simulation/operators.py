@@ -3,10 +3,11 @@
 import random
 from dataclasses import dataclass
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.domain.requests import RequestKind
 from ledger.mirror.assignments import StopCause
+from ledger.ports import OperationLog
 from tests.simulation.stops import REQUESTS
 
 
@@ -27,7 +28,7 @@ class Operator:
         flow: str,
         source: MemoryCluster,
         state: MemoryLedgerState,
-        operations: MemoryOperationLog,
+        operations: OperationLog,
     ) -> None:
         self._rng = rng
         self._flow = flow

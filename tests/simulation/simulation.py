@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.accounts import Place
 from tests.simulation.aftermath import Aftermath
 from tests.simulation.crash_points import CrashPlan, CrashPoint
@@ -51,6 +52,9 @@ class Plot:
     crashes: frozenset[CrashPoint] = frozenset()
 
 
+_CLOCKS_APART_MS = 120_000
+
+
 class _JumpyClock:
     """Wall time of drivers: jumps back and forth; monotonic time does not."""
 
@@ -63,6 +67,20 @@ class _JumpyClock:
 
     def monotonic(self) -> float:
         return self._schedule.monotonic()
+
+
+class _HostClock:
+    """Wall time of one process's host: up to two minutes off, and it jumps with all others."""
+
+    def __init__(self, clock: _JumpyClock, off_ms: int) -> None:
+        self._clock = clock
+        self._off_ms = off_ms
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._off_ms
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
 
 
 class Simulation:
@@ -81,6 +99,11 @@ class Simulation:
         self._clock = _JumpyClock(self.schedule)
         self._ledger = MemoryLedger()
         self.plan = self._draw_plan()
+        clocks = random.Random(f"{seed}: clocks of hosts")
+
+        def host_clock() -> _HostClock:
+            return _HostClock(self._clock, clocks.randint(-_CLOCKS_APART_MS, _CLOCKS_APART_MS))
+
         MemoryFactLog(self._ledger, self.schedule).claim("flow:another-flow", [], _OTHER_FLOW)
         world = World(
             rng,
@@ -91,10 +114,21 @@ class Simulation:
             self.weather,
             self.plan,
             self.tally,
+            host_clock,
         )
         self.flows = [FlowDrivers(world, flow) for flow in self.topology.flows]
-        operations = MemoryOperationLog(self._ledger, self._clock)
-        self._operators = [Operator(rng, f.flow.name, f.source, f.state, operations) for f in self.flows]
+        self._operators = [
+            Operator(
+                rng,
+                f.flow.name,
+                f.source,
+                f.state,
+                OperatorOperations(
+                    MemoryFactLog(self._ledger, host_clock()), operator="memory", new_id=world.new_id
+                ),
+            )
+            for f in self.flows
+        ]
         self.workloads = self._draw_workloads()
         self.storm = Storm(rng, self.schedule, self._where(), self._own_faults(), self.tally)
         self.tally.update(self._drawn())

@@ -2,8 +2,9 @@
 
 A file holds cases that each start with `=== what it shows`. A case is blocks apart by blank lines: the
 name of a table, its columns, its rows. `-` is null; `[3,5,control;7,8,aborted]` are the gaps of an offset
-sync; `#` starts a comment. A column that a block leaves out is null where it may be, else empty or 0; a
-table that a case leaves out is empty. The block `expect` is the answer, in order.
+sync, `[topics,1,5]` says where a claim shut the table `topics`; `#` starts a comment. A column that a block
+leaves out is null where it may be, else empty or 0; a table that a case
+leaves out is empty. The block `expect` is the answer, in order.
 """
 
 from collections.abc import Mapping
@@ -14,12 +15,17 @@ import pyarrow as pa
 from ledger.adapters.arrow_schema import arrow_schema, arrow_type
 from ledger.adapters.duck.engine import Relation
 from ledger.catalog import Query, Value
-from ledger.schema import GAPS_TYPE, TABLE_BY_NAME, TABLES, Column
+from ledger.schema import GAPS_TYPE, SHUT_OUT_TYPE, TABLE_BY_NAME, TABLES, Column
 from tests.support.checkout import CHECKOUT
 from tests.support.ledger_rows import empty
 
 FOLDER = CHECKOUT / "tests" / "cases"
 Row = dict[str, str]
+_ENTRIES: Mapping[str, Mapping[str, str]] = {
+    GAPS_TYPE: {"source_start": "bigint", "source_end": "bigint", "cause": "string"},
+    SHUT_OUT_TYPE: {"fact_table": "string", "writer_epoch": "bigint", "round": "bigint"},
+}
+"""By type of an array, the members of its entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +98,8 @@ def _typed(row: Row, columns: tuple[Column, ...]) -> dict[str, object]:
 
 
 def _cell(text: str, type_: str) -> object:
-    if type_ == GAPS_TYPE and text != "-":
-        return [_gap(gap) for gap in text.strip("[]").split(";") if gap]
+    if type_ in _ENTRIES and text != "-":
+        return [_entry(entry, _ENTRIES[type_]) for entry in text.strip("[]").split(";") if entry]
     return _value(text, type_)
 
 
@@ -105,6 +111,6 @@ def _value(text: str, type_: str) -> Value:
     return text == "true" if type_ == "boolean" else text
 
 
-def _gap(text: str) -> dict[str, object]:
-    start, end, cause = text.split(",")
-    return {"source_start": int(start), "source_end": int(end), "cause": None if cause == "-" else cause}
+def _entry(text: str, types: Mapping[str, str]) -> dict[str, object]:
+    values = zip(text.split(","), types.items(), strict=True)
+    return {name: _value(value, type_) for value, (name, type_) in values}

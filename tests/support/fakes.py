@@ -85,6 +85,13 @@ class FakeLedger(MemoryLedgerState):
         assert all(earlier.round_number < round_number for earlier in same), "L4: a round is appended once"
         self._add(claim, table, round_number, rows)
 
+    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
+        number = 1 + len(
+            [append for append in self.appends if (append.table, append.writer) == (table, writer)]
+        )
+        self._add(WriterClaim(writer, 0), table, number, rows)
+        return number
+
     def _add(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         now = self.clock.now_ms()
         self.appends.append(Append(claim.writer, claim.epoch, table, round_number, tuple(rows), now))

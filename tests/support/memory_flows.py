@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
@@ -19,6 +19,7 @@ from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import NewTopic
+from tests.support.operation_logs import claimed
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 
@@ -94,9 +95,8 @@ class Flow:
         acls: AclFollow = AclFollow.NONE,
     ) -> FlowTopics:
         """The topics of a driver that starts now."""
-        record = FollowingRecord(
-            "f", MemoryOperationLog(self.ledger, self.clock), MemoryLedgerState(self.ledger)
-        )
+        operations = claimed(MemoryFactLog(self.ledger, self.clock), "f")
+        record = FollowingRecord("f", operations, MemoryLedgerState(self.ledger))
         return FlowTopics(
             TopicSelection((".*",), naming=naming),
             TopicFollowing(naming, 3, settings=SettingsFollowing(follow)),

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.state import DeltaOperationLog
+from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
+from ledger.recording.operation_log import OperatorOperations
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.ledger_copies import copied_to
@@ -21,7 +22,7 @@ from tests.support.ledger_rows import Row, append, row
 FLOW = "east-to-west"
 NOBODY = "127.0.0.1:9"
 """An address at which no broker listens."""
-GONE = "{host}:{pid}:1"
+GONE = "{host}:{pid}:1:{place}"
 """The mark of an earlier process that had this one's id."""
 _FLOW = {"flow": FLOW, "source_cluster": "east", "target_cluster": "west"}
 
@@ -121,7 +122,7 @@ class WrittenLedger:
         flow: str = FLOW,
         reason: str | None = None,
     ) -> str:
-        log = DeltaOperationLog(self.path, self.clock, operator="somebody")
+        log = OperatorOperations(DeltaFactLog(self.path, self.clock), operator="somebody")
         return log.record(kind, flow=flow, reason=reason, content=content or {})
 
     def stopped(self, topic: str, partition: int, cause: str, *, topic_id: str | None = None) -> None:
@@ -162,4 +163,4 @@ def own_mark() -> str:
 
 def mark_of_a_gone_process() -> str:
     own = LocalProcesses().own()
-    return GONE.format(host=own.host, pid=own.pid)
+    return GONE.format(host=own.host, pid=own.pid, place=own.place)

@@ -11,7 +11,8 @@ appended: no round waits for it, and files that have reached their size are left
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -35,11 +36,14 @@ class AppendFailedError(MirrorLedgerError):
     retriable = True
 
 
+RowsAfter = Callable[[int], Sequence[Row]]
+"""The rows of an append, by the writer's last version in the table before it."""
 MERGED_AFTER_APPENDS = 100
 _MERGED_FILE_BYTES = 1 << 20
 _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
+_NEVER = 0
 # The driver that a claim shuts out appends a row in every round: most attempts meet one of its commits.
 _CONFLICT_RETRIES = Retrying(
     retry=retry_if_exception_type(AppendFailedError),
@@ -62,42 +66,88 @@ class DeltaFactLog:
             add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
         claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
-        for table in tables:
-            self._write(claim, table, _CLAIM_ROUND, [])
-        # Last, so that its time is later than any append of the epochs that the tables now shut out.
-        self._write(claim, _WRITERS, _CLAIM_ROUND, [row])
+        last = {table: self._shut(claim, table) for table in tables}
+        # Last: who finds the row knows that no table takes anything of an earlier epoch any more.
+        self._write(
+            claim,
+            _WRITERS,
+            _CLAIM_ROUND,
+            lambda before: [{**row, "shut_out": _shut_out({**last, _WRITERS: before})}],
+        )
         self._check_own(claim, row)
         return claim
 
+    def _shut(self, claim: WriterClaim, table: str) -> int:
+        """Commit an epoch to a table; returns the last version of the epochs before, which is final from then on."""
+        before = self._write(claim, table, _CLAIM_ROUND, _same([]))
+        return self._last_recorded(claim, table) if before is None else before
+
+    def _last_recorded(self, claim: WriterClaim, table: str) -> int:
+        """The same from rows, when it is not known whose commit shut the table."""
+        wanted: list[Filter] = [("writer", "=", claim.writer), ("writer_epoch", "<", claim.epoch)]
+        rows = filtered_rows(relation_of(self._opened(table), table), wanted)
+        return max((_version_of(row["writer_epoch"], row["round"]) for row in rows), default=_NEVER)
+
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
-        self._write(claim, table, round_number, rows)
+        self._write(claim, table, round_number, _same(rows))
+        self._count(table)
+
+    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
+        for attempt in _CONFLICT_RETRIES:
+            with attempt:
+                opened = self._opened(table)
+                claim, number = WriterClaim(writer, 0), _last_version(opened, writer) + 1
+                try:
+                    self._commit(opened, claim, table, number, rows)
+                except AppendFailedError:
+                    # Somebody else may have taken the number, or the answer was lost: see whose rows are there.
+                    if not self._holds(claim, table, number, rows):
+                        raise
+        self._count(table)
+        return number
+
+    def _count(self, table: str) -> None:
         self._appends[table] += 1
         if self._appends[table] % MERGED_AFTER_APPENDS == 0:
             self._merge(table)
 
-    def _check_own(self, claim: WriterClaim, row: Row) -> None:
-        """Of two simultaneous claims of one epoch Delta keeps one: see whose."""
+    def _holds(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
+        found = self._rows_of(claim, table, round_number)
+        return [
+            {name: row[name] for name in wanted} for row, wanted in zip(found, rows, strict=False)
+        ] == list(rows)
+
+    def _rows_of(self, claim: WriterClaim, table: str, round_number: int) -> list[dict[str, Any]]:
         wanted: list[Filter] = [
             ("writer", "=", claim.writer),
             ("writer_epoch", "=", claim.epoch),
-            ("round", "=", _CLAIM_ROUND),
+            ("round", "=", round_number),
         ]
-        rows = filtered_rows(relation_of(self._opened(_WRITERS), _WRITERS), wanted)
-        hosts = [found["host"] for found in rows]
+        return filtered_rows(relation_of(self._opened(table), table), wanted)
+
+    def _check_own(self, claim: WriterClaim, row: Row) -> None:
+        """Of two simultaneous claims of one epoch Delta keeps one: see whose."""
+        hosts = [found["host"] for found in self._rows_of(claim, _WRITERS, _CLAIM_ROUND)]
         if hosts != [row["host"]]:
             raise PreconditionError(
                 f"epoch {claim.epoch} of {claim.writer} was claimed at the same moment by {', '.join(hosts)}; "
                 "nothing was copied"
             )
 
-    def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
-        """One append, tried again while it is known that it was not committed; then read back."""
+    def _write(self, claim: WriterClaim, table: str, round_number: int, rows: RowsAfter) -> int | None:
+        """One append, tried again while it is known that it was not committed; then read back.
+
+        Returns the writer's last version in the table before it; None when it is not known whose commit it was.
+        """
+        before: int | None = None
         for attempt in _CONFLICT_RETRIES:
             with attempt:
-                opened = self._opened(table)
-                if _last_version(opened, claim.writer) < _version(claim, round_number):
-                    self._commit(opened, claim, table, round_number, rows)
+                opened, before = self._opened(table), None
+                if (last := _last_version(opened, claim.writer)) < _version(claim, round_number):
+                    self._commit(opened, claim, table, round_number, rows(last))
+                    before = last
         self._read_back(claim, table, round_number)
+        return before
 
     def _commit(
         self, opened: DeltaTable, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]
@@ -124,7 +174,7 @@ class DeltaFactLog:
             ) from error
 
     def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
-        found = _last_version(self._opened(table), claim.writer)
+        found = _CONFLICT_RETRIES(lambda: _last_version(self._opened(table), claim.writer))
         expected = _version(claim, round_number)
         if found > expected:
             raise ShutOutError(
@@ -142,20 +192,45 @@ class DeltaFactLog:
         """Small files become few; rows and their order of recording stay. Not done now is done after the next ones."""
         try:
             done = self._opened(table).optimize.compact(target_size=_MERGED_FILE_BYTES)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, AppendFailedError) as error:
             log.info("%s: small files stay for now: %s", table, error)
             return
         log.info("%s: %s files merged into %s", table, done["numFilesRemoved"], done["numFilesAdded"])
 
     def _opened(self, table: str) -> DeltaTable:
-        return DeltaTable(table_uri(self._path, table))
+        uri = table_uri(self._path, table)
+        try:
+            return DeltaTable(uri)
+        except (DeltaError, OSError) as error:
+            raise AppendFailedError(f"{uri} cannot be opened, nothing was appended to it: {error}") from error
+
+
+def _same(rows: Sequence[Row]) -> RowsAfter:
+    return lambda _before: rows
+
+
+def _shut_out(last: Mapping[str, int]) -> list[dict[str, object]]:
+    """Column `shut_out` of a claim, from the last version per table of the epochs before."""
+    return [
+        {
+            "fact_table": table,
+            "writer_epoch": version // _ROUNDS_PER_EPOCH,
+            "round": version % _ROUNDS_PER_EPOCH,
+        }
+        for table, version in last.items()
+        if version != _NEVER
+    ]
 
 
 def _last_version(table: DeltaTable, writer: str) -> int:
     """The app transaction of the writer's last commit to a table, as of when it was opened."""
     version = table.transaction_version(writer)
-    return 0 if version is None else version
+    return _NEVER if version is None else version
 
 
 def _version(claim: WriterClaim, round_number: int) -> int:
-    return claim.epoch * _ROUNDS_PER_EPOCH + round_number
+    return _version_of(claim.epoch, round_number)
+
+
+def _version_of(epoch: int, round_number: int) -> int:
+    return epoch * _ROUNDS_PER_EPOCH + round_number

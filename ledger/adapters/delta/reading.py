@@ -22,6 +22,7 @@ from ledger.adapters.delta.tables import RECORDED_AT, check_table, missing_colum
 from ledger.adapters.duck.engine import ParquetFiles, Relation
 from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.domain.cuts import Cut, is_token
+from ledger.domain.recorded_operations import in_order
 from ledger.errors import InvalidValueError, UsageError
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
@@ -49,9 +50,9 @@ class DeltaSnapshot:
         return relation_of(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        """The rows of a table that pass all filters, in the order of recording."""
+        """The rows of a table that pass all filters, each writer's in the order of recording."""
         found = filtered_rows(self.relation(table), filters)
-        return sorted(found, key=lambda row: (row["recorded_at_ms"], row["writer_epoch"], row["round"]))
+        return in_order(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """The latest state of the ledger, as drivers need it: no JVM, no time travel."""
 
 import json
-import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable
 
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
-from ledger.adapters.delta.tables import append_operations, table_uri
+from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
@@ -22,6 +21,18 @@ from ledger.domain.facts import (
     WriterEvent,
     source_may_be_gone,
 )
+from ledger.domain.recorded_operations import (
+    ACLS_FOLLOWED,
+    SCOPE_REDUCED,
+    TOPIC_FOLLOWED,
+    FindingKey,
+    FlowRequests,
+    accepted_reductions,
+    created_acls,
+    followed_settings,
+    in_order,
+    open_findings,
+)
 from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
@@ -29,27 +40,11 @@ from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
-from ledger.ports import (
-    ACLS_FOLLOWED,
-    SCOPE_REDUCED,
-    TOPIC_FOLLOWED,
-    Clock,
-    FindingKey,
-    FlowPosition,
-    FlowRequests,
-    OperationEntry,
-    RecordedStop,
-    WriterClaim,
-    accepted_reductions,
-    created_acls,
-    followed_settings,
-    open_findings,
-)
+from ledger.ports import FlowPosition, RecordedStop
 from ledger.recording.topic_states import TopicEvent
-from ledger.schema import FACT_TABLES, STAMP
+from ledger.schema import STAMP, TABLES
 
 _STAMP_NAMES = {column.name for column in STAMP}
-OPERATOR_WRITER = "operator"
 
 
 class DeltaLedgerState:
@@ -94,12 +89,11 @@ class DeltaLedgerState:
         return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
-        # Of events recorded together the stop counts, as in the query `flow_status`.
         with connect(self._latest(), {}) as connection:
             found = connection.execute(
                 "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
                 "qualify row_number() over (partition by source_topic_id, source_partition "
-                "order by recorded_at_ms desc, kind desc, cause, message) = 1 and kind = 'partition_stopped'",
+                "order by writer_epoch desc, round desc, kind desc, cause, message) = 1 and kind = 'partition_stopped'",
                 [flow],
             ).fetchall()
         return {
@@ -109,16 +103,16 @@ class DeltaLedgerState:
 
     def requests(self, flow: str) -> FlowRequests:
         rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT, STOP]), ("flow", "=", flow)])
-        return FlowRequests.of_rows(_in_order(rows))
+        return FlowRequests.of_rows(in_order(rows))
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         rows = self._rows("operations", [("kind", "=", RECEIPT), ("flow", "=", flow)])
-        return acceptances(_in_order(rows))
+        return acceptances(in_order(rows))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""
         rows = self._rows("operations", [("kind", "=", CONFIGURATION_CHANGED), ("flow", "=", flow)])
-        contents = [json.loads(row["content"]) for row in rows]
+        contents = [json.loads(row["content"]) for row in in_order(rows)]
         found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
         return found[-1] if found else None
 
@@ -130,15 +124,15 @@ class DeltaLedgerState:
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
         rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
-        return accepted_reductions(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return accepted_reductions(in_order(rows))
 
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:
         rows = self._rows("operations", [("kind", "=", ACLS_FOLLOWED), ("flow", "=", flow)])
-        return created_acls(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return created_acls(in_order(rows))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
-        return followed_settings(sorted(rows, key=lambda row: row["recorded_at_ms"]))
+        return followed_settings(in_order(rows))
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
@@ -156,7 +150,7 @@ class DeltaLedgerState:
         rows = self._rows("writers", [("writer", "=", writer)])
         if not rows:
             return None
-        appended = (last_recorded_at_ms(self._relation(table.name), writer) for table in FACT_TABLES)
+        appended = (last_recorded_at_ms(self._relation(table.name), writer) for table in TABLES)
         return last_claim(rows, last_recorded_at_ms=max(at_ms for at_ms in appended if at_ms is not None))
 
     def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -222,60 +216,3 @@ def _topic_state(row: Mapping[str, Any]) -> TopicState:
         replication_factor=row["replication_factor"],
         configuration=tuple(sorted(json.loads(row["configuration"]).items())),
     )
-
-
-def _in_order(operations: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows of `operations` in the order of recording."""
-    return sorted(operations, key=lambda row: (row["recorded_at_ms"], row["operation_id"]))
-
-
-class DeltaOperationLog:
-    """Implements `ports.OperationLog`; `writer` is the driver's claim, or None for a person's request."""
-
-    def __init__(self, path: str, clock: Clock, *, operator: str, claim: WriterClaim | None = None) -> None:
-        self._path = path
-        self._clock = clock
-        self._operator = operator
-        self._claim = claim or WriterClaim(OPERATOR_WRITER, 0)
-
-    def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Mapping[str, object],
-        ticket: str | None = None,
-    ) -> str:
-        now_ms = self._clock.now_ms()
-        row = self._row(kind, flow, reason, content, ticket, now_ms)
-        append_operations(self._path, [row], now_ms=now_ms)
-        return str(row["operation_id"])
-
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        now_ms = self._clock.now_ms()
-        rows = [self._row(kind, flow, reason, content, None, now_ms) for reason, content in entries]
-        append_operations(self._path, rows, now_ms=now_ms)
-
-    def _row(
-        self,
-        kind: str,
-        flow: str | None,
-        reason: str | None,
-        content: Mapping[str, object],
-        ticket: str | None,
-        now_ms: int,
-    ) -> dict[str, object]:
-        return {
-            "writer": self._claim.writer,
-            "writer_epoch": self._claim.epoch,
-            "round": 0,
-            "recorded_at_ms": now_ms,
-            "operation_id": uuid.uuid4().hex,
-            "kind": kind,
-            "flow": flow,
-            "operator": self._operator,
-            "reason": reason,
-            "ticket": ticket,
-            "content": json.dumps(content),
-        }

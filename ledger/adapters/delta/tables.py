@@ -1,9 +1,6 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
-from collections.abc import Mapping, Sequence
-
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
@@ -75,8 +72,9 @@ def check_table(path: str, table: str) -> None:
         )
     if version != str(SCHEMA_VERSION):
         raise EnvironmentError_(
-            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; "
-            "nothing was read or written"
+            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
+            "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
+            "was mirrored: mirror-ledger adopt"
         )
 
 
@@ -132,12 +130,3 @@ def _create(path: str, table: Table, now_ms: int) -> None:
 
 def _commit_properties(now_ms: int) -> CommitProperties:
     return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)})
-
-
-def append_operations(path: str, rows: Sequence[Mapping[str, object]], *, now_ms: int) -> None:
-    """Append rows to `operations`, the one table that is not appended to under a claim."""
-    table = next(table for table in TABLES if table.name == "operations")
-    data = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
-    write_deltalake(
-        table_uri(path, table.name), data, mode="append", commit_properties=_commit_properties(now_ms)
-    )

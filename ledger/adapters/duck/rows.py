@@ -13,7 +13,7 @@ from duckdb import ColumnExpression, ConstantExpression, Expression
 
 from ledger.adapters.duck.engine import Relation, register
 
-Comparison = Literal["=", ">=", "in", "not in"]
+Comparison = Literal["=", "<", ">=", "in", "not in"]
 Filter = tuple[str, Comparison, Any]
 """Column, comparison, and the value or values."""
 
@@ -43,6 +43,8 @@ def _condition(column: Expression, comparison: Comparison, value: Any) -> Expres
     match comparison:
         case "=":
             return column == ConstantExpression(value)
+        case "<":
+            return column < ConstantExpression(value)
         case ">=":
             return column >= ConstantExpression(value)
         case "in":

@@ -4,7 +4,7 @@ with flow_source as (
     from writers as w
     inner join params as p on p.flow = w.flow
     where w.event = 'claimed'
-    order by w.writer_epoch desc, w.recorded_at_ms desc
+    order by w.writer_epoch desc
     limit 1
 ),
 

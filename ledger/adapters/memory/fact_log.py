@@ -18,31 +18,26 @@ from ledger.domain.facts import (
     SyncKind,
     source_may_be_gone,
 )
+from ledger.domain.recorded_operations import (
+    ACLS_FOLLOWED,
+    TOPIC_FOLLOWED,
+    FindingKey,
+    FlowRequests,
+    created_acls,
+    followed_settings,
+    in_order,
+    open_findings,
+)
 from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
-from ledger.ports import (
-    ACLS_FOLLOWED,
-    TOPIC_FOLLOWED,
-    Clock,
-    FindingKey,
-    FlowPosition,
-    FlowRequests,
-    OperationEntry,
-    RecordedStop,
-    Row,
-    WriterClaim,
-    created_acls,
-    followed_settings,
-    open_findings,
-)
+from ledger.ports import Clock, FlowPosition, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
 
 _ROUNDS_PER_EPOCH = 1 << 32
-_MOMENT_MS = 500
 _WRITERS = "writers"
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 
@@ -57,12 +52,21 @@ class MemoryFactLog:
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         last = max(self._version(table, writer) for table in (_WRITERS, *tables))
         claim = WriterClaim(writer, last // _ROUNDS_PER_EPOCH + 1)
+        shut_out = []
         for table in tables:
+            shut_out += self._shut_out(table, writer)
             self._write(claim, table, 0, [])
             self._between_commits()
-        if not self._write(claim, _WRITERS, 0, [row]):
+        shut_out += self._shut_out(_WRITERS, writer)
+        if not self._write(claim, _WRITERS, 0, [{**row, "shut_out": shut_out}]):
             raise PreconditionError(f"epoch {claim.epoch} of {writer} was claimed at the same moment")
         return claim
+
+    def _shut_out(self, table: str, writer: str) -> list[dict[str, object]]:
+        """The entry of a claim for a table: the writer's last append of earlier epochs, when it made any."""
+        version = self._version(table, writer)
+        place = {"writer_epoch": version // _ROUNDS_PER_EPOCH, "round": version % _ROUNDS_PER_EPOCH}
+        return [{"fact_table": table, **place}] if version else []
 
     def _between_commits(self) -> None:
         """Time passes between two commits of one claim; simulations let it."""
@@ -75,6 +79,11 @@ class MemoryFactLog:
                 f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
                 f"{found // _ROUNDS_PER_EPOCH}; round {round_number} was not recorded"
             )
+
+    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
+        number = self._version(table, writer) + 1
+        self._write(WriterClaim(writer, 0), table, number, rows)
+        return number
 
     def _version(self, table: str, writer: str) -> int:
         return self._ledger.transactions.get((table, writer), 0)
@@ -189,83 +198,19 @@ class MemoryLedgerState:
         return [json.loads(row["content"]) for row in self._operations(flow) if row["kind"] == kind]
 
     def _operations(self, flow: str) -> list[dict[str, Any]]:
-        return [row for row in self._rows("operations") if row["flow"] == flow]
+        return in_order(row for row in self._rows("operations") if row["flow"] == flow)
 
     def _newest(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
         newest = {
             tuple(row[column] for column in grain): {
                 name: value for name, value in row.items() if name not in _STAMP_NAMES
             }
-            for row in self._rows(table)
-            if row["cluster"] == cluster
+            for row in in_order(row for row in self._rows(table) if row["cluster"] == cluster)
         }
         return list(newest.values())
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         return self._ledger.rows(table)
-
-
-class MemoryOperationLog:
-    """Implements `ports.OperationLog` on a memory ledger; operations are numbered.
-
-    Each is recorded a millisecond after the one before, or later: a commit of a real ledger takes longer.
-    """
-
-    def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
-        self._ledger = ledger
-        self._clock = clock
-
-    def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Row,
-        ticket: str | None = None,
-    ) -> str:
-        row = self._row(kind, flow, reason, content, ticket, place=0)
-        self._ledger.append("operations", [row])
-        return str(row["operation_id"])
-
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        rows = [
-            self._row(kind, flow, reason, content, None, place=place)
-            for place, (reason, content) in enumerate(entries)
-        ]
-        self._ledger.append("operations", rows)
-
-    def _row(
-        self,
-        kind: str,
-        flow: str | None,
-        reason: str | None,
-        content: Row,
-        ticket: str | None,
-        *,
-        place: int,
-    ) -> dict[str, object]:
-        number = self._ledger.latest().versions["operations"] + 1
-        return {
-            "writer": "operator",
-            "writer_epoch": 0,
-            "round": 0,
-            "recorded_at_ms": self._now_ms(),
-            "operation_id": f"operation-{number}" + (f"-{place}" if place else ""),
-            "kind": kind,
-            "flow": flow,
-            "operator": "memory",
-            "reason": reason,
-            "ticket": ticket,
-            "content": json.dumps(content),
-        }
-
-    def _now_ms(self) -> int:
-        """A clock that went back by more than a moment is told as it is."""
-        now_ms = self._clock.now_ms()
-        before = self._ledger.rows("operations")
-        last_ms = int(before[-1]["recorded_at_ms"]) if before else 0
-        return last_ms + 1 if now_ms <= last_ms < now_ms + _MOMENT_MS else now_ms
 
 
 def _position(row: dict[str, Any]) -> FlowPosition:

@@ -16,7 +16,7 @@ from itertools import groupby
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync
 from ledger.errors import PreconditionError, UsageError
-from ledger.mirror.flow_driver import claim_row, release
+from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
@@ -25,7 +25,7 @@ from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Network, PartitionEnds, WriterClaim
+from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Network, PartitionEnds
 
 log = logging.getLogger(__name__)
 
@@ -89,27 +89,23 @@ def adopt(
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    claim = fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
-    log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
+    log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
     adoptions: list[PartitionAdoption] = []
-    round_number = 0
     for topic in _by_topic(pairs):
         compared = comparison.of_topic(topic)
         adoptions += [adoption for adoption, _ in compared]
         syncs = [sync for _, of_partition in compared for sync in of_partition]
         if syncs:
-            round_number += 1
             require_readers_at_rest()
-            _record(flow, fact_log, claim, round_number, syncs)
-    release(fact_log, claim, row, round_number + 1)
+            _record(flow, fact_log, rounds, syncs)
+    release(fact_log, rounds, row)
     return adoptions
 
 
-def _record(
-    flow: FlowConfig, fact_log: FactLog, claim: WriterClaim, round_number: int, syncs: Sequence[OffsetSync]
-) -> None:
+def _record(flow: FlowConfig, fact_log: FactLog, rounds: EpochRounds, syncs: Sequence[OffsetSync]) -> None:
     identity = FlowIdentity(flow.name, flow.source, flow.target)
-    fact_log.append(claim, _TABLE, round_number, [sync_row(identity, sync) for sync in syncs])
+    fact_log.append(rounds.claim, _TABLE, rounds.take_next(), [sync_row(identity, sync) for sync in syncs])
 
 
 def _by_topic(pairs: Sequence[PartitionPair]) -> Iterator[list[PartitionPair]]:

@@ -14,7 +14,7 @@ from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.findings import Finding, FindingName, Findings
-from ledger.mirror.flow_driver import claim_row, release
+from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import RefusedPartitionError
@@ -26,14 +26,14 @@ from ledger.ports import (
     Clock,
     ClusterAdmin,
     ClusterLink,
+    EpochRounds,
     FactLog,
     FlowPosition,
     LedgerState,
     Network,
-    OperationLog,
     PartitionEnds,
-    WriterClaim,
 )
+from ledger.recording.operation_log import ClaimedOperations
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ResyncPorts:
     source: ClusterAdmin
     target: ClusterAdmin
     state: LedgerState
-    operations: OperationLog
+    operations: ClaimedOperations
     network: Network
     clock: Clock
 
@@ -127,15 +127,16 @@ def resync(
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    claim = fact_log.claim(f"flow:{flow.name}", [_TABLE], row)
-    log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
+    ports.operations.begin(rounds)
+    log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
-    deletion = _Deletion(flow, ports, fact_log, claim, producer_id)
+    deletion = _Deletion(flow, ports, fact_log, rounds, producer_id)
     done = [deletion.of(comparison.of(pair), comparison) for pair in pairs]
     _clear_findings(flow, ports, done)
-    release(fact_log, claim, row, deletion.rounds + 1)
+    release(fact_log, rounds, row)
     return done
 
 
@@ -215,14 +216,13 @@ class _Deletion:
     """Writes and records the tombstones of one partition after the other."""
 
     def __init__(
-        self, flow: FlowConfig, ports: ResyncPorts, fact_log: FactLog, claim: WriterClaim, producer_id: int
+        self, flow: FlowConfig, ports: ResyncPorts, fact_log: FactLog, rounds: EpochRounds, producer_id: int
     ) -> None:
         self._flow = flow
         self._ports = ports
         self._fact_log = fact_log
-        self._claim = claim
+        self._rounds = rounds
         self._producer_id = producer_id
-        self.rounds = 0
 
     def of(self, keys: PartitionKeys, comparison: _Comparison) -> PartitionKeys:
         if keys.compared is None:
@@ -251,10 +251,9 @@ class _Deletion:
 
     def _record_syncs(self, syncs: Sequence[OffsetSync]) -> None:
         if syncs:
-            self.rounds += 1
             identity = FlowIdentity(self._flow.name, self._flow.source, self._flow.target)
             rows = [sync_row(identity, sync) for sync in syncs]
-            self._fact_log.append(self._claim, _TABLE, self.rounds, rows)
+            self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
 
     def _record_operation(self, done: PartitionKeys, compared: KeyComparison) -> None:
         content = {

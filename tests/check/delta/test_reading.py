@@ -17,7 +17,7 @@ from ledger.adapters.delta.reading import (
     recorded_at_ms,
     version_at,
 )
-from ledger.adapters.delta.tables import append_operations, create_tables, table_uri
+from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
 from ledger.domain.cuts import Cut
 from ledger.errors import EnvironmentError_, PreconditionError, UsageError
@@ -47,7 +47,7 @@ def append_sync(path: str, at_ms: int, source_start: int) -> None:
 
 def append_operation(path: str, at_ms: int, operation_id: str) -> None:
     operation = row("operations", operation_id=operation_id, recorded_at_ms=at_ms)
-    append_operations(path, [operation], now_ms=at_ms)
+    append(path, "operations", [operation])
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,24 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState, DeltaOperationLog
+from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
 from ledger.domain.requests import Acceptance, RequestKind
+from ledger.errors import ShutOutError
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.ports import RecordedStop
+from ledger.recording.operation_log import OperatorOperations
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger
+from tests.support.operation_logs import claimed
 
 
 @pytest.fixture
@@ -82,13 +87,16 @@ def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: Writte
     assert state(flow).recorded_syncs("another", "orders", 0) == []
 
 
-def test_a_stop_is_asked_for_since_a_time(flow: WrittenLedger) -> None:
+def test_a_stop_is_meant_for_drivers_that_did_not_know_of_it_when_they_began(flow: WrittenLedger) -> None:
+    began = state(flow).requests(FLOW).last_stop
     flow.operation("stop")
     found = state(flow).requests(FLOW)
-    assert found.asks_to_stop(since_ms=0)
-    assert not found.asks_to_stop(since_ms=2**62)
+    assert found.asks_to_stop(since=began)
+    assert not found.asks_to_stop(since=found.last_stop)
     assert found.waiting == ()
-    assert not state(flow).requests("another").asks_to_stop(since_ms=0)
+    assert not state(flow).requests("another").asks_to_stop(since=began)
+    flow.operation("stop")
+    assert state(flow).requests(FLOW).asks_to_stop(since=found.last_stop)
 
 
 def test_the_last_claim_of_a_writer(flow: WrittenLedger) -> None:
@@ -106,27 +114,47 @@ def test_the_last_claim_of_a_writer(flow: WrittenLedger) -> None:
 
 def test_a_configuration_is_found_by_its_hash(flow: WrittenLedger) -> None:
     config = FlowConfig(name=FLOW, source="east", target="west", topics=(".*",))
-    log = DeltaOperationLog(flow.path, FakeClock(), operator="driver")
+    log = claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
     record_change(config, log, last_hash=None, last_configuration=None)
     assert state(flow).configuration(FLOW, config_hash(config)) == configuration_of(config)
     assert state(flow).configuration(FLOW, "another") is None
     assert state(flow).configuration("another", config_hash(config)) is None
 
 
-def test_of_events_recorded_together_the_stop_counts(flow: WrittenLedger) -> None:
-    """As in the query `flow_status`, whatever order the rows come in."""
-    coordinates = {"topic": "orders", "topic_id": "T", "partition": 0}
-    said = {**coordinates, "cause": "lost", "message": "m", "next": None}
-    events = [
-        ("partition_resumed", coordinates),
-        ("partition_stopped", said),
-        ("partition_resumed", coordinates),
-    ]
-    clock = FakeClock()
-    log = DeltaOperationLog(flow.path, clock, operator="somebody")
-    for kind, content in events:
-        log.record(kind, flow=FLOW, reason=None, content=content)
+STOPPED = {"topic": "orders", "topic_id": "T", "partition": 0, "cause": "lost", "message": "m", "next": None}
+RESUMED = {"topic": "orders", "topic_id": "T", "partition": 0}
+
+
+def test_events_are_ordered_by_their_stamps_whatever_the_clocks_say(flow: WrittenLedger) -> None:
+    """Drivers on hosts whose clocks are a minute apart, one after the other, and a later one of an earlier time."""
+    ahead, behind = FakeClock(), FakeClock()
+    ahead.now_s += 60
+    claimed(DeltaFactLog(flow.path, ahead), FLOW).record(
+        "partition_resumed", flow=FLOW, reason=None, content=RESUMED
+    )
+    later = claimed(DeltaFactLog(flow.path, behind), FLOW)
+    later.record("partition_stopped", flow=FLOW, reason=None, content=STOPPED)
     assert state(flow).stopped_partitions(FLOW) == {("T", 0): RecordedStop("lost", "m")}
-    clock.now_s += 1
-    log.record("partition_resumed", flow=FLOW, reason=None, content=coordinates)
+    behind.now_s -= 3600
+    later.record("partition_resumed", flow=FLOW, reason=None, content=RESUMED)
     assert state(flow).stopped_partitions(FLOW) == {}
+
+
+def test_what_a_driver_does_after_another_has_claimed_is_refused(flow: WrittenLedger) -> None:
+    earlier = claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
+    claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
+    with pytest.raises(ShutOutError):
+        earlier.record("receipt", flow=FLOW, reason=None, content={"request": "r", "result": "done"})
+    assert flow.operations() == []
+
+
+def test_of_operators_that_ask_at_once_each_gets_a_place(flow: WrittenLedger) -> None:
+    def ask(number: int) -> str:
+        log = OperatorOperations(DeltaFactLog(flow.path, FakeClock()), operator=f"person {number}")
+        return log.record("stop", flow=FLOW, reason=None, content={})
+
+    with ThreadPoolExecutor(max_workers=4) as side_by_side:
+        asked = list(side_by_side.map(ask, range(8)))
+    rows = flow.operations()
+    assert sorted(row["operation_id"] for row in rows) == sorted(asked)
+    assert sorted(row["round"] for row in rows) == list(range(1, 9))

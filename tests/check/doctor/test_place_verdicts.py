@@ -9,7 +9,7 @@ from ledger.operations.doctor.measurements import TableCommit, TableState
 
 NOW = 1_700_000_000_000
 PROPERTIES = {
-    "mirrorLedger.schemaVersion": "1",
+    "mirrorLedger.schemaVersion": "2",
     "delta.appendOnly": "true",
     "delta.logRetentionDuration": "interval 3650 days",
     "delta.deletedFileRetentionDuration": "interval 3650 days",
@@ -45,7 +45,7 @@ def test_a_good_ledger() -> None:
     ("state", "telling"),
     [
         (None, "no table t1"),
-        (table(mirrorLedger_schemaVersion="2"), "t1 has schema version 2"),
+        (table(mirrorLedger_schemaVersion="1"), "t1 has schema version 1"),
         (table(mirrorLedger_schemaVersion=None), "t1 has schema version none"),
     ],
 )

@@ -7,7 +7,10 @@ from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict, role
 from ledger.errors import InvalidValueError
 from tests.support.fakes import FakeProcesses
 
-HERE, ELSEWHERE = "host-a:11:5", "host-b:11:5"
+HERE, ELSEWHERE = "host-a:11:5:boot-1", "host-b:11:5:boot-1"
+MOVED = "host-a:11:5:boot-2"
+"""A pod that was scheduled anew keeps its host name."""
+OWN = ProcessMark("host-a", 12, 6, "boot-1")
 HEARTBEAT_MS = 1_000
 
 
@@ -23,12 +26,14 @@ HEARTBEAT_MS = 1_000
         (ELSEWHERE, False, False, 0, RoleVerdict.IN_USE),
         (ELSEWHERE, False, False, 2_999, RoleVerdict.IN_USE),
         (ELSEWHERE, False, False, 3_000, RoleVerdict.HOLDER_SILENT),
+        (MOVED, False, False, 0, RoleVerdict.IN_USE),
+        (MOVED, False, False, 3_000, RoleVerdict.HOLDER_SILENT),
     ],
 )
 def test_verdicts(host: str, released: bool, alive: bool, silent_ms: int, verdict: RoleVerdict) -> None:
     claim = LastClaim(1, host, released, 10_000, 5_000)
     found = role_verdict(
-        claim, own_host="host-a", holder_alive=alive, now_ms=10_000 + silent_ms, heartbeat_ms=HEARTBEAT_MS
+        claim, own=OWN, holder_alive=alive, now_ms=10_000 + silent_ms, heartbeat_ms=HEARTBEAT_MS
     )
     assert found is verdict
     assert found.is_free is (verdict is not RoleVerdict.IN_USE)
@@ -45,12 +50,12 @@ def test_a_role_that_nobody_had_is_unclaimed() -> None:
 )
 def test_the_holder_is_looked_up_on_this_host(alive: set[ProcessMark], verdict: RoleVerdict) -> None:
     processes = FakeProcesses(alive=alive)
-    claim = LastClaim(1, HERE, False, 0, 0)
+    claim = LastClaim(1, "host-a:11:5:", False, 0, 0)
     assert verdict_here(claim, processes, now_ms=0, heartbeat_ms=HEARTBEAT_MS) is verdict
 
 
 def test_marks_go_there_and_back() -> None:
-    assert ProcessMark.parse("host-a:11:5") == ProcessMark("host-a", 11, 5)
+    assert ProcessMark.parse("host-a:11:5:boot") == ProcessMark("host-a", 11, 5, "boot")
     assert str(ProcessMark.parse(HERE)) == HERE
 
 

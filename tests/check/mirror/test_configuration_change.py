@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryOperationLog
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from tests.support.fakes import FakeClock
+from tests.support.operation_logs import operators
 
 FLOW = FlowConfig(name="f", source="a", target="b", topics=("t",))
 CHANGED = FLOW.model_copy(update={"tasks": 3, "prefix": "x"})
@@ -22,7 +22,7 @@ def recorded(
     ledger = MemoryLedger()
     record_change(
         flow,
-        MemoryOperationLog(ledger, FakeClock()),
+        operators(ledger, FakeClock()),
         last_hash=last_hash,
         last_configuration=last_configuration,
     )

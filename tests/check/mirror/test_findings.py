@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 
 import ledger
-from ledger.adapters.memory.fact_log import MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.findings import EXPLAINED, Finding, FindingName, Findings
+from tests.support.operation_logs import operators
 
 ABOUT = (FindingName.RECOMPRESSED, FindingName.LOG_APPEND_TIME)
 RECOMPRESSED = Finding(name=FindingName.RECOMPRESSED, topic="t", message="compression.type is gzip")
@@ -20,7 +21,7 @@ class Flow:
 
     def __init__(self) -> None:
         self.ledger = MemoryLedger()
-        self.operations = MemoryOperationLog(self.ledger, Schedule())
+        self.operations = operators(self.ledger, Schedule())
 
     def driver(self, about: tuple[FindingName, ...] = ABOUT, flow: str = "f") -> Findings:
         return Findings(flow, about, self.operations, MemoryLedgerState(self.ledger))

@@ -9,6 +9,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.heartbeat import Heartbeat, heartbeat_ms
+from ledger.ports import EpochRounds
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 
@@ -28,7 +29,7 @@ class Beating:
         self.log = MemoryFactLog(self.ledger, self.clock)
         claim_row = {**row_of("writers"), "event": "claimed"}
         self.claim = self.log.claim(WRITER, ["offset_syncs"], claim_row)
-        self.appender = BackgroundAppender(self.log, self.claim, "offset_syncs")
+        self.appender = BackgroundAppender(self.log, EpochRounds(self.claim), "offset_syncs")
         self.heartbeat = Heartbeat(FLOW, self.appender, self.clock, claim_row=claim_row)
 
     def after(self, seconds: float) -> None:

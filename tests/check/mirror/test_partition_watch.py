@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState, MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.assignments import PartitionResult
@@ -13,6 +13,7 @@ from ledger.mirror.findings import Findings
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.ports import SettingsAnswer, TopicSettings
+from tests.support.operation_logs import operators
 from tests.support.sources import SOURCE, assignment, copy
 from tests.support.unasked_cluster import UnaskedCluster
 
@@ -46,7 +47,7 @@ class Watched:
         self.restart()
 
     def restart(self) -> None:
-        operations = MemoryOperationLog(self.ledger, self.schedule)
+        operations = operators(self.ledger, self.schedule)
         findings = Findings("flow", PARTITION_FINDINGS, operations, self.state)
         self.watch = PartitionWatch(findings, self.source, self.schedule, stuck_after_s=900)
 

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryOperationLog
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.recorded_operations import accepted_reductions
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.scope import require_scope
-from ledger.ports import FlowPosition, accepted_reductions
+from ledger.ports import FlowPosition
+from tests.support.operation_logs import operators
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 
@@ -25,7 +26,7 @@ MIRRORED = [position("a", "east.a"), position("a", "east.a", partition=1), posit
 class Flow:
     def __init__(self) -> None:
         self.ledger = MemoryLedger()
-        self.operations = MemoryOperationLog(self.ledger, Schedule())
+        self.operations = operators(self.ledger, Schedule())
 
     def start(
         self,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import OperatorRequest, RequestKind
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.requests import Ask, Judgement, KnownFlow, KnownPartition, judge
-from ledger.ports import FlowRequests
 
 PAUSE, RESUME, SKIP_TO = RequestKind.PAUSE, RequestKind.RESUME, RequestKind.SKIP_TO
 ACCEPT_FOREIGN, RESYNC = RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC

@@ -16,7 +16,7 @@ QUERIES = list(catalog.queries().values())
 WITH_CASES = [query for query in QUERIES if has_cases(query.name)]
 VIEWS = {
     *("current_maps", "effective_syncs", "gaps", "last_high_watermarks", "last_syncs", "operation_contents"),
-    *("partition_events", "segments", "topic_settings"),
+    *("partition_events", "segments", "shut_outs", "topic_settings"),
 }
 CASES = [case for query in WITH_CASES for case in cases_of(query.name)]
 

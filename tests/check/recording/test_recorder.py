@@ -237,7 +237,7 @@ def test_claim_and_release_are_rows(recorder: ClusterRecorder, ledger: FakeLedge
     recorder.release()
     writers = ledger.rows("writers")
     assert [row["event"] for row in writers] == ["claimed", "released"]
-    assert all(row["host"] == "host-a:10:100" for row in writers)
+    assert all(row["host"] == "host-a:10:100:" for row in writers)
     assert all((row["source_cluster"], row["source_cluster_id"]) == ("east", "cluster-id") for row in writers)
 
 

@@ -1,0 +1,87 @@
+"""Rows of `operations`, and who stands behind each: a writer's claim, or the serial of operators.
+
+What a driver does is stamped with its claim and its next round, so a driver that was taken over records
+nothing any more. What operators ask for is stamped with one serial, whoever asks and wherever: of two that
+ask at one moment each gets a number. So rows are in order without anybody's clock.
+"""
+
+import json
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from ledger.ports import EpochRounds, FactLog, OperationEntry, Row
+
+OPERATOR_WRITER = "operator"
+_TABLE = "operations"
+
+
+def random_id() -> str:
+    return uuid.uuid4().hex
+
+
+class _Operations(ABC):
+    """Makes the rows; whoever inherits says how they are appended."""
+
+    def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
+        self._fact_log = fact_log
+        self._operator = operator
+        self._new_id = new_id
+
+    def record(
+        self,
+        kind: str,
+        *,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None = None,
+    ) -> str:
+        row = self._row(kind, flow, reason, content, ticket)
+        self._append([row])
+        return str(row["operation_id"])
+
+    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
+        self._append([self._row(kind, flow, reason, content, None) for reason, content in entries])
+
+    @abstractmethod
+    def _append(self, rows: Sequence[Row]) -> None:
+        """All of them as one commit."""
+
+    def _row(
+        self,
+        kind: str,
+        flow: str | None,
+        reason: str | None,
+        content: Mapping[str, object],
+        ticket: str | None,
+    ) -> Row:
+        return {
+            "operation_id": self._new_id(),
+            "kind": kind,
+            "flow": flow,
+            "operator": self._operator,
+            "reason": reason,
+            "ticket": ticket,
+            "content": json.dumps(content),
+        }
+
+
+class ClaimedOperations(_Operations):
+    """Implements `ports.OperationLog` for a driver. Until `begin` says under which claim, nothing may be recorded."""
+
+    _rounds: EpochRounds | None = None
+
+    def begin(self, rounds: EpochRounds) -> None:
+        self._rounds = rounds
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        assert self._rounds is not None, "an operation before the claim"
+        self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
+
+
+class OperatorOperations(_Operations):
+    """Implements `ports.OperationLog` for people: every append takes the next number of their serial."""
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        self._fact_log.append_next(OPERATOR_WRITER, _TABLE, rows)

@@ -1,0 +1,84 @@
+"""The parts that commands are wired from: a checked configuration in, adapters and what stands on them out."""
+
+import getpass
+from contextlib import closing
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.writer_directory import KeptWriterDirectory
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.worker_networks import KeptNetwork
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.spark.rounds import DirectoryFactory
+from ledger.adapters.system import SystemClock
+from ledger.config import FlowConfig, MirrorConfig
+from ledger.domain.topic_following import TopicFollowing
+from ledger.mirror.acl_following import AclFollowing
+from ledger.mirror.assignments import CopyLimits
+from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.following_record import FollowingRecord
+from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.writer_directory import relaying_directory
+from ledger.recording.observation import Partitions, RecorderSettings
+from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
+from ledger.recording.recorder import ClusterRecorder
+
+
+def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
+    """A connection that ends with the command: one that is left goes on looking for its brokers."""
+    return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
+
+
+def flow_topics(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    source: KafkaAdmin,
+    target: KafkaAdmin,
+    state: DeltaLedgerState,
+    operations: ClaimedOperations,
+) -> FlowTopics:
+    following = TopicFollowing(
+        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
+    )
+    record = FollowingRecord(flow.name, operations, state)
+    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
+    acls = AclFollowing(flow.acls, flow.naming, source, target, record)
+    return FlowTopics(
+        config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
+    )
+
+
+def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
+    return KeptNetwork(
+        config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
+    )
+
+
+def writer_directories(config: MirrorConfig, flow: FlowConfig, source_cluster_id: str) -> DirectoryFactory:
+    return relaying_directory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
+
+
+def cluster_recorder(
+    admin: KafkaAdmin,
+    fact_log: DeltaFactLog,
+    state: DeltaLedgerState,
+    settings: RecorderSettings,
+    partitions: Partitions,
+) -> ClusterRecorder:
+    return ClusterRecorder(
+        admin,
+        fact_log,
+        state,
+        SystemClock(),
+        settings,
+        partitions=partitions,
+        processes=LocalProcesses(),
+    )
+
+
+def operator_operations(config: MirrorConfig) -> OperatorOperations:
+    return OperatorOperations(DeltaFactLog(config.ledger.path, SystemClock()), operator=getpass.getuser())
+
+
+def driver_operations(fact_log: DeltaFactLog) -> ClaimedOperations:
+    return ClaimedOperations(fact_log, operator=getpass.getuser())

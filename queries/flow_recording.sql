@@ -1,0 +1,54 @@
+-- name:    flow_recording
+-- answers: when were the groups and the ends of a flow's clusters last recorded?
+-- grain:   flow, side
+-- reads:   checkpoints, high_watermarks, writers
+-- params:  flow string
+-- columns: flow string, side string, cluster string, checkpoints_at_ms bigint, ends_at_ms bigint
+-- status:  none
+--
+-- side is source or target. A recorder appends what changed, and all of it at every full sweep: an age of several
+-- sweeps says that nobody records, null that nobody ever did (of checkpoints: or that no group has committed).
+-- Times are those of the recorder's host.
+with claims as (
+    select
+        w.flow,
+        w.source_cluster,
+        w.target_cluster,
+        row_number() over (partition by w.flow order by w.writer_epoch desc nulls last) as age
+    from writers as w
+    inner join params as p on p.flow = w.flow
+    where w.event = 'claimed'
+),
+
+sides as (
+    select c.flow, 'source' as side, c.source_cluster as cluster
+    from claims as c
+    where c.age = 1
+    union all
+    select c.flow, 'target' as side, c.target_cluster as cluster
+    from claims as c
+    where c.age = 1
+),
+
+groups_recorded as (
+    select k.cluster, max_by(k.recorded_at_ms, k.writer_epoch * 4294967296 + k.round) as recorded_at_ms
+    from checkpoints as k
+    group by k.cluster
+),
+
+ends_recorded as (
+    select h.cluster, max_by(h.recorded_at_ms, h.writer_epoch * 4294967296 + h.round) as recorded_at_ms
+    from high_watermarks as h
+    group by h.cluster
+)
+
+select
+    s.flow,
+    s.side,
+    s.cluster,
+    g.recorded_at_ms as checkpoints_at_ms,
+    e.recorded_at_ms as ends_at_ms
+from sides as s
+left join groups_recorded as g on g.cluster = s.cluster
+left join ends_recorded as e on e.cluster = s.cluster
+order by s.flow nulls last, s.side nulls last

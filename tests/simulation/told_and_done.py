@@ -1,0 +1,83 @@
+"""Whether what `operations` tells is so: stops that a policy asks for are there, receipts were carried out.
+
+A flow's drivers take the stamps of all their rows from one counter, so their rows have one order.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ledger.config import FlowConfig, Policy
+from ledger.domain.facts import SyncCause
+from ledger.domain.recorded_operations import in_order
+from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
+
+Row = Mapping[str, Any]
+Partition = tuple[str, int]
+"""Source topic id and number."""
+_EVENTS = ("partition_stopped", "partition_resumed")
+_POLICIES: Mapping[str, Callable[[FlowConfig], Policy]] = {
+    SyncCause.RETENTION: lambda flow: flow.on_loss,
+    SyncCause.DELETED_RECORDS: lambda flow: flow.on_loss,
+    SyncCause.SOURCE_TRUNCATED: lambda flow: flow.on_source_truncated,
+}
+"""By cause of a row that only a reaction writes, what says whether the partition stops."""
+_GOES_ON = frozenset({RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC})
+
+
+def check_stops_exist(flow: FlowConfig, syncs: Sequence[Row], operations: Sequence[Row]) -> Counter[str]:
+    """Raises `AssertionError` for a loss after which a partition went on against its policy; counts the others."""
+    found: Counter[str] = Counter()
+    stopped: set[Partition] = set()
+    for row in in_order([*_events(flow, operations), *_losses(flow, syncs)]):
+        if row.get("kind") in _EVENTS:
+            _follow(stopped, row)
+        else:
+            partition = (row["source_topic_id"], row["source_partition"])
+            assert partition in stopped, ("a loss that its policy stops for has no stop", row)
+            found[f"{row['cause']} with its stop"] += 1
+    return found
+
+
+def check_receipts_are_true(
+    flow: FlowConfig, operations: Sequence[Row], living: frozenset[str]
+) -> Counter[str]:
+    """Raises `AssertionError` for a partition that stood still when a request to go on was said to be done."""
+    found: Counter[str] = Counter()
+    asked = {
+        row["operation_id"]: OperatorRequest.of_row(row)
+        for row in operations
+        if row["flow"] == flow.name and row["kind"] in set(_GOES_ON)
+    }
+    names: dict[str, str] = {}
+    stopped: set[Partition] = set()
+    for row in in_order(_events(flow, operations, RECEIPT)):
+        content = json.loads(row["content"])
+        if row["kind"] in _EVENTS:
+            names[content["topic_id"]] = content["topic"]
+            _follow(stopped, row)
+        elif content["request"] in asked and content["result"] == RequestResult.DONE:
+            request = asked[content["request"]]
+            left = [p for p in stopped if p[0] in living and request.concerns(names[p[0]], p[1])]
+            assert not left, ("said to be done, and still stopped", row, left)
+            found[f"{request.kind} carried out"] += 1
+    return found
+
+
+def _losses(flow: FlowConfig, syncs: Sequence[Row]) -> Iterator[Row]:
+    for row in syncs:
+        policy = _POLICIES.get(row["cause"])
+        if row["flow"] == flow.name and policy is not None and policy(flow) is Policy.STOP:
+            yield row
+
+
+def _events(flow: FlowConfig, operations: Sequence[Row], *others: str) -> list[Row]:
+    kinds = (*_EVENTS, *others)
+    return [row for row in operations if row["flow"] == flow.name and row["kind"] in kinds]
+
+
+def _follow(stopped: set[Partition], event: Row) -> None:
+    content = json.loads(event["content"])
+    partition = (content["topic_id"], content["partition"])
+    (stopped.add if event["kind"] == "partition_stopped" else stopped.discard)(partition)
