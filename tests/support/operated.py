@@ -101,10 +101,12 @@ class WrittenLedger:
             "target_partition": partition,
         }
 
-    def watermark(self, topic: str, partition: int, *, end: int) -> None:
+    def watermark(
+        self, topic: str, partition: int, *, end: int, round_number: int = 1, at_ms: int | None = None
+    ) -> None:
         of_partition = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
-        ends = {"cluster": "east", "last_stable": end, "high_watermark": end}
-        self.append("high_watermarks", {**of_partition, **ends})
+        ends = {"cluster": "east", "last_stable": end, "high_watermark": end, "round": round_number}
+        self.append("high_watermarks", {**of_partition, **ends}, at_ms=at_ms)
 
     def topic(self, name: str, *events: str, topic_id: str | None = None, first_round: int = 1) -> None:
         """What the recorder of the source saw, round after round."""

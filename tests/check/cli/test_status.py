@@ -54,11 +54,31 @@ def test_a_flow_at_work_needs_nothing(flow: Operated) -> None:
 def test_states_of_a_driver(
     idle: Operated, event: str, mark: str, at_ms: int | None, state: str, attention: list[str]
 ) -> None:
-    idle.writer("claimed", mark, at_ms=500)
+    claimed_at_ms = idle.clock.now_ms() - 60_000
+    idle.writer("claimed", mark, at_ms=claimed_at_ms)
     idle.writer(event, mark, round_number=1, at_ms=at_ms)
     found = report(idle, "--check", code=4 if attention else 0)
-    assert (found["driver"]["state"], found["driver"]["claimed_at_ms"]) == (state, 500)
+    assert (found["driver"]["state"], found["driver"]["claimed_at_ms"]) == (state, claimed_at_ms)
     assert found["needs_attention"] == attention
+
+
+SWEEPS_S = 900
+"""Three full sweeps of the configuration's default."""
+
+
+def test_a_running_flow_whose_clusters_nobody_records_needs_attention(idle: Operated) -> None:
+    now_ms = idle.clock.now_ms()
+    idle.writer("claimed", own_mark(), at_ms=now_ms - 2 * SWEEPS_S * 1000)
+    idle.writer("alive", own_mark(), round_number=1)
+    idle.watermark("orders", 0, end=5, at_ms=now_ms - (SWEEPS_S + 60) * 1000)
+    found = report(idle, "--check", code=4)
+    assert found["needs_attention"] == ["nobody records east, west"]
+    assert [recording["ends_at_ms"] is None for recording in found["recordings"]] == [False, True]
+    told = text(idle)
+    assert "recorded  source east: groups never, ends 9" in told
+    assert "recorded  target west: groups never, ends never" in told
+    idle.watermark("orders", 0, end=5, round_number=2, at_ms=now_ms - (SWEEPS_S - 60) * 1000)
+    assert report(idle, "--check", code=4)["needs_attention"] == ["nobody records west"]
 
 
 def test_a_flow_that_never_ran(idle: Operated) -> None:

@@ -1,0 +1,91 @@
+"""Recorders beside a flow: what one of them fails with is told, and tried again while the flow runs."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ledger.errors import MirrorLedgerError, PreconditionError
+from ledger.recording import background
+from ledger.recording.background import BackgroundRecorders
+from ledger.recording.observation import RecorderSettings
+from ledger.recording.recorder import ClusterRecorder
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+from tests.support.waiting import eventually
+
+SETTINGS = RecorderSettings(
+    groups=(),
+    checkpoint_seconds=0.1,
+    high_watermark_seconds=0.1,
+    topic_refresh_seconds=0.1,
+    full_sweep_seconds=0.1,
+)
+STORE_IS_SLOW = MirrorLedgerError("round 3 could not be appended to high_watermarks: the store timed out")
+
+
+class Failing(ClusterRecorder):
+    """A recorder whose third look fails, and every one after it until `is_mended`."""
+
+    looks = 0
+    is_mended = False
+
+    def __init__(self, failure: Exception) -> None:
+        ledger = FakeLedger(FakeClock())
+        super().__init__(
+            FakeCluster(),
+            ledger,
+            ledger,
+            ledger.clock,
+            SETTINGS,
+            partitions=list,
+            processes=FakeProcesses(),
+        )
+        self.failure = failure
+
+    def record_due(self):  # type: ignore[no-untyped-def]
+        self.looks += 1
+        if self.looks >= 3 and not self.is_mended:
+            raise self.failure
+        return super().record_due()
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_TICK_S", 0.01)
+    monkeypatch.setattr(background, "_RETRY_S", (0.02, 0.05))
+
+
+def has_looked(recorder: Failing, times: int) -> Callable[[], bool]:
+    return lambda: recorder.looks >= times
+
+
+@pytest.mark.parametrize("failure", [STORE_IS_SLOW, OSError("connection reset")], ids=["append", "os"])
+def test_a_recorder_that_fails_is_tried_again_and_its_trouble_is_told(failure: Exception) -> None:
+    recorder = Failing(failure)
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 5), "five looks")
+        assert recorders.troubles == {recorder.writer: str(failure)}
+        recorder.is_mended = True
+        eventually(lambda: not recorders.troubles, "it records again")
+        looks = recorder.looks
+        eventually(has_looked(recorder, looks + 2), "it goes on")
+
+
+def test_a_cluster_that_is_away_is_not_a_trouble_of_the_ledger() -> None:
+    recorder = Failing(PreconditionError("not allowed"))
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 5), "five looks")
+        assert recorders.troubles == {}
+
+
+def test_what_nobody_foresaw_is_told_and_ends_the_flow_with_it() -> None:
+    recorder = Failing(ZeroDivisionError("a defect"))
+    recorders = BackgroundRecorders([recorder])
+    recorders.__enter__().start()
+    eventually(lambda: bool(recorders.troubles), "the trouble is told")
+    assert "a defect" in recorders.troubles[recorder.writer]
+    with pytest.raises(ZeroDivisionError):
+        recorders.__exit__(None, None, None)
