@@ -26,6 +26,12 @@ class StopCause(StrEnum):
     REFUSED = "refused"
     CORRUPT = "corrupt"
     SHUT_OUT = "shut_out"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, recorded: str) -> "StopCause":
+        """The cause as a row has it; `UNKNOWN` for one that only a later program knows."""
+        return cls(recorded) if recorded in set(cls) else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Intake:
         self._accept_again(standing)
         told = self.stops.get(key_of(pair))
         if told is not None:
-            standing.stop = Stop(StopCause(told.cause), told.message)
+            standing.stop = Stop(StopCause.of(told.cause), told.message)
         return TakenOn(standing)
 
     def _accept_again(self, standing: Standing) -> None:

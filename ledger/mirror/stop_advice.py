@@ -76,6 +76,10 @@ ADVICE = {
     StopCause.SHUT_OUT: Advice(
         "the target was promoted; plan the way back before mirroring to it again", None
     ),
+    StopCause.UNKNOWN: Advice(
+        "a later version of this program stopped it: use that version, or `resume` tries again with this one",
+        RequestKind.RESUME,
+    ),
 }
 
 

@@ -32,6 +32,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
     StopCause.REFUSED: frozenset({Fault.SIZE_LIMITS}),
     StopCause.CORRUPT: frozenset(),
     StopCause.SHUT_OUT: frozenset(),
+    StopCause.UNKNOWN: frozenset(),
 }
 """At least one of the faults must be at work. A cause without any is a defect."""
 

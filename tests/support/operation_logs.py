@@ -5,6 +5,7 @@ from itertools import count
 
 from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.mirror.flow_driver import APPENDED_TABLES
 from ledger.ports import Clock, EpochRounds, FactLog, Row
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.schema import WRITERS
@@ -24,7 +25,7 @@ def operators(ledger: MemoryLedger, clock: Clock) -> OperatorOperations:
 def claimed(fact_log: FactLog, flow: str, *, operator: str = "driver") -> ClaimedOperations:
     """The log of a driver that claims the flow now."""
     log = ClaimedOperations(fact_log, operator=operator, new_id=numbered())
-    log.begin(EpochRounds(fact_log.claim(f"flow:{flow}", ["operations"], claim_of(flow))))
+    log.begin(EpochRounds(fact_log.claim(f"flow:{flow}", APPENDED_TABLES, claim_of(flow))))
     return log
 
 

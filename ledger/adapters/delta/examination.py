@@ -66,19 +66,21 @@ class DeltaLedgerProbe:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)
 
     def exclusive_create(self) -> bool:
-        """Create one scratch file twice, as two writers would create the same commit."""
+        """Link a scratch file to one name twice, as two writers of deltalake would make the same commit."""
         folder = self._local()
-        scratch = folder / f".mirror-ledger-doctor-{uuid.uuid4().hex}"
+        commit = folder / f".mirror-ledger-doctor-{uuid.uuid4().hex}"
+        staged = commit.with_suffix(".staged")
         try:
-            _create(scratch)
-        except OSError as error:
-            raise EnvironmentError_(f"no file can be created in {folder}: {error.strerror}") from error
-        try:
-            _create(scratch)
+            staged.touch(exist_ok=False)
+            os.link(staged, commit)
+            os.link(staged, commit)
         except FileExistsError:
             return True
+        except OSError as error:
+            raise EnvironmentError_(f"no file can be linked in {folder}: {error.strerror}") from error
         finally:
-            scratch.unlink()
+            commit.unlink(missing_ok=True)
+            staged.unlink(missing_ok=True)
         return False
 
     def free_bytes(self) -> int:
@@ -94,10 +96,6 @@ class DeltaLedgerProbe:
             raise EnvironmentError_(f"{self.path} is not a local folder; nothing was measured")
         folder = Path(self.folder).absolute()
         return next(found for found in (folder, *folder.parents) if found.is_dir())
-
-
-def _create(path: Path) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _commit(entry: Mapping[str, Any]) -> TableCommit:

@@ -12,7 +12,9 @@ from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
 from ledger.domain.requests import Acceptance, RequestKind
 from ledger.errors import ShutOutError
+from ledger.mirror.assignments import StopCause
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from ledger.operations.flow_report import receipts_of
 from ledger.ports import RecordedStop
 from ledger.recording.operation_log import OperatorOperations
 from tests.support.fakes import FakeClock
@@ -158,3 +160,21 @@ def test_of_operators_that_ask_at_once_each_gets_a_place(flow: WrittenLedger) ->
     rows = flow.operations()
     assert sorted(row["operation_id"] for row in rows) == sorted(asked)
     assert sorted(row["round"] for row in rows) == list(range(1, 9))
+
+
+def test_what_only_a_later_program_knows_is_passed_over(flow: WrittenLedger) -> None:
+    asked = flow.operation("pause", {"topic": "orders"})
+    flow.operation("kind_of_tomorrow", {"topic": ["not", "a", "name"]})
+    flow.receipt("r", "request_of_tomorrow", "done", "m")
+    flow.operation(
+        "finding_raised", {"finding": "of_tomorrow", "topic": None, "partition": None, "message": "m"}
+    )
+    flow.stopped("orders", 0, "cause_of_tomorrow", topic_id="T")
+    known = state(flow)
+    assert [request.operation_id for request in known.requests(FLOW).waiting] == [asked]
+    assert known.acceptances(FLOW) == {}
+    assert known.open_findings(FLOW) == {("of_tomorrow", None, None)}
+    [stop] = known.stopped_partitions(FLOW).values()
+    assert StopCause.of(stop.cause) is StopCause.UNKNOWN
+    rows = open_ledger(flow.path).now().rows("operations", [])
+    assert [receipt.request_kind for receipt in receipts_of(rows)] == ["request_of_tomorrow"]
