@@ -5,12 +5,11 @@ type names, the same words in DuckDB. Tables are append-only; every row carries 
 `STAMP`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {}
+ADDED_COLUMNS: dict[str, tuple[str, ...]] = {}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
