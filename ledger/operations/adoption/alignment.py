@@ -1,26 +1,33 @@
 """Aligning two stretches of records: which of them pair up, in order.
 
-A pairing is a set of (source, target) places of equal records that rises on both sides. Of all pairings the
-heaviest count; there may be several, when equal records repeat. The one returned is put together from them
-all so that it lands as early as any of them: for every source place, the first target place that one of the
-heaviest pairings gives to it or to a later one. Hence, if the true pairing is among the heaviest, following
-the answer never passes a record that was not read. That the answer is itself a pairing: where the earliest
-landing differs from that of the next place, the heaviest pairing that gives it pairs exactly that place, else
-it would give the same landing to the next.
+A pairing is a set of (source, target) places of equal records that rises on both sides. What was copied is a
+pairing, and one that leaves few records without a partner; there may be several, when equal records repeat. So
+the longest count, of whatever records (a copier may have copied what a flow leaves out), and those longest in
+readable records (it may have left that out, too). The one returned is put together from them all so that it
+lands as early as any of them: for every source place, the first target place that one of them gives to that
+record or to a later one, of those that readers see. Hence, if the true pairing is among them, following the
+answer never passes a record that was not read. That the answer is itself a pairing: where the earliest landing
+differs from that of the next place, one of the pairings pairs just that place with it, else the next place
+would land there too; and landings rise.
+
+Records that readers do not see are paired where that leaves room for them.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 MAXIMUM_POINTS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs of places, rising, and the source places that another pairing of the same weight treats otherwise.
+    """Pairs of places, rising, and the readable source places that another of the pairings treats otherwise.
 
-    Two copies of one record are no ambiguity: the first is the one. Two equal records for one copy are.
+    Two copies of one record are no ambiguity: the first is the one. Two equal records for one copy are, when
+    readers see both.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -51,25 +58,24 @@ class _BestBelow:
 
 
 def align(
-    source: Sequence[Hashable], target: Sequence[Hashable], *, weights: Sequence[int]
+    source: Sequence[Hashable], target: Sequence[Hashable], *, readable: Sequence[bool]
 ) -> Alignment | None:
-    """The earliest-landing pairing; `weights` by source place. None: too many equal records to tell.
+    """The earliest-landing pairing; `readable` by source place. None: too many equal records to tell.
 
-    Points are pairs of equal records; a point matters when a heaviest pairing goes through it.
+    Points are pairs of equal records; a point matters when one of the pairings that count goes through it.
     """
     rows = _points_by_source(source, target)
     if sum(len(targets) for targets in rows) > MAXIMUM_POINTS:
         return None
-    before = _chain_weights(enumerate(rows), len(target), weights)
     size = len(target)
-    turned = ((s, [size - 1 - t for t in reversed(targets)]) for s, targets in _backwards(rows))
-    after = {(s, size - 1 - t): weight for (s, t), weight in _chain_weights(turned, size, weights).items()}
-    heaviest = max(before.values(), default=0)
-    matter = [
-        [t for t in targets if before[(s, t)] + after[(s, t)] - weights[s] == heaviest]
-        for s, targets in enumerate(rows)
-    ]
-    return _earliest(matter, size)
+    matter = _on_heaviest(rows, size, [1] * len(rows))
+    if not all(readable):
+        preferring = [1 if is_readable else 0 for is_readable in readable]
+        others = _on_heaviest(rows, size, preferring)
+        matter = [sorted({*ours, *theirs}) for ours, theirs in zip(matter, others, strict=True)]
+    landings = _earliest(matter, readable, size)
+    pairs = {**landings, **_between(matter, readable, landings, size)}
+    return Alignment(tuple(sorted(pairs.items())), _ambiguous(matter, readable, landings))
 
 
 def _points_by_source(source: Sequence[Hashable], target: Sequence[Hashable]) -> list[list[int]]:
@@ -77,6 +83,18 @@ def _points_by_source(source: Sequence[Hashable], target: Sequence[Hashable]) ->
     for place, record in enumerate(target):
         places.setdefault(record, []).append(place)
     return [places.get(record, []) for record in source]
+
+
+def _on_heaviest(rows: list[list[int]], size: int, weights: Sequence[int]) -> list[list[int]]:
+    """By source place the target places of the points that a heaviest pairing goes through."""
+    before = _chain_weights(enumerate(rows), size, weights)
+    turned = ((s, [size - 1 - t for t in reversed(targets)]) for s, targets in _backwards(rows))
+    after = {(s, size - 1 - t): weight for (s, t), weight in _chain_weights(turned, size, weights).items()}
+    heaviest = max(before.values(), default=0)
+    return [
+        [t for t in targets if before[(s, t)] + after[(s, t)] - weights[s] == heaviest]
+        for s, targets in enumerate(rows)
+    ]
 
 
 def _backwards(rows: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
@@ -96,17 +114,40 @@ def _chain_weights(
     return chains
 
 
-def _earliest(matter: list[list[int]], end: int) -> Alignment:
-    pairs: list[Point] = []
-    ambiguous: list[int] = []
-    claims = Counter(t for targets in matter for t in targets)
+def _earliest(matter: list[list[int]], readable: Sequence[bool], end: int) -> dict[int, int]:
+    """The readable records' pairs: where a record lands earlier than all readable ones behind it."""
+    landings: dict[int, int] = {}
     landing = end
     for s in range(len(matter) - 1, -1, -1):
-        targets = matter[s]
-        is_paired = bool(targets) and targets[0] < landing
-        if is_paired:
-            landing = targets[0]
-            pairs.append((s, landing))
-        if (targets and not is_paired) or any(claims[t] > 1 for t in targets):
-            ambiguous.append(s)
-    return Alignment(tuple(reversed(pairs)), tuple(reversed(ambiguous)))
+        if readable[s] and matter[s] and matter[s][0] < landing:
+            landing = landings[s] = matter[s][0]
+    return landings
+
+
+def _between(
+    matter: list[list[int]], readable: Sequence[bool], landings: dict[int, int], end: int
+) -> dict[int, int]:
+    """Pairs of records that readers do not see, where those of readable ones leave room for them."""
+    bounds = list(accumulate((landings.get(s, -1) for s in range(len(matter))), max))
+    found: dict[int, int] = {}
+    landing = end
+    for s in range(len(matter) - 1, -1, -1):
+        if s in landings:
+            landing = landings[s]
+        elif not readable[s]:
+            first = bisect_right(matter[s], bounds[s])
+            if first < len(matter[s]) and matter[s][first] < landing:
+                landing = found[s] = matter[s][first]
+    return found
+
+
+def _ambiguous(
+    matter: list[list[int]], readable: Sequence[bool], landings: dict[int, int]
+) -> tuple[int, ...]:
+    """Readable records that might be paired otherwise, where it makes a difference to readers."""
+    claims = Counter(t for s, targets in enumerate(matter) if readable[s] for t in targets)
+    return tuple(
+        s
+        for s, targets in enumerate(matter)
+        if readable[s] and targets and (s not in landings or any(claims[t] > 1 for t in targets))
+    )

@@ -10,11 +10,12 @@ long stretches (read side by side, without a search) that are parted by
     uncommitted   source records of aborted transactions, which a copier may or may not have copied
 
 Where the sides disagree, a window of both is aligned (`alignment`) and its first half is decided; records
-decided shortly before take part again when source records are missing, for one of them may equal a missing
-one. Of several pairings that explain a window equally well the earliest landing counts: a translation may then
-repeat records and never passes one that was not read. Such records are reported as ambiguous. What no window
-explains is refused, with coordinates. Only before the first pair the whole log is searched, first the source
-(the copier began late), then the target (the source has lost its beginning).
+decided shortly before take part again when one of them equals a source record of the window that has no
+partner, for its copy may be that one's. Of several pairings that explain a window equally well the earliest
+landing counts: a translation may then repeat records and never passes one that was not read. Such records are
+reported as ambiguous. What no window explains is refused, with coordinates. Only before the first pair the
+whole log is searched, first the source (the copier began late), then the target (the source has lost its
+beginning).
 """
 
 from collections import deque
@@ -36,7 +37,6 @@ _WINDOWS = (256, 2_048, WINDOW_RECORDS)
 _AGREEMENT = 16  # pairs that make a window's alignment more than chance
 _CONTEXT = 1_000
 _CANDIDATES = 20
-_READABLE = 1 << 20  # one record that readers see weighs more than all others of a window
 
 Decision = tuple[LogRecord, LogRecord | None]
 """A source record, and the target record that it is paired with."""
@@ -56,6 +56,7 @@ class _PartitionPairing:
         self._findings = Findings(is_target_compacted, source.start)
         self._recent: deque[Decision] = deque()
         self._is_recent_cut = False
+        self._furthest = (0, 0)
         self._passed = PassedRecords(source.end - source.start)
         self._has_paired = self._has_sought = False
         self._ahead: tuple[int, frozenset[Hashable]] = (-1, frozenset())
@@ -138,13 +139,14 @@ class _PartitionPairing:
             found = self._aligned(size, size)
             ended = (self._source.ends_within(size), self._target.ends_within(size))
             if all(ended):
-                return self._take_pairs(found, len(found.pairs))
+                return self._take_pairs(found, len(found.pairs), size)
             if len(found.pairs) >= 2 * _AGREEMENT:
-                return self._take_pairs(found, len(found.pairs) // 2)
+                return self._take_pairs(found, len(found.pairs) // 2, size)
         if not self._has_paired and not self._has_sought and len(found.pairs) < _AGREEMENT and self._seek():
             return True
         if found.pairs:
-            return self._take_pairs(found, len(found.pairs) if any(ended) else (len(found.pairs) + 1) // 2)
+            count = len(found.pairs) if any(ended) else (len(found.pairs) + 1) // 2
+            return self._take_pairs(found, count, WINDOW_RECORDS)
         if any(ended) or not self._has_paired:
             return False
         raise self._refusal(f"no record in common within {WINDOW_RECORDS:,} records")
@@ -154,7 +156,7 @@ class _PartitionPairing:
         found = align(
             [self._match(record) for record in source],
             [self._match(record) for record in target],
-            weights=[_READABLE if record.is_mapped else 1 for record in source],
+            readable=[record.is_mapped for record in source],
         )
         if found is None:
             raise self._refusal(f"too many equal records within {len(source):,}")
@@ -170,12 +172,12 @@ class _PartitionPairing:
             "nothing of the partition was recorded"
         )
 
-    def _take_pairs(self, found: Alignment, count: int) -> bool:
-        """Decide everything up to the pair before `count`; with records missing, first look back."""
+    def _take_pairs(self, found: Alignment, count: int, size: int) -> bool:
+        """Decide everything up to the pair before `count`; if that may take recent decisions back, look back."""
         if not count:
             return False
-        if found.pairs[0][0] > 0 and self._recent:
-            found, count = self._look_back(found, count)
+        if self._is_equal_to_recent(found, size):
+            found, count = self._look_back(found, count, size)
         first_target = found.pairs[0][1]
         last_source, last_target = found.pairs[count - 1]
         if not self._has_paired:
@@ -206,23 +208,44 @@ class _PartitionPairing:
             else:
                 self._findings.target_between.add(target.offset)
 
-    def _look_back(self, found: Alignment, count: int) -> tuple[Alignment, int]:
-        """Align again together with the recent decisions, when one of their records equals a missing one."""
-        missing = {self._match(record) for record in self._source.peek(found.pairs[0][0])}
-        if not any(self._match(source) in missing for source, _ in self._recent):
-            return found, count
+    def _is_equal_to_recent(self, found: Alignment, size: int) -> bool:
+        """Whether a source record ahead without a pair equals a recent one, whose pair might be its copy."""
+        paired = {s for s, _ in found.pairs}
+        unpaired = {
+            self._match(record) for place, record in enumerate(self._source.peek(size)) if place not in paired
+        }
+        return any(self._match(source) in unpaired for source, _ in self._recent)
+
+    def _look_back(self, found: Alignment, count: int, size: int) -> tuple[Alignment, int]:
+        """Take the recent decisions back and align again, with them, as far ahead as before."""
         recent = [*self._recent]
         targets = [target for _, target in recent if target is not None]
-        cut = found.pairs[count - 1]
+        is_whole, (_, cut) = count == len(found.pairs), found.pairs[count - 1]
+        self._reach(self._source.taken, self._target.taken)
         self._recent.clear()
         self._passed.rewind(len(recent))
         self._source.push_back(source for source, _ in recent)
         self._target.push_back(targets)
-        again = self._aligned(len(recent) + cut[0] + 1, len(targets) + cut[1] + 1)
+        again = self._aligned(len(recent) + size, len(targets) + size)
+        count = sum(is_whole or t <= len(targets) + cut for _, t in again.pairs)
         first = next((place for place, (_, target) in enumerate(recent) if target is not None), None)
         if self._is_recent_cut and (again.pairs[0] != (first, 0) or first in again.ambiguous):
             raise self._refusal(f"equal records and a missing one over more than {_CONTEXT:,} records")
-        return again, len(again.pairs)
+        if not self._reach_pair(again, count):
+            raise self._refusal(f"equal records that pair up otherwise with each look, within {size:,}")
+        return again, count
+
+    def _reach_pair(self, found: Alignment, count: int) -> bool:
+        if not count:
+            return False
+        source, target = found.pairs[count - 1]
+        return self._reach(self._source.taken + source + 1, self._target.taken + target + 1)
+
+    def _reach(self, source: int, target: int) -> bool:
+        """Whether one side gets further than ever: who looks back again and again would not come to an end."""
+        furthest = self._furthest
+        self._furthest = (max(source, furthest[0]), max(target, furthest[1]))
+        return self._furthest != furthest
 
     # -- the beginning ---------------------------------------------------------------------------
 
