@@ -3,23 +3,27 @@
 A pairing is a set of (source, target) places of equal records that rises on both sides. What was copied is a
 pairing, and one that leaves few records without a partner; there may be several, when equal records repeat. So
 the longest count, of whatever records (a copier may have copied what a flow leaves out), and those longest in
-readable records (it may have left that out, too). The one returned is put together from them all so that it
-lands as early as any of them: for every source place, the first target place that one of them gives to that
-record or to a later one, of those that readers see. Hence, if the true pairing is among them, following the
-answer never passes a record that was not read. That the answer is itself a pairing: where the earliest landing
-differs from that of the next place, one of the pairings pairs just that place with it, else the next place
-would land there too; and landings rise.
+readable records (it may have left that out, too). For a readable record that these leave out between others
+those count, too, that are shorter by a few pairs: repeats at the target are in no pairing, and records that
+equal them may make up a longer one than what happened.
+
+The one returned is put together from all that count so that it lands as early as any of them: for every source
+place, the first target place that one of them gives to that record or to a later one, of those that readers
+see. Hence, if the true pairing is among them, following the answer never passes a record that was not read.
+That the answer is itself a pairing: a place is paired where it lands earlier than all behind it, and only with
+an equal record.
 
 Records that readers do not see are paired where that leaves room for them.
 """
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 MAXIMUM_POINTS = 500_000
+_NEARLY = 4  # pairs: a copier's repeats of so many records may fit other records better than what happened
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +66,18 @@ def align(
 ) -> Alignment | None:
     """The earliest-landing pairing; `readable` by source place. None: too many equal records to tell.
 
-    Points are pairs of equal records; a point matters when one of the pairings that count goes through it.
+    Points are pairs of equal records; a point matters when a heaviest pairing goes through it.
     """
     rows = _points_by_source(source, target)
     if sum(len(targets) for targets in rows) > MAXIMUM_POINTS:
         return None
     size = len(target)
-    matter = _on_heaviest(rows, size, [1] * len(rows))
+    lacks = _lacks(rows, size, [1] * len(rows))
     if not all(readable):
-        preferring = [1 if is_readable else 0 for is_readable in readable]
-        others = _on_heaviest(rows, size, preferring)
-        matter = [sorted({*ours, *theirs}) for ours, theirs in zip(matter, others, strict=True)]
-    landings = _earliest(matter, readable, size)
+        of_readable = _lacks(rows, size, [int(is_readable) for is_readable in readable])
+        lacks = {point: min(lack, of_readable[point]) for point, lack in lacks.items()}
+    matter = _lacking(rows, lacks, at_most=0)
+    landings = _earliest(matter, _lacking(rows, lacks, at_most=_NEARLY), readable, size)
     pairs = {**landings, **_between(matter, readable, landings, size)}
     return Alignment(tuple(sorted(pairs.items())), _ambiguous(matter, readable, landings))
 
@@ -85,16 +89,19 @@ def _points_by_source(source: Sequence[Hashable], target: Sequence[Hashable]) ->
     return [places.get(record, []) for record in source]
 
 
-def _on_heaviest(rows: list[list[int]], size: int, weights: Sequence[int]) -> list[list[int]]:
-    """By source place the target places of the points that a heaviest pairing goes through."""
+def _lacks(rows: list[list[int]], size: int, weights: Sequence[int]) -> dict[Point, int]:
+    """Per point what the heaviest pairing through it lacks in weight of the heaviest of all."""
     before = _chain_weights(enumerate(rows), size, weights)
     turned = ((s, [size - 1 - t for t in reversed(targets)]) for s, targets in _backwards(rows))
-    after = {(s, size - 1 - t): weight for (s, t), weight in _chain_weights(turned, size, weights).items()}
+    after = _chain_weights(turned, size, weights)
     heaviest = max(before.values(), default=0)
-    return [
-        [t for t in targets if before[(s, t)] + after[(s, t)] - weights[s] == heaviest]
-        for s, targets in enumerate(rows)
-    ]
+    return {
+        (s, t): heaviest - weight - after[(s, size - 1 - t)] + weights[s] for (s, t), weight in before.items()
+    }
+
+
+def _lacking(rows: list[list[int]], lacks: Mapping[Point, int], *, at_most: int) -> list[list[int]]:
+    return [[t for t in targets if lacks[(s, t)] <= at_most] for s, targets in enumerate(rows)]
 
 
 def _backwards(rows: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
@@ -114,13 +121,24 @@ def _chain_weights(
     return chains
 
 
-def _earliest(matter: list[list[int]], readable: Sequence[bool], end: int) -> dict[int, int]:
-    """The readable records' pairs: where a record lands earlier than all readable ones behind it."""
+def _earliest(
+    matter: list[list[int]], nearly: list[list[int]], readable: Sequence[bool], end: int
+) -> dict[int, int]:
+    """The readable records' pairs: where a record lands earlier than all readable ones behind it.
+
+    What the source holds behind the last pair may not have been copied yet: only for what lies before it
+    points count that are `nearly` as good.
+    """
     landings: dict[int, int] = {}
     landing = end
     for s in range(len(matter) - 1, -1, -1):
-        if readable[s] and matter[s] and matter[s][0] < landing:
-            landing = landings[s] = matter[s][0]
+        if not readable[s]:
+            continue
+        first = next(iter(matter[s]), end)
+        if first >= landing and landings:
+            first = next(iter(nearly[s]), end)
+        if first < landing:
+            landing = landings[s] = first
     return landings
 
 
@@ -146,8 +164,7 @@ def _ambiguous(
 ) -> tuple[int, ...]:
     """Readable records that might be paired otherwise, where it makes a difference to readers."""
     claims = Counter(t for s, targets in enumerate(matter) if readable[s] for t in targets)
+    sure = {s for s, t in landings.items() if t in matter[s] and all(claims[t] == 1 for t in matter[s])}
     return tuple(
-        s
-        for s, targets in enumerate(matter)
-        if readable[s] and targets and (s not in landings or any(claims[t] > 1 for t in targets))
+        s for s, targets in enumerate(matter) if readable[s] and s not in sure and (targets or s in landings)
     )

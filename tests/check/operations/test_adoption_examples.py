@@ -173,6 +173,23 @@ def test_a_copier_may_have_left_out_aborted_twins_of_what_it_copied() -> None:
     assert pairs(findings) == {0: 1, 3: 4, 7: 5, 8: 7}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "unread", "copy"),
+    [("BABAa", "B.AA.A", 2, 0), ("BDBDCDAA", "BDDCDAA", 2, 0), ("AB.AAABA.BAA", "ABBABAA", 5, 0)],
+)
+def test_repeats_that_fit_other_records_better(source: str, target: str, unread: int, copy: int) -> None:
+    """The copier began late and repeated a record; the record before the repeat has a twin further back."""
+    findings = found(log_of(source), log_of(target))
+    assert pairs(findings)[unread] == copy
+
+
+def test_what_was_not_copied_yet_is_no_twin_of_what_was() -> None:
+    """The last P is behind the last pair: had it that copy, C and D would count as copied."""
+    findings = found(log_of("APBCDP"), log_of("APZB"))
+    assert pairs(findings) == {0: 0, 1: 1, 2: 3}
+    assert findings.source_end == 3
+
+
 @pytest.mark.parametrize("copies", ["ABCD", "ABCABCD"])
 def test_a_transaction_that_was_tried_again_is_no_ambiguity(copies: str) -> None:
     """What was aborted comes again and is committed; whether both were copied or one, readers see the last."""
