@@ -48,6 +48,7 @@ from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
 from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
+from ledger.operations.cluster_acceptance import require_recorded
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
@@ -114,6 +115,7 @@ def run_flow(
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations(fact_log)
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
+        require_recorded(state, source, target)
         topics = flow_topics(config, flow, source, target, state, operations)
         source.broker_count()
         spark = session()
@@ -153,6 +155,7 @@ def run_flow(
                 on_claimed=claimed,
                 on_round=on_round,
                 returned_elsewhere=config.returned_elsewhere(flow_name),
+                also_copied_by=config.also_copied_by(flow_name),
                 last_stop=last_stop,
                 recording_troubles=lambda: background.troubles,
             )
@@ -185,6 +188,7 @@ def adopt_flow(
         cluster_admin(config, flow.target) as target,
         network as links,
     ):
+        require_recorded(state, source, target)
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         existing = flow_topics(config, flow, source, target, state, driver_operations(fact_log)).existing()
         pairs = adopting.of_topics(existing, topics)
@@ -236,6 +240,7 @@ def resync_keys(
         cluster_admin(config, flow.target) as target,
         network as links,
     ):
+        require_recorded(state, source, target)
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         operations = driver_operations(fact_log)
         existing = flow_topics(config, flow, source, target, state, operations).existing()
@@ -281,7 +286,7 @@ def _record(
     stop: StopSignal,
     once: bool,
 ) -> Mapping[str, int]:
-    admin.broker_count()
+    require_recorded(state, admin)
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     mirrored = MirroredPartitions(config, admin, flows)
     settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)

@@ -22,50 +22,18 @@ from pydantic import (
     model_validator,
 )
 
+from ledger.domain.flow_overlaps import FlowCopies, also_copied_by, overlap_problems
 from ledger.domain.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
 from ledger.errors import ConfigurationError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
+from ledger.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.rename_config import RenameConfig
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 NAME_PATTERN = r"[A-Za-z0-9._-]+"
-
-SECRET_PROPERTIES = frozenset(
-    {
-        "sasl.password",
-        "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.assertion.private.key.pem",
-        "ssl.key.password",
-        "ssl.key.pem",
-        "ssl.keystore.password",
-    }
-)
-"""Client properties that are never written down in a configuration file."""
-
-OWN_PROPERTIES = frozenset(
-    {
-        "acks",
-        "auto.offset.reset",
-        "client.id",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "group.id",
-        "group.instance.id",
-        "group.protocol",
-        "isolation.level",
-        "request.required.acks",
-        "transactional.id",
-    }
-)
-"""Client properties that decide what is promised; the mirror sets them itself."""
-
-ADDRESS_PROPERTIES = frozenset({"bootstrap.servers", "metadata.broker.list"})
 
 
 PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
@@ -257,6 +225,15 @@ class MirrorConfig(Frozen):
             if (origin := other.naming.source_name(target_topic)) is not None and selection.selects(origin)
         )
 
+    def also_copied_by(self, flow_name: str) -> Callable[[str], frozenset[str]]:
+        """By source topic of a flow: other flows of the same pair that copy it to the same target topic."""
+        copies = [self._selected_copies(name) for name in self.flows]
+        return lambda topic: also_copied_by(flow_name, copies, topic)
+
+    def _selected_copies(self, flow_name: str) -> FlowCopies:
+        flow = self.flow(flow_name)
+        return FlowCopies(flow.name, flow.source, flow.target, self.topic_selection(flow_name))
+
     def readers_of(self, cluster: str, topics: Sequence[str]) -> list[FlowConfig]:
         """Flows that read one of these topics of a cluster and leave out what mirrors wrote there."""
         readers = [flow for flow in self.flows.values() if flow.source == cluster and not flow.relay]
@@ -366,6 +343,9 @@ def _problems(raw: Table) -> Iterator[str]:
         yield from _flow_problems(name, table, clusters)
     yield from ring_problems(
         [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
+    )
+    yield from overlap_problems(
+        [copies for name, table in flows.items() if (copies := _copies(name, table)) is not None]
     )
 
 
@@ -478,13 +458,27 @@ def _deletion_problems(table: Table, where: str) -> Iterator[str]:
         yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
 
 
-def _edge(name: str, table: object) -> FlowEdge | None:
+def _copies(name: str, table: object) -> FlowCopies | None:
+    """None for a flow whose own problems are told already."""
+    flow = _valid_flow(name, table)
+    if flow is None or (flow.topic_naming is NamingKind.RENAME and not flow.rename):
+        return None
+    selection = TopicSelection(flow.topics, flow.exclude, naming=flow.naming)
+    return FlowCopies(flow.name, flow.source, flow.target, selection)
+
+
+def _valid_flow(name: str, table: object) -> FlowConfig | None:
     """None for a flow whose own problems are told already."""
     try:
-        flow = FlowConfig.model_validate(
-            {**table, "name": "checked-above"} if isinstance(table, dict) else table
-        )
+        return FlowConfig.model_validate({**table, "name": name} if isinstance(table, dict) else table)
     except ValidationError:
+        return None
+
+
+def _edge(name: str, table: object) -> FlowEdge | None:
+    """None for a flow whose own problems are told already."""
+    flow = _valid_flow("checked-above", table)
+    if flow is None:
         return None
     return FlowEdge(
         name,

@@ -4,10 +4,11 @@ Adapters implement them on Kafka, Delta and Spark; simulations and tests impleme
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
+from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.recorded_operations import FindingKey, FlowRequests
 from ledger.domain.requests import Acceptance
@@ -97,6 +98,10 @@ class ClusterAdmin(Protocol):
 
     def cluster_id(self) -> str: ...
 
+    def metadata_offset(self) -> int | None:
+        """How far the cluster's own metadata has come, which only grows while it lives; None: it does not tell."""
+        ...
+
     def broker_count(self) -> int: ...
 
     def topics(self) -> dict[str, TopicDescription]:
@@ -164,6 +169,11 @@ class ClusterAdmin(Protocol):
         ...
 
 
+def live_cluster(admin: ClusterAdmin) -> LiveCluster:
+    """The cluster that answers."""
+    return LiveCluster(admin.cluster_id(), admin.metadata_offset())
+
+
 class AclAdmin(Protocol):
     """Access control lists of one cluster; every call raises `PreconditionError` when it is refused."""
 
@@ -227,7 +237,9 @@ class FlowPosition:
     """Where a flow stands on one partition, from its last row.
 
     `leader_epoch`: that of the last source batch, None when the last row does not tell. `follows_loss`:
-    after the last row the flow's own records at the target may have no source any more.
+    after the last row the flow's own records at the target may have no source any more. `next_sequence` is for
+    `producer_id`, None when the flow has had one only. `former_sequence`: the one that it had before, and the next
+    sequence of that.
     """
 
     source_topic: str
@@ -240,6 +252,15 @@ class FlowPosition:
     next_sequence: int
     leader_epoch: int | None = None
     follows_loss: bool = False
+    producer_id: int | None = None
+    former_sequence: tuple[int, int] | None = None
+
+    def for_producer(self, producer_id: int) -> "FlowPosition":
+        """As a driver with this producer id goes on: nothing was written with it when the last row is of another."""
+        if self.producer_id is None or self.producer_id == producer_id:
+            return self
+        former = self.producer_id, self.next_sequence
+        return replace(self, producer_id=producer_id, next_sequence=0, former_sequence=former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +284,12 @@ class LedgerState(Protocol):
         """What flows copied from these topics of a cluster when they had another id than the one given."""
         ...
 
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        """By source topic id, partition and target topic id another flow whose map holds records there."""
+        ...
+
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
         """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
         ...
@@ -271,8 +298,12 @@ class LedgerState(Protocol):
         """Whether a driver has ever claimed an epoch of the flow."""
         ...
 
-    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
-        """Producer ids recorded for a Kafka cluster id, by flow; of several claims the first one's counts."""
+    def identities(self) -> ClusterIdentities:
+        """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
+        ...
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        """Ids of topics of a cluster that were seen deleted by a recorder."""
         ...
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]: ...

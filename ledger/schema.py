@@ -72,6 +72,13 @@ OFFSET_SYNCS = Table(
         Column("target_start", "bigint", "target offset of the first copied record"),
         Column("target_end", "bigint", "target offset after the last copied record"),
         Column("first_sequence", "int", "producer sequence of the first copied record, or of the next one"),
+        Column("producer_id", "bigint", "the flow's producer id, for which `first_sequence` is", True),
+        Column(
+            "former_producer_id",
+            "bigint",
+            "an earlier one that the row's records were written with, which do not count then; null: `producer_id`",
+            True,
+        ),
         Column(
             "gaps", GAPS_TYPE, "source offsets inside without a copied record, ascending, with their cause"
         ),
@@ -168,6 +175,24 @@ WRITERS = Table(
         Column("target_cluster", "string", "alias of the flow's target; null for a recorder", True),
         Column("target_cluster_id", "string", "Kafka cluster id of the target; null for a recorder", True),
         Column("producer_id", "bigint", "the flow's producer id at the target; null for a recorder", True),
+        Column(
+            "former_producer_id",
+            "bigint",
+            "the producer id that `producer_id` takes the place of; null when the flow has had it from its first claim",
+            True,
+        ),
+        Column(
+            "source_metadata_offset",
+            "bigint",
+            "how far the source's metadata had come; null when not told",
+            True,
+        ),
+        Column(
+            "target_metadata_offset",
+            "bigint",
+            "how far the target's metadata had come; null when not told, or for a recorder",
+            True,
+        ),
         Column("config_hash", "string", "SHA-256 of the flow's configuration; null for a recorder", True),
         Column(
             "shut_out",

@@ -51,6 +51,8 @@ select
     case when kind = 'superseded' then source_start else source_end end as source_end,
     target_end,
     first_sequence,
+    producer_id,
+    former_producer_id,
     source_leader_epoch,
     kind,
     cause,

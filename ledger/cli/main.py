@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ledger.cli.adoption import adopt
+from ledger.cli.clusters import accept_cluster
 from ledger.cli.demo import demo
 from ledger.cli.doctor import doctor
 from ledger.cli.key_resync import resync_keys
@@ -47,6 +48,7 @@ for command in (
     run,
     stop,
     *COMMANDS,
+    accept_cluster,
     status,
     query,
     offsets,

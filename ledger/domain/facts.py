@@ -90,7 +90,8 @@ class TopicPartition:
 class OffsetSync:
     """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out.
 
-    What only copies have is left at its default by rows of the other kinds.
+    What only copies have is left at its default by rows of the other kinds. `former_producer_id`: the records
+    were written with this one, before the flow got the id that `first_sequence` is for.
     """
 
     source: TopicPartition
@@ -112,6 +113,7 @@ class OffsetSync:
     checksum: int | None = None
     raw_batches: int = 0
     record_path_batches: int = 0
+    former_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

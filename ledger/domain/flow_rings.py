@@ -51,6 +51,11 @@ def is_in_ring(flow: FlowEdge, flows: Sequence[FlowEdge]) -> bool:
     return flow.source in reached
 
 
+def plain_names(patterns: Sequence[str]) -> list[str]:
+    """The names that patterns without anything else spell out."""
+    return [pattern.replace("\\.", ".") for pattern in patterns if _PLAIN_NAME.fullmatch(pattern)]
+
+
 def may_overlap(left: Sequence[str], right: Sequence[str]) -> bool:
     """Whether a topic may match patterns of both. Patterns cannot be compared; plain names can be tried."""
     for names, patterns in ((left, right), (right, left)):

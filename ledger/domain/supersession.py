@@ -74,11 +74,25 @@ def _below(sync: OffsetSync, later: Sequence[OffsetSync]) -> OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSync:
-    """An offset sync with the place at which it was recorded."""
+    """An offset sync with the place at which it was recorded.
+
+    `producer_id`: the flow's at that time; None when it has had one only.
+    """
 
     writer_epoch: int
     round: int
     sync: OffsetSync
+    producer_id: int | None = None
+
+    @property
+    def written_with(self) -> int | None:
+        """The producer id of its records; None when the flow has had one only."""
+        former = self.sync.former_producer_id
+        return self.producer_id if former is None else former
+
+    def counts_for(self, producer_id: int) -> bool:
+        """Whether its records have sequences of this producer id."""
+        return self.sync.former_producer_id is None and self.producer_id in (None, producer_id)
 
     @property
     def place(self) -> tuple[int, int, bool, int, int]:
@@ -154,22 +168,58 @@ def _source_of(sync: OffsetSync, records: int) -> int:
     return offset + records
 
 
-def sequence_at(recorded: Iterable[RecordedSync], target_topic_id: str, target_offset: int) -> int | None:
-    """The sequence of the flow's record at a target offset, or of the next one; of two claims the later counts.
+def sequence_at(
+    recorded: Iterable[RecordedSync], target_topic_id: str, target_offset: int, *, producer_id: int
+) -> int | None:
+    """The sequence of the flow's record at a target offset, or of the next one, with one of its producer ids.
 
     It is that of the log: it counts what a supersession took out of the map, and what other incarnations of
-    the source left there. None when nothing that was recorded lies there or behind.
+    the source left there. None when nothing that was written with that id lies there or behind.
     """
-    rows = [
-        row.sync
+    rows = [row for row in _written(recorded, target_topic_id) if row.counts_for(producer_id)]
+    claim = _claim(rows, target_offset)
+    if claim is not None:
+        sync = claim.sync
+        return (sync.first_sequence + target_offset - sync.target_start) % SEQUENCE_MODULUS
+    following = [row.sync for row in rows if row.sync.target_start >= target_offset and row.sync.records]
+    return min(following, key=lambda sync: sync.target_start).first_sequence if following else None
+
+
+def is_as_recorded(
+    recorded: Iterable[RecordedSync],
+    target_topic_id: str,
+    target_offset: int,
+    *,
+    producer_id: int,
+    sequence: int,
+) -> bool:
+    """Whether what was recorded at a target offset is a record of that producer id and sequence."""
+    claim = _claim(_written(recorded, target_topic_id), target_offset)
+    if claim is None or claim.written_with not in (None, producer_id):
+        return False
+    if claim.sync.former_producer_id is not None:
+        return True  # its sequence is not recorded
+    wanted = claim.sync.first_sequence + target_offset - claim.sync.target_start
+    return wanted % SEQUENCE_MODULUS == sequence
+
+
+def _written(recorded: Iterable[RecordedSync], target_topic_id: str) -> list[RecordedSync]:
+    """Rows of records that the flow wrote to a target, oldest first."""
+    return [
+        row
         for row in sorted(recorded, key=lambda row: row.place)
         if row.sync.kind in SEQUENCED_KINDS and row.sync.target.topic_id == target_topic_id
     ]
-    for sync in reversed(rows):
-        if sync.target_start <= target_offset < sync.target_end:
-            return (sync.first_sequence + target_offset - sync.target_start) % SEQUENCE_MODULUS
-    following = [sync for sync in rows if sync.target_start >= target_offset and sync.records]
-    return min(following, key=lambda sync: sync.target_start).first_sequence if following else None
+
+
+def _claim(oldest_first: Sequence[RecordedSync], target_offset: int) -> RecordedSync | None:
+    """The row whose record lies at an offset; of two claims the later counts."""
+    claims = (row for row in reversed(oldest_first) if _covers(row.sync, target_offset))
+    return next(claims, None)
+
+
+def _covers(sync: OffsetSync, target_offset: int) -> bool:
+    return sync.target_start <= target_offset < sync.target_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 
@@ -27,11 +28,16 @@ class StopCause(StrEnum):
     CORRUPT = "corrupt"
     SHUT_OUT = "shut_out"
     UNKNOWN = "unknown"
+    COPIED_BY_ANOTHER_FLOW = "copied_by_another_flow"
 
     @classmethod
     def of(cls, recorded: str) -> "StopCause":
         """The cause as a row has it; `UNKNOWN` for one that only a later program knows."""
         return cls(recorded) if recorded in set(cls) else cls.UNKNOWN
+
+
+NOT_BEGUN = frozenset({StopCause.SOURCE_RECREATED, StopCause.COPIED_BY_ANOTHER_FLOW})
+"""Causes of stops before a partition's first fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,9 @@ class Divergence:
 class Assignment:
     """One partition of a copy task, where it stands, and how far it is to go.
 
+    It is written with `producer_id`; `next_sequence` counts what was. `former_producer_ids`: the flow wrote with
+    these before, so batches with them are its own, too. `former_sequence`: of the last of these, the sequence that
+    comes next where the flow has not written with `producer_id` yet.
     `leader_epoch`: that of the last source batch before `position`, None when unknown. `stop_at`: the
     source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
@@ -74,6 +83,8 @@ class Assignment:
     producer_id: int
     stop_at: int | None
     exclusive: bool
+    former_producer_ids: frozenset[int] = frozenset()
+    former_sequence: tuple[int, int] | None = None
     leader_epoch: int | None = None
     accepted_below: int = 0
     lost_before: bool = False
@@ -84,6 +95,11 @@ class Assignment:
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def producer(self) -> FlowProducer:
+        """Whose batches at the target are the flow's own."""
+        return FlowProducer(self.producer_id, self.former_producer_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +129,7 @@ class PartitionResult:
     target_leader_epoch: int | None = None
     has_seen_both: bool = False
     refused_sequences: int = 0
+    former_sequence: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

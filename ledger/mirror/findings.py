@@ -109,7 +109,8 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     ),
     FindingName.SOURCE_TOPIC_DELETED: Explanation(
         "the source topic is gone; its target topic is kept",
-        "delete the target topic when nobody needs it any more, or set delete_topics = true",
+        "delete the target topic when nobody needs it any more; delete_topics = true does so where the ledger proves "
+        "the deletion",
     ),
     FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
         "the target refused to delete the topic whose source is gone; the flow tries again",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
+from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
 from ledger.errors import PreconditionError
@@ -16,6 +17,7 @@ from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
+from ledger.mirror.other_flows import AlsoCopiedBy, OtherFlows
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.reactions import Reactions
@@ -25,7 +27,7 @@ from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
-from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row
+from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.operation_log import ClaimedOperations
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ def run_flow(
     on_round: Callable[[RunSummary], None],
     on_claimed: Callable[[], None] = lambda: None,
     returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
+    also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
     recording_troubles: Troubles = dict,
 ) -> RunSummary:
@@ -78,10 +81,10 @@ def run_flow(
     rounds = EpochRounds(claim)
     ports.operations.begin(rounds)
     on_claimed()
-    progress = FlowProgress(ports.state.positions(flow.name))
     log_book = PartitionLogBook(flow.name, ports.operations)
     # Two first drivers may each have allocated an id: the first claim's is the flow's.
-    producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
+    producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    progress = FlowProgress(ports.state.positions(flow.name), producer)
     with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender:
         loop = RoundLoop(
             flow=flow,
@@ -100,8 +103,9 @@ def run_flow(
                 ports.state.stopped_partitions(flow.name),
                 ports.state.acceptances(flow.name),
                 is_first_run,
+                OtherFlows(flow.name, ports.state, also_copied_by),
             ),
-            reactions=_reactions(flow, ports, producer_id),
+            reactions=_reactions(flow, ports, producer),
             desk=RequestDesk(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
             ),
@@ -117,7 +121,7 @@ def run_flow(
                 Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
             ),
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
-            producer_id=producer_id,
+            producer=producer,
             last_stop=last_stop,
             on_round=on_round,
             summary=RunSummary(),
@@ -131,7 +135,7 @@ def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:
     return lambda standing: log_book.resumed(standing.pair)
 
 
-def _reactions(flow: FlowConfig, ports: FlowPorts, producer_id: int) -> Reactions:
+def _reactions(flow: FlowConfig, ports: FlowPorts, producer: FlowProducer) -> Reactions:
     def recorded(standing: Standing) -> Sequence[RecordedSync]:
         source = standing.pair.source
         return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
@@ -140,39 +144,55 @@ def _reactions(flow: FlowConfig, ports: FlowPorts, producer_id: int) -> Reaction
         configuration = ports.source.configurations([standing.pair.source.topic])
         return loss_cause(configuration.get(standing.pair.source.topic, {}))
 
-    return Reactions(flow, ports.source, ports.target, producer_id, recorded, judge_loss)
+    return Reactions(flow, ports.source, ports.target, producer, recorded, judge_loss)
 
 
 def claim_row(
     flow: FlowConfig, *, source: ClusterAdmin, target: ClusterAdmin, state: LedgerState, host: str
 ) -> Row:
-    """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id."""
-    target_cluster_id = target.cluster_id()
+    """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
+
+    Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
+    """
+    at_source, at_target = live_cluster(source), live_cluster(target)
+    identities = state.identities()
+    identities.require(flow.source, at_source)
+    identities.require(flow.target, at_target)
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,
         "flow": flow.name,
         "source_cluster": flow.source,
-        "source_cluster_id": source.cluster_id(),
+        "source_cluster_id": at_source.cluster_id,
         "target_cluster": flow.target,
-        "target_cluster_id": target_cluster_id,
-        "producer_id": _producer_id(flow, target, state, target_cluster_id),
+        "target_cluster_id": at_target.cluster_id,
+        "producer_id": _producer_id(flow, target, identities, at_target.cluster_id),
+        "former_producer_id": None,
+        "source_metadata_offset": at_source.metadata_offset,
+        "target_metadata_offset": at_target.metadata_offset,
         "config_hash": config_hash(flow),
         "shut_out": None,
     }
 
 
-def _producer_id(flow: FlowConfig, target: ClusterAdmin, state: LedgerState, target_cluster_id: str) -> int:
-    """The flow's one producer id at this target: allocated once, recorded with the claim, before any write."""
-    known = state.producer_ids(target_cluster_id)
-    if flow.name in known:
-        return known[flow.name]
+def _producer_id(
+    flow: FlowConfig, target: ClusterAdmin, identities: ClusterIdentities, target_cluster_id: str
+) -> int:
+    """The flow's producer id at this target: allocated once, recorded with the claim, before any write.
+
+    Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
+    before proves that the cluster began anew.
+    """
+    known = identities.producers(target_cluster_id).get(flow.name)
+    if known is not None:
+        return known.current
     allocated = target.allocate_producer_id()
-    if known and allocated <= max(known.values()):
+    if allocated in identities.mirror_ids(target_cluster_id):
         raise PreconditionError(
-            f"cluster {flow.target} gave producer id {allocated}, not above {max(known.values())} which is "
-            "recorded for the same cluster id: its ids were reset, so ownership of batches cannot be proved; "
-            "nothing was copied"
+            f"cluster {flow.target} gave producer id {allocated}, which the ledger has for the same cluster id "
+            f"{target_cluster_id} already: the cluster began anew, so ownership of batches cannot be proved; nothing "
+            f"was copied. If it was formatted again: mirror-ledger accept-cluster {flow.target} --cluster-id "
+            f"{target_cluster_id} --rebuilt --reason WHY"
         )
     return allocated
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.flow_topics import PartitionPair
@@ -21,8 +22,10 @@ def key_of(pair: PartitionPair) -> PartitionKey:
 class FlowProgress:
     """Standings of all partitions of a flow. Offsets of different topic ids are never mixed."""
 
-    def __init__(self, positions: Iterable[FlowPosition]) -> None:
-        self._recorded = {(p.source_topic_id, p.partition): p for p in positions}
+    def __init__(self, positions: Iterable[FlowPosition], producer: FlowProducer | None = None) -> None:
+        """`producer`: what the flow writes with from now on; None when it has had one id only."""
+        counted = [p if producer is None else p.for_producer(producer.current) for p in positions]
+        self._recorded = {(p.source_topic_id, p.partition): p for p in counted}
         self._standings: dict[PartitionKey, Standing] = {}
         self._topic_ids: defaultdict[str, set[str]] = defaultdict(set)
         """By source topic: ids of the incarnations that are recorded or taken care of."""
@@ -107,7 +110,7 @@ class FlowProgress:
         source = result.assignment.source
         return self._standings[(source.topic_id, source.partition)]
 
-    def assignments(self, producer_id: int, *, exclusive: bool) -> list[Assignment]:
+    def assignments(self, producer: FlowProducer, *, exclusive: bool) -> list[Assignment]:
         """What can be copied: every partition that is neither stopped nor at its end."""
         return [
             Assignment(
@@ -116,7 +119,9 @@ class FlowProgress:
                 position=standing.position,
                 target_end=standing.target_end,
                 next_sequence=standing.next_sequence,
-                producer_id=producer_id,
+                producer_id=producer.current,
+                former_producer_ids=producer.former,
+                former_sequence=standing.former_sequence,
                 stop_at=standing.stop_at,
                 exclusive=exclusive,
                 leader_epoch=standing.leader_epoch,
@@ -162,6 +167,7 @@ class FlowProgress:
         standing.refused_sequences = result.refused_sequences
         standing.is_looked_at = standing.is_looked_at or result.has_seen_both
         standing.next_sequence = result.next_sequence
+        standing.former_sequence = result.former_sequence
         standing.leader_epoch = result.leader_epoch
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
         if result.source_ends is not None and result.position >= result.source_ends[0]:

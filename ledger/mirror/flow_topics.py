@@ -75,6 +75,7 @@ class FlowTopics:
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
         self._same_cluster: bool | None = None
+        self._cluster_ids: Mapping[str, str] = {}
         self.blocked: Mapping[str, str] = {}
         """Source topics that may not be copied for now, with the reason."""
 
@@ -89,14 +90,16 @@ class FlowTopics:
     def follow(self, *, written_topic_ids: frozenset[str]) -> list[PartitionPair]:
         """Make the target follow, then pair every selected source partition.
 
-        The first look raises `PreconditionError` when the flow cannot name its target topics; later
-        ones leave out the topics concerned.
+        Raises `PreconditionError` when another cluster answers at either side than at the first look. The
+        first look raises it, too, when the flow cannot name its target topics; later ones leave out the topics
+        concerned.
         """
         listed = self._source.topics()
+        targets = self._target.topics()
+        self._require_same_clusters()
         selected = self._selected(listed)
         conflicts = self._conflicts(selected)
         sources = {name: topic for name, topic in selected.items() if name not in conflicts}
-        targets = self._target.topics()
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         refused = self._bring_up(sources, targets, at_source, at_target, written_topic_ids)
@@ -112,6 +115,17 @@ class FlowTopics:
         self._paired = list(self._pairs(sources, targets))
         self._remember(self._paired)
         return self._paired
+
+    def _require_same_clusters(self) -> None:
+        """Asked after the topics were listed: another cluster says of all of them that they are gone, or new."""
+        found = {admin.alias: admin.cluster_id() for admin in (self._source, self._target)}
+        known = self._cluster_ids = self._cluster_ids or found
+        for alias, cluster_id in found.items():
+            if known[alias] != cluster_id:
+                raise PreconditionError(
+                    f"another cluster answers behind {alias}: its Kafka cluster id is {cluster_id}, this driver "
+                    f"began with {known[alias]}; nothing was created, deleted or stopped because of it"
+                )
 
     def existing(self) -> list[PartitionPair]:
         """Pair what exists on both sides; nothing is created. Refuses names as the first look does."""
@@ -165,7 +179,9 @@ class FlowTopics:
 
     def _remember(self, paired: list[PartitionPair]) -> None:
         for pair in paired:
-            mirrored = MirroredTopic(pair.source.topic, pair.target.topic, pair.target.topic_id)
+            mirrored = MirroredTopic(
+                pair.source.topic, pair.source.topic_id, pair.target.topic, pair.target.topic_id
+            )
             self._all_mirrored().setdefault(pair.source.topic_id, mirrored)
 
     # -- following -------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ from ledger.domain.recorded_operations import ACLS_FOLLOWED, TOPIC_FOLLOWED
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings import FindingName, Findings
-from ledger.ports import LedgerState, NewTopic, OperationEntry, OperationLog
+from ledger.ports import (
+    ClusterAdmin,
+    LedgerState,
+    NewTopic,
+    OperationEntry,
+    OperationLog,
+    live_cluster,
+)
 
 TOPIC_FINDINGS = (
     FindingName.MIN_INSYNC_REPLICAS_ONE,
@@ -31,9 +38,10 @@ TOPIC_FINDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """A source topic and the life of the target topic that the flow wrote to."""
+    """The lives of a source topic and of the target topic that the flow copied it to."""
 
     source: str
+    source_id: str
     target: str
     target_id: str
 
@@ -59,7 +67,10 @@ class FollowingRecord:
         """What the ledger has offset syncs for, by source topic id."""
         return {
             position.source_topic_id: MirroredTopic(
-                position.source_topic, position.target_topic, position.target_topic_id
+                position.source_topic,
+                position.source_topic_id,
+                position.target_topic,
+                position.target_topic_id,
             )
             for position in self._state.positions(self._flow)
         }
@@ -68,6 +79,14 @@ class FollowingRecord:
         """Ids of target topics that hold records of this flow, as the ledger has it now."""
         positions = self._state.positions(self._flow)
         return frozenset(position.target_topic_id for position in positions if position.next_sequence > 0)
+
+    def deleted_source_ids(self, cluster: str) -> frozenset[str]:
+        """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""
+        return self._state.deleted_topic_ids(cluster)
+
+    def require_recorded(self, admin: ClusterAdmin) -> None:
+        """Raise `PreconditionError` when another cluster answers than the one that the ledger knows."""
+        self._state.identities().require(admin.alias, live_cluster(admin))
 
     def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
         """Topics that were created together; `topic_ids` by name."""

@@ -5,7 +5,7 @@ what came while nobody looked is copied. Either is a fact that is recorded befor
 of another incarnation, on either side, are never continued without a policy or an operator who says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig, Policy, StartAt
@@ -20,6 +20,14 @@ from ledger.ports import ClusterAdmin, FlowPosition, PartitionEnds, RecordedStop
 
 Ends = Mapping[tuple[str, int], PartitionEnds]
 
+CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
+"""Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
+
+
+def copied_by_nobody(_pairs: Sequence[PartitionPair]) -> Mapping[PartitionKey, str]:
+    """For a flow that has all its topics to itself."""
+    return {}
+
 
 @dataclass(frozen=True, slots=True)
 class TakenOn:
@@ -27,12 +35,14 @@ class TakenOn:
 
     `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
     tells already is in the standing alone. `left`: standings of earlier incarnations that it replaces.
+    `goes_on`: a stop that the ledger tells is over.
     """
 
     standing: Standing
     facts: tuple[OffsetSync, ...] = ()
     new_stop: Stop | None = None
     left: tuple[Standing, ...] = ()
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class Intake:
     stops: Mapping[PartitionKey, RecordedStop]
     acceptances: Mapping[PartitionKey, Acceptance]
     is_first_run: bool
+    copied_by_others: CopiedByOthers
 
     def start_offsets(
         self, pairs: Sequence[PartitionPair], *, is_first_look: bool
@@ -63,6 +74,11 @@ class Intake:
             if (pair.source.topic, pair.source.partition) in found
         }
 
+    def taken_already(self, pairs: Sequence[PartitionPair]) -> Mapping[PartitionKey, str]:
+        """Of partitions without a position those that another flow copies: begun here, all would be there twice."""
+        beginning = [pair for pair in pairs if self.progress.recorded(pair) is None]
+        return self.copied_by_others(beginning) if beginning else {}
+
     def take_on(
         self,
         pair: PartitionPair,
@@ -71,9 +87,15 @@ class Intake:
         *,
         started_at: int | None,
         is_first_look: bool,
+        taken_already: str | None = None,
     ) -> TakenOn:
-        """Take the partition on; `started_at`: its offset for the time that the flow starts at."""
+        """Take the partition on; `started_at`: its offset for the time that the flow starts at.
+
+        `taken_already`: what says that another flow copies it.
+        """
         recorded = self.progress.recorded(pair)
+        if recorded is None and taken_already is not None:
+            return self._taken_already(pair, source, target, taken_already)
         if recorded is None:
             return self._begin(pair, source, target, started_at, is_first_look=is_first_look)
         standing = Standing.recorded(pair, recorded)
@@ -84,6 +106,13 @@ class Intake:
         if told is not None:
             standing.stop = Stop(StopCause.of(told.cause), told.message)
         return TakenOn(standing)
+
+    def _taken_already(
+        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
+    ) -> TakenOn:
+        standing = self._beginning(pair, source, target)
+        standing.stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
+        return TakenOn(standing, new_stop=self._unless_told(standing, standing.stop))
 
     def _accept_again(self, standing: Standing) -> None:
         """What was accepted stays so while the flow has written nothing since."""
@@ -111,7 +140,12 @@ class Intake:
             self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         )
         standing = Standing(pair, position, target.log_start, next_sequence=0)
-        return TakenOn(standing, (standing.started(cause),))
+        return TakenOn(standing, (standing.started(cause),), goes_on=self._was_taken(pair))
+
+    def _was_taken(self, pair: PartitionPair) -> bool:
+        """Stopped as another flow's, and that is over."""
+        told = self.stops.get(key_of(pair))
+        return told is not None and told.cause == StopCause.COPIED_BY_ANOTHER_FLOW
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
         if self.flow.start == StartAt.EARLIEST:

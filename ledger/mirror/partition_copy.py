@@ -55,6 +55,7 @@ class PartitionCopy:
 
     def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
         self.assignment = assignment
+        self._producer = assignment.producer
         self._rules = CopyRules(
             writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
         )
@@ -225,8 +226,9 @@ class PartitionCopy:
             self.tail = TargetTail(start=self._next_offset)
         elif found.base_offset <= last:
             sequence = found.sequence_at(last)
-            is_own = found.producer_id == self.assignment.producer_id
-            if not is_own or next_sequence(sequence, 1) != self._builder.next_sequence:
+            is_own = self._producer.wrote(found.producer_id)
+            is_former = found.producer_id in self._producer.former
+            if not is_own or not (is_former or next_sequence(sequence, 1) == self._builder.next_sequence):
                 self.halt(
                     StopCause.TARGET_OUT_OF_RANGE,
                     f"target offset {last} holds a record of producer id {found.producer_id}, sequence {sequence}, "
@@ -264,24 +266,30 @@ class PartitionCopy:
         return True
 
     def _is_own(self, found: TailBatch) -> bool:
-        return found.header.producer_id == self.assignment.producer_id
+        return self._producer.wrote(found.header.producer_id)
+
+    def _expected_sequence(self, found: TailBatch) -> int | None:
+        """The next sequence of the batch's producer id; None when it is not known any more."""
+        is_current = found.header.producer_id == self._producer.current
+        return self._next_sequence if is_current else self._builder.former_next(found.header.producer_id)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""
         self._settle()
-        in_sequence = found.header.base_sequence == self._next_sequence
+        in_sequence = found.header.base_sequence == self._expected_sequence(found)
         written = paired(step, found) if in_sequence else None
         if written is None:
             self._meet_unpaired(
                 found,
-                f"source offset {step.source_start} and sequence {self._next_sequence} were expected there",
+                f"source offset {step.source_start} and sequence {self._expected_sequence(found)} were expected there",
                 source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
             return
         self.settle_trouble(WRITING)
         self._pending.popleft()
         self.pending_bytes -= len(step.batch)
-        self._builder.copied(written, base_offset=found.header.base_offset, recovered=True)
+        at = found.header
+        self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
 
     def _pass(self, found: TailBatch) -> None:
@@ -309,13 +317,14 @@ class PartitionCopy:
             target_start=found.header.base_offset,
             count=found.written,
             cause=cause,
+            producer_id=found.header.producer_id,
         )
         self._pass(found)
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if found.header.base_offset < self.assignment.accepted_below:
             return SyncCause.ACCEPTED
-        in_sequence = found.header.base_sequence == self._next_sequence
+        in_sequence = found.header.base_sequence == self._expected_sequence(found)
         is_explained = source_has_holes or self._builder.ends_in_hole or self.assignment.lost_before
         return SyncCause.LOST_SOURCE if in_sequence and is_explained else None
 
@@ -485,5 +494,6 @@ class PartitionCopy:
             tail_start=self._next_tail_start(),
             target_leader_epoch=self._target_leader_epoch,
             refused_sequences=0 if self.stop is not None else self.refused_sequences,
+            former_sequence=None if self.tail.complete else self._builder.former_sequence,
             has_seen_both=self._source_ends is not None and self.tail.complete and self.tail.head is None,
         )

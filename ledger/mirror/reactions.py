@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig, Policy
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.supersession import (
     RecordedSync,
@@ -80,7 +81,7 @@ class Reactions:
     flow: FlowConfig
     source: ClusterAdmin
     target: ClusterAdmin
-    producer_id: int
+    producer: FlowProducer
     recorded: RecordedRows
     judge_loss: LossJudge
 
@@ -142,7 +143,7 @@ class Reactions:
         if ends.log_start > standing.target_end:
             return Reaction(stop=stop)
         recorded = self.recorded(standing)
-        history = TargetHistory(self.target, standing.pair.target, self.producer_id, tuple(recorded))
+        history = TargetHistory(self.target, standing.pair.target, self.producer, tuple(recorded))
         known_end = min(standing.target_end, ends.high_watermark)
         held_end = history.held_end(
             known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
@@ -156,7 +157,7 @@ class Reactions:
     ) -> Reaction:
         """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
         target_id = standing.pair.target.topic_id
-        sequence = sequence_at(recorded, target_id, kept_end)
+        sequence = sequence_at(recorded, target_id, kept_end, producer_id=self.producer.current)
         log = _TruncatedTarget(target_id, kept_end, standing.next_sequence if sequence is None else sequence)
         incarnations = by_source_incarnation(recorded)
         restart = log.restart(incarnations.pop(standing.pair.source.topic_id, ())) or Restart(

@@ -17,6 +17,7 @@ from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.intake import copy_again
 from ledger.mirror.living_ends import living_ends
 from ledger.mirror.standing import Standing
+from ledger.mirror.stop_advice import advice
 from ledger.ports import ClusterAdmin, OperationLog, PartitionEnds
 
 Facts = list[OffsetSync]
@@ -87,6 +88,7 @@ class RequestDesk:
         ]
         if not found:
             raise _RefusedError(f"this flow copies no {_coordinates(request)} at present")
+        _refuse_taken(found)
         return found
 
     # -- one of them each ------------------------------------------------------------------------
@@ -94,6 +96,9 @@ class RequestDesk:
     def _resume(self, request: OperatorRequest) -> tuple[Facts, str]:
         stopped = [standing for standing in self.progress.standings if standing.stop is not None]
         stopped = [s for s in stopped if request.concerns(s.pair.source.topic, s.pair.source.partition)]
+        if stopped and all(map(_is_taken, stopped)):
+            _refuse_taken(stopped)
+        stopped = [standing for standing in stopped if not _is_taken(standing)]
         facts = self._begun_again(stopped)
         for standing in stopped:
             self._go_on(standing)
@@ -183,6 +188,17 @@ class RequestDesk:
 
     def _target_ends(self, standing: Standing) -> PartitionEnds:
         return _ends(self.target, standing.pair.target)
+
+
+def _is_taken(standing: Standing) -> bool:
+    return standing.stop is not None and standing.stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
+
+
+def _refuse_taken(standings: Sequence[Standing]) -> None:
+    """No request lets two flows copy one partition to one target topic: all would be there twice."""
+    for standing in standings:
+        if standing.stop is not None and _is_taken(standing):
+            raise _RefusedError(f"{standing.name}: {standing.stop.message}. {advice(standing.stop.cause)}")
 
 
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:

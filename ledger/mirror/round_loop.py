@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import pauses_after
@@ -18,7 +19,7 @@ from ledger.errors import ClusterUnavailableError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.balancing import split_by_load
-from ledger.mirror.flow_progress import FlowProgress
+from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
@@ -77,7 +78,7 @@ class RoundLoop:
     watch: PartitionWatch
     selection: RecordSelection
     recording: RecordingWatch
-    producer_id: int
+    producer: FlowProducer
     last_stop: int
     on_round: Callable[[RunSummary], None]
     summary: RunSummary
@@ -141,6 +142,7 @@ class RoundLoop:
         source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
         target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
         starts = self.intake.start_offsets(new, is_first_look=is_first_look)
+        taken_already = self.intake.taken_already(new)
         taken_on = []
         for pair in new:
             source = source_ends.get((pair.source.topic, pair.source.partition))
@@ -155,6 +157,7 @@ class RoundLoop:
                 target,
                 started_at=starts.get((pair.source.topic_id, pair.source.partition)),
                 is_first_look=is_first_look,
+                taken_already=taken_already.get(key_of(pair)),
             )
             if until_caught_up:
                 taken.standing.end_at(source)
@@ -167,6 +170,8 @@ class RoundLoop:
     def _tell(self, taken: TakenOn) -> None:
         for left in taken.left:
             self.log_book.resumed(left.pair)
+        if taken.goes_on:
+            self.log_book.resumed(taken.standing.pair)
         if taken.new_stop is not None:
             self.log_book.stopped(taken.standing.pair, taken.new_stop)
 
@@ -187,7 +192,7 @@ class RoundLoop:
 
     def _assignments(self) -> list[Assignment]:
         found = self.progress.assignments(
-            self.producer_id,
+            self.producer,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
         wanted = [
@@ -279,7 +284,7 @@ class RoundLoop:
             self.appender.wait()
 
     def _submit(self, facts: Sequence[OffsetSync]) -> None:
-        identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target)
+        identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
         self.appender.submit([sync_row(identity, fact) for fact in facts])
 
     # -- telling ---------------------------------------------------------------------------------

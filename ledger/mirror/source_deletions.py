@@ -1,7 +1,11 @@
-"""Source topics that are gone: the target topic is kept, or deleted if the flow says so."""
+"""Source topics that are gone: the target topic is kept, or deleted if the flow says so.
+
+What a deletion takes may be the last copy there is, so it rests on facts of the ledger: a cluster that lost its
+topics, or another one at its address, says of all of them that they are gone.
+"""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ledger.errors import PreconditionError
 from ledger.mirror.findings import Finding, FindingName
@@ -17,8 +21,13 @@ LOOKS_BEFORE_DELETION = 2
 class SourceDeletions:
     """Compares what the flow has mirrored with what the source still has.
 
-    A target topic is deleted only if the ledger says that this very life of it holds records of the flow,
-    and only when the source has said at two looks in a row that it has no topic of the name.
+    A target topic is deleted only if all of this holds:
+        D1  the ledger says that this very life of it holds records of the flow
+        D2  the source has said at two looks in a row that it has no topic of the name, and has other topics
+        D3  a recorder of the source has recorded that this very life of the source topic was deleted
+        D4  of two or more topics with such records not more than half are gone at one look
+        D5  both clusters are the ones that the ledger knows
+    Else it is kept, and a finding says why.
     """
 
     def __init__(
@@ -41,7 +50,7 @@ class SourceDeletions:
         gone = [topic for topic in standing if topic.source not in sources and self._is_gone(topic.source)]
         names = {topic.source for topic in gone}
         self._looks_without = {name: self._looks_without.get(name, 0) + 1 for name in names}
-        findings = [self._judge(topic) for topic in sorted(gone, key=lambda topic: topic.source)]
+        findings = [self._judge(topic, standing, gone, sources) for topic in sorted(gone, key=_source)]
         return [finding for finding in findings if finding is not None]
 
     def _is_gone(self, topic: str) -> bool:
@@ -52,16 +61,28 @@ class SourceDeletions:
             log.warning("%s is not listed at the source any more: %s", topic, error)
             return False
 
-    def _is_to_be_deleted(self, topic: MirroredTopic) -> bool:
-        if not self._delete_topics or self._looks_without[topic.source] < LOOKS_BEFORE_DELETION:
-            return False
-        return topic.target_id in self._record.written_target_ids()
+    def _judge(
+        self,
+        topic: MirroredTopic,
+        standing: Sequence[MirroredTopic],
+        gone: Sequence[MirroredTopic],
+        sources: Mapping[str, TopicDescription],
+    ) -> Finding | None:
+        written = self._record.written_target_ids() if self._delete_topics else frozenset()
+        if topic.target_id not in written:
+            return _kept(topic)
+        doubt = _doubt(_written(gone, written), _written(standing, written), sources)
+        if doubt is not None:
+            return _kept(topic, doubt)
+        if topic.source_id not in self._record.deleted_source_ids(self._source.alias):
+            return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
+        is_due = self._looks_without[topic.source] >= LOOKS_BEFORE_DELETION
+        return self._delete(topic) if is_due else _kept(topic)
 
-    def _judge(self, topic: MirroredTopic) -> Finding | None:
-        if not self._is_to_be_deleted(topic):
-            message = f"{topic.source} is gone at the source; {topic.target} is kept"
-            return Finding(name=FindingName.SOURCE_TOPIC_DELETED, topic=topic.source, message=message)
+    def _delete(self, topic: MirroredTopic) -> Finding | None:
         try:
+            self._record.require_recorded(self._source)
+            self._record.require_recorded(self._target)
             self._target.delete_topic(topic.target, topic_id=topic.target_id)
         except PreconditionError as error:
             name = FindingName.TARGET_TOPIC_NOT_DELETED
@@ -71,6 +92,32 @@ class SourceDeletions:
         return None
 
 
+def _source(topic: MirroredTopic) -> str:
+    return topic.source
+
+
+def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:
+    """Sources of topics that hold records of the flow: one that was created just now outweighs none that is gone."""
+    return frozenset(topic.source for topic in topics if topic.target_id in written)
+
+
 def _lives_on(topic: MirroredTopic, targets: Mapping[str, TopicDescription]) -> bool:
     found = targets.get(topic.target)
     return found is not None and found.topic_id == topic.target_id
+
+
+def _doubt(
+    gone: Collection[str], mirrored: Collection[str], sources: Mapping[str, TopicDescription]
+) -> str | None:
+    """Why what is gone at this look is not taken for deleted by somebody who meant it (D2, D4); None: it is."""
+    if all(topic.internal for topic in sources.values()):
+        return "the source has no topics at all"
+    if len(mirrored) >= 2 and 2 * len(gone) > len(mirrored):
+        return f"{len(gone)} of the {len(mirrored)} topics that this flow mirrored are gone at once"
+    return None
+
+
+def _kept(topic: MirroredTopic, reason: str | None = None) -> Finding:
+    why = "" if reason is None else f": {reason}"
+    message = f"{topic.source} is gone at the source; {topic.target} is kept{why}"
+    return Finding(name=FindingName.SOURCE_TOPIC_DELETED, topic=topic.source, message=message)

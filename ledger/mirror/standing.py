@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.supersession import Restart
-from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.assignments import NOT_BEGUN, Stop
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.ports import FlowPosition, PartitionEnds
 
@@ -35,6 +35,7 @@ class Standing:
     is_looked_at: bool = False
     target_leader_epoch: int | None = None
     refused_sequences: int = 0
+    former_sequence: tuple[int, int] | None = None
 
     @classmethod
     def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
@@ -45,6 +46,7 @@ class Standing:
             position.next_sequence,
             position.leader_epoch,
             position.follows_loss,
+            former_sequence=position.former_sequence,
         )
 
     def as_recorded(self) -> FlowPosition:
@@ -65,8 +67,8 @@ class Standing:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a fact says so; a new incarnation that waits for an operator has none."""
-        return self.stop is None or self.stop.cause is not StopCause.SOURCE_RECREATED
+        """Whether a fact says so; what waits for an operator before its beginning has none."""
+        return self.stop is None or self.stop.cause not in NOT_BEGUN
 
     @property
     def name(self) -> str:

@@ -43,8 +43,8 @@ ADVICE = {
         RequestKind.RESYNC,
     ),
     StopCause.FOREIGN_WRITE: Advice(
-        "stop the other writer, then `accept-foreign` goes on behind what the target holds now; or set "
-        'target_mode = "shared"',
+        "stop the other writer, then `accept-foreign` goes on behind what the target holds now; where others are to "
+        'write there, target_mode = "shared"; never where the records are copies by a flow of another name',
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.TAIL_MISMATCH: Advice(
@@ -79,6 +79,11 @@ ADVICE = {
     StopCause.UNKNOWN: Advice(
         "a later version of this program stopped it: use that version, or `resume` tries again with this one",
         RequestKind.RESUME,
+    ),
+    StopCause.COPIED_BY_ANOTHER_FLOW: Advice(
+        "let one flow copy it: give the flow its former name back, leave the topic out of one of the two, or give "
+        "this one target topics of its own; then start it again",
+        None,
     ),
 }
 

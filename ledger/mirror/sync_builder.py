@@ -23,6 +23,7 @@ class SyncBuilder:
         self.target_end = assignment.target_end
         self.next_sequence = assignment.next_sequence
         self.leader_epoch = assignment.leader_epoch
+        self.former_sequence = assignment.former_sequence
         self._open()
 
     def _open(self) -> None:
@@ -31,6 +32,7 @@ class SyncBuilder:
         self._first_sequence = self.next_sequence
         self._gaps: list[Gap] = []
         self._recovered = False
+        self._former_producer_id: int | None = None
         self._records = self._bytes = self._raw = self._record_path = self._checksum = 0
         self._first_timestamp_ms: int | None = None
         self._last_timestamp_ms: int | None = None
@@ -47,12 +49,19 @@ class SyncBuilder:
         self._add_gap(step.gap)
         self.position = step.source_end
 
-    def copied(self, step: Copy, *, base_offset: int, recovered: bool) -> None:
-        """The step's records are on the target from `base_offset` on."""
+    def copied(
+        self, step: Copy, *, base_offset: int, recovered: bool, producer_id: int | None = None
+    ) -> None:
+        """The step's records are on the target from `base_offset` on; `producer_id`: whose, if found there."""
+        former_producer_id = self._former(producer_id)
         self._enter_epoch(step.leader_epoch)
-        if self._records and (base_offset != self.target_end or recovered != self._recovered):
+        origin = recovered, former_producer_id
+        if self._records and (
+            base_offset != self.target_end or origin != (self._recovered, self._former_producer_id)
+        ):
             self._close()
         if not self._records:
+            self._former_producer_id = former_producer_id
             self._target_start = base_offset
             self._recovered = recovered
             self._first_timestamp_ms = step.base_timestamp
@@ -66,21 +75,55 @@ class SyncBuilder:
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
         self.position = step.source_end
         self.target_end = base_offset + step.count
-        self.next_sequence = next_sequence(self.next_sequence, step.count)
+        self._count(step.count, self.next_sequence, former_producer_id)
 
-    def unpaired(self, *, first_sequence: int, target_start: int, count: int, cause: SyncCause) -> None:
-        """Records of this flow at the target have no source offset that could be told."""
+    def unpaired(
+        self,
+        *,
+        first_sequence: int,
+        target_start: int,
+        count: int,
+        cause: SyncCause,
+        producer_id: int | None = None,
+    ) -> None:
+        """Records of this flow at the target have no source offset that could be told.
+
+        With a former producer id `first_sequence` is of that one, and is not recorded.
+        """
         self._close()
+        former_producer_id = self._former(producer_id)
+        found = self._unpaired(
+            self.next_sequence if former_producer_id is not None else first_sequence,
+            target_start,
+            count,
+            cause,
+            former_producer_id,
+        )
         before = self._finished[-1] if self._finished else None
-        if before is not None and _continues(before, first_sequence, target_start, cause):
+        if before is not None and _continues(before, found):
             self._finished[-1] = replace(
                 before, target_end=target_start + count, records=before.records + count
             )
         else:
-            self._finished.append(self._unpaired(first_sequence, target_start, count, cause))
+            self._finished.append(found)
         self.target_end = target_start + count
-        self.next_sequence = next_sequence(first_sequence, count)
+        self._count(count, first_sequence, former_producer_id)
         self._open()
+
+    def former_next(self, producer_id: int) -> int | None:
+        """The next sequence of a former producer id; None when it is not known any more."""
+        known = self.former_sequence
+        return known[1] if known is not None and known[0] == producer_id else None
+
+    def _former(self, producer_id: int | None) -> int | None:
+        return None if producer_id is None else self._assignment.producer.as_former(producer_id)
+
+    def _count(self, count: int, first_sequence: int, former_producer_id: int | None) -> None:
+        """Records have a sequence of the producer id that they were written with."""
+        if former_producer_id is None:
+            self.next_sequence = next_sequence(first_sequence, count)
+        elif self.former_sequence is not None and self.former_sequence[0] == former_producer_id:
+            self.former_sequence = former_producer_id, next_sequence(self.former_sequence[1], count)
 
     def syncs(self) -> tuple[OffsetSync, ...]:
         """Everything collected; the builder is finished with."""
@@ -126,9 +169,17 @@ class SyncBuilder:
             checksum=self._checksum if self._records else None,
             raw_batches=self._raw,
             record_path_batches=self._record_path,
+            former_producer_id=self._former_producer_id,
         )
 
-    def _unpaired(self, first_sequence: int, target_start: int, count: int, cause: SyncCause) -> OffsetSync:
+    def _unpaired(
+        self,
+        first_sequence: int,
+        target_start: int,
+        count: int,
+        cause: SyncCause,
+        former_producer_id: int | None,
+    ) -> OffsetSync:
         return OffsetSync(
             source=self._assignment.source,
             target=self._assignment.target,
@@ -142,13 +193,16 @@ class SyncBuilder:
             cause=cause,
             recovered=True,
             records=count,
+            former_producer_id=former_producer_id,
         )
 
 
-def _continues(before: OffsetSync, first_sequence: int, target_start: int, cause: SyncCause) -> bool:
+def _continues(before: OffsetSync, found: OffsetSync) -> bool:
+    counted = before.records if before.former_producer_id is None else 0
     return (
         before.kind is SyncKind.UNPAIRED
-        and before.cause is cause
-        and before.target_end == target_start
-        and next_sequence(before.first_sequence, before.records) == first_sequence
+        and before.cause is found.cause
+        and before.former_producer_id == found.former_producer_id
+        and before.target_end == found.target_start
+        and next_sequence(before.first_sequence, counted) == found.first_sequence
     )

@@ -18,6 +18,7 @@ class FlowIdentity:
     flow: str
     source_cluster: str
     target_cluster: str
+    producer_id: int | None = None
 
 
 def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
@@ -38,6 +39,8 @@ def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
         "target_start": sync.target_start,
         "target_end": sync.target_end,
         "first_sequence": sync.first_sequence,
+        "producer_id": identity.producer_id,
+        "former_producer_id": sync.former_producer_id,
         "gaps": [
             {"source_start": gap.source_start, "source_end": gap.source_end, "cause": str(gap.cause)}
             for gap in sync.gaps
@@ -70,6 +73,7 @@ _AS_IT_IS = (
     "checksum",
     "raw_batches",
     "record_path_batches",
+    "former_producer_id",
 )
 
 
@@ -85,7 +89,7 @@ def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
         cause=None if row["cause"] is None else SyncCause(row["cause"]),
         **{name: row[name] for name in _AS_IT_IS},
     )
-    return RecordedSync(row["writer_epoch"], row["round"], sync)
+    return RecordedSync(row["writer_epoch"], row["round"], sync, row["producer_id"])
 
 
 def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
@@ -103,6 +107,25 @@ def adoptions(rows: Iterable[Mapping[str, Any]]) -> list[AdoptionHistory]:
         [recorded.sync for recorded in sorted(map(recorded_sync, group), key=lambda recorded: recorded.place)]
         for group in _by_partition(rows)
     ]
+
+
+CopyKey = tuple[str, int, str]
+"""Source topic id, source partition, target topic id."""
+
+
+def copying_flows(rows: Iterable[Mapping[str, Any]]) -> dict[CopyKey, str]:
+    """By source partition and target topic the flow whose map holds records there, the first by name of several."""
+    found: dict[CopyKey, str] = {}
+    for group in _by_partition(rows):
+        flow = group[0]["flow"]
+        for sync in holding(recorded_sync(row) for row in group):
+            if sync.kind in _MAPPED_KINDS and sync.records:
+                key = (sync.source.topic_id, sync.source.partition, sync.target.topic_id)
+                found[key] = min(flow, found.get(key, flow))
+    return found
+
+
+_MAPPED_KINDS = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
 
 
 def _by_partition(rows: Iterable[Mapping[str, Any]]) -> Iterable[list[Mapping[str, Any]]]:

@@ -7,8 +7,9 @@ of the flow's own that was late.
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, sequence_at
+from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
 from ledger.ports import ClusterAdmin
 
 
@@ -18,7 +19,7 @@ class TargetHistory:
 
     target: ClusterAdmin
     partition: TopicPartition
-    producer_id: int
+    producer: FlowProducer
     recorded: tuple[RecordedSync, ...]
 
     def held_end(self, end: int, *, log_start: int) -> int:
@@ -50,5 +51,10 @@ class TargetHistory:
         found = self.target.batch_at(self.partition, end - 1)
         if found is None or found.base_offset >= end:
             return True
-        wanted = sequence_at(self.recorded, self.partition.topic_id, end - 1)
-        return found.producer_id == self.producer_id and found.sequence_at(end - 1) == wanted
+        return self.producer.wrote(found.producer_id) and is_as_recorded(
+            self.recorded,
+            self.partition.topic_id,
+            end - 1,
+            producer_id=found.producer_id,
+            sequence=found.sequence_at(end - 1),
+        )

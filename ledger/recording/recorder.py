@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
+from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim, live_cluster
 from ledger.recording.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
@@ -60,6 +61,7 @@ class _Memory:
     """What the ledger holds, as far as this epoch knows."""
 
     claim: WriterClaim
+    cluster: LiveCluster
     rounds: int
     checkpoints: dict[CheckpointKey, Checkpoint]
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
@@ -126,31 +128,46 @@ class ClusterRecorder:
         with self._lock:
             if self._memory is None:
                 return
-            row = self._writer_row(WriterEvent.RELEASED)
+            row = self._writer_row(WriterEvent.RELEASED, self._memory.cluster)
             self._fact_log.append(self._memory.claim, "writers", self._memory.rounds + 1, [row])
             self._memory = None
 
     def _claim(self) -> None:
-        claim = self._fact_log.claim(self.writer, RECORDED_TABLES, self._writer_row(WriterEvent.CLAIMED))
-        alias = self._admin.alias
+        alias, live = self._admin.alias, live_cluster(self._admin)
+        self._state.identities().require(alias, live)
+        row = self._writer_row(WriterEvent.CLAIMED, live)
+        claim = self._fact_log.claim(self.writer, RECORDED_TABLES, row)
         self._memory = _Memory(
             claim=claim,
+            cluster=live,
             rounds=0,
             checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
         )
 
-    def _writer_row(self, event: WriterEvent) -> Row:
+    def _require_same_cluster(self, memory: _Memory) -> None:
+        """Nothing that another cluster says is recorded: of all groups and topics it would say that they are gone."""
+        found = self._admin.cluster_id()
+        if found != memory.cluster.cluster_id:
+            raise PreconditionError(
+                f"another cluster answers behind {self._admin.alias}: its Kafka cluster id is {found}, {self.writer} "
+                f"claimed with {memory.cluster.cluster_id}; nothing is recorded"
+            )
+
+    def _writer_row(self, event: WriterEvent, cluster: LiveCluster) -> Row:
         return {
             "event": event.value,
             "host": str(self._processes.own()),
             "flow": None,
             "source_cluster": self._admin.alias,
-            "source_cluster_id": self._admin.cluster_id(),
+            "source_cluster_id": cluster.cluster_id,
             "target_cluster": None,
             "target_cluster_id": None,
             "producer_id": None,
+            "former_producer_id": None,
+            "source_metadata_offset": cluster.metadata_offset,
+            "target_metadata_offset": None,
             "config_hash": None,
         }
 
@@ -161,7 +178,9 @@ class ClusterRecorder:
             subjects = (asked | self._due(self._memory)) & self._settings.subjects
             if not subjects:
                 return RecordedRound(None)
-            recorded = self._append(self._memory, self._observer.observe(subjects), subjects)
+            seen = self._observer.observe(subjects)
+            self._require_same_cluster(self._memory)
+            recorded = self._append(self._memory, seen, subjects)
             self._memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
             return recorded
 

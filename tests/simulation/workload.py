@@ -10,7 +10,7 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.wire.record_batch import TRANSACTIONAL, next_sequence
 
-OTHER_MIRROR_PRODUCER_ID = 0  # clusters give ids from 1 on
+OTHER_MIRROR_PRODUCER_ID = 999_999  # clusters give ids from 0 on
 _APPLICATION_PRODUCER_IDS = (1_000_000, 1_000_001, 1_000_002)
 _DAY_MS = 86_400_000
 

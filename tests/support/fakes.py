@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError, ShutOutError
@@ -120,11 +121,23 @@ class FakeLedger(MemoryLedgerState):
         released = row["event"] == WriterEvent.RELEASED
         return LastClaim(claims[-1].epoch, str(row["host"]), released, own[-1].at_ms, claims[0].at_ms)
 
+    def identities(self) -> ClusterIdentities:
+        rows = [
+            {
+                "writer": append.writer,
+                "writer_epoch": append.epoch,
+                "round": append.round_number,
+                "recorded_at_ms": append.at_ms,
+                **row,
+            }
+            for append in self.appends
+            if append.table == "writers"
+            for row in append.rows
+        ]
+        return ClusterIdentities.of_rows(rows, [])
+
     def positions(self, flow: str) -> list[FlowPosition]:
         raise AssertionError(f"a recorder does not ask for positions of {flow}")
-
-    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
-        raise AssertionError(f"a recorder does not ask for producer ids of {target_cluster_id}")
 
 
 @dataclass
@@ -132,6 +145,7 @@ class FakeCluster(UnaskedCluster):
     """A cluster that tests change between looks; `during_look` changes it in the middle of one."""
 
     alias: str = "east"
+    kafka_id: str = "cluster-id"
     described: dict[str, TopicDescription] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     ends_now: dict[tuple[str, int], PartitionEnds] = field(default_factory=dict)
@@ -146,7 +160,10 @@ class FakeCluster(UnaskedCluster):
         self.settings[name] = {}
 
     def cluster_id(self) -> str:
-        return "cluster-id"
+        return self.kafka_id
+
+    def metadata_offset(self) -> int | None:
+        return None
 
     def topics(self) -> dict[str, TopicDescription]:
         self.looks += 1

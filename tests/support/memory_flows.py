@@ -19,6 +19,7 @@ from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import NewTopic
+from tests.support.ledger_rows import row
 from tests.support.operation_logs import claimed
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
@@ -140,6 +141,31 @@ class Flow:
         stamp = {"writer": "flow:f", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
         row = sync_row(FlowIdentity("f", "east", "west"), sync)
         self.ledger.append("offset_syncs", [{**stamp, **row}])
+
+    def claimed(self) -> None:
+        """What a driver's claim leaves: which clusters it ran between."""
+        claimed = row(
+            "writers",
+            writer="flow:f",
+            writer_epoch=1,
+            event="claimed",
+            flow="f",
+            source_cluster="east",
+            source_cluster_id=self.east.cluster_id(),
+            target_cluster="west",
+            target_cluster_id=self.west.cluster_id(),
+            producer_id=7,
+        )
+        self.ledger.append("writers", [claimed])
+
+    def deleted(self, name: str) -> None:
+        """Somebody deletes a source topic, and a recorder sees it."""
+        topic_id = self.east.topics()[name].topic_id
+        self.east.delete_topic(name)
+        seen = row(
+            "topics", writer="recorder:east", cluster="east", topic=name, topic_id=topic_id, event="deleted"
+        )
+        self.ledger.append("topics", [seen])
 
     def actions(self) -> list[tuple[object, object]]:
         return [(content["action"], content["topic"]) for content in self.operations("topic_followed")]

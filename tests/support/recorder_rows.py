@@ -18,6 +18,9 @@ def claim(log: DeltaFactLog, host: str = "host:1:1", *, writer: str = WRITER) ->
         "target_cluster": None,
         "target_cluster_id": None,
         "producer_id": None,
+        "former_producer_id": None,
+        "source_metadata_offset": None,
+        "target_metadata_offset": None,
     }
     return log.claim(writer, [TABLE], row)
 

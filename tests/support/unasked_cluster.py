@@ -13,6 +13,9 @@ class UnaskedCluster:
 
     alias: str
 
+    def metadata_offset(self) -> int | None:
+        self._unasked("metadata_offset")
+
     def cluster_id(self) -> str:
         self._unasked("cluster_id")
 

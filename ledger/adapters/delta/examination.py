@@ -45,22 +45,9 @@ class DeltaLedgerProbe:
             return TableState(dict(table.metadata().configuration), commits)
 
     def cluster_ids(self) -> Mapping[str, str]:
-        columns = [
-            "recorded_at_ms",
-            "source_cluster",
-            "source_cluster_id",
-            "target_cluster",
-            "target_cluster_id",
-        ]
-        open_ledger(self.path)
+        ledger = open_ledger(self.path)
         with _told(self.path):
-            rows = DeltaTable(table_uri(self.path, "writers")).to_pyarrow_table(columns=columns).to_pylist()
-        recorded: dict[str, str] = {}
-        for row in sorted(rows, key=lambda row: row["recorded_at_ms"]):
-            for side in ("source", "target"):
-                if row[f"{side}_cluster_id"] is not None:
-                    recorded[row[f"{side}_cluster"]] = row[f"{side}_cluster_id"]
-        return recorded
+            return DeltaLedgerState(ledger).identities().recorded_ids()
 
     def positions(self, flow: str) -> Sequence[FlowPosition]:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)

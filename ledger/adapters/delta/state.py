@@ -12,6 +12,7 @@ from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.catalog import query
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
+from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
 from ledger.domain.facts import (
     Checkpoint,
     HighWatermark,
@@ -39,7 +40,7 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
-from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
+from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.ports import FlowPosition, RecordedStop
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import STAMP, TABLES
@@ -73,6 +74,12 @@ class DeltaLedgerState:
         ]
         return former_copies(self._rows("offset_syncs", wanted))
 
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        of_topics: Filter = ("source_topic_id", "in", sorted(source_topic_ids))
+        return copying_flows(self._rows("offset_syncs", [of_topics, ("flow", "not in", [flow])]))
+
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
         at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
         at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
@@ -83,10 +90,11 @@ class DeltaLedgerState:
     def has_run(self, flow: str) -> bool:
         return bool(self._rows("writers", [("flow", "=", flow)]))
 
-    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
-        rows = self._rows("writers", [("target_cluster_id", "=", target_cluster_id)])
-        newest_first = sorted(rows, key=lambda row: row["writer_epoch"], reverse=True)
-        return {row["flow"]: row["producer_id"] for row in newest_first if row["producer_id"] is not None}
+    def identities(self) -> ClusterIdentities:
+        accepted = self._rows("operations", [("kind", "=", CLUSTER_ACCEPTED)])
+        return ClusterIdentities.of_rows(
+            self._rows("writers", [("event", "=", WriterEvent.CLAIMED)]), in_order(accepted)
+        )
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
         with connect(self._latest(), {}) as connection:
@@ -133,6 +141,10 @@ class DeltaLedgerState:
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
         return followed_settings(in_order(rows))
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        rows = self._rows("topics", [("cluster", "=", cluster), ("event", "=", TopicEvent.DELETED)])
+        return frozenset(row["topic_id"] for row in rows)
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
@@ -204,6 +216,7 @@ def flow_position(row: Mapping[str, Any]) -> FlowPosition:
         follows_loss=source_may_be_gone(
             SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
         ),
+        producer_id=row["producer_id"],
     )
 
 

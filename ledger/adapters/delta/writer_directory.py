@@ -1,6 +1,8 @@
 """The table `writers` as copy tasks read it: without a JVM, in the worker process, kept from round to round."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -10,6 +12,7 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
 
@@ -37,6 +40,7 @@ class RecordedProducerIds:
     """
 
     def __init__(self, path: str, cluster_id: str) -> None:
+        self._path = path
         self._uri = table_uri(path, _WRITERS)
         self._cluster_id = cluster_id
         self._read_version: int | None = None
@@ -57,5 +61,10 @@ class RecordedProducerIds:
         if table.version() != self._read_version:
             wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
             rows = filtered_rows(relation_of(table, _WRITERS), wanted)
-            self._ids = frozenset(row["producer_id"] for row in rows if row["producer_id"] is not None)
+            self._ids = ClusterIdentities.of_rows(rows, self._acceptances()).mirror_ids(self._cluster_id)
             self._read_version = table.version()
+
+    def _acceptances(self) -> list[Mapping[str, Any]]:
+        """Only those that retire ids matter here, and of these the order does not."""
+        table = DeltaTable(table_uri(self._path, "operations"))
+        return list(filtered_rows(relation_of(table, "operations"), [("kind", "=", CLUSTER_ACCEPTED)]))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from ledger.adapters.kafka import (
@@ -34,6 +35,7 @@ _POLL_S = 0.05
 _GROUPS_AT_ONCE = 500
 _PARTITIONS_AT_ONCE = 5000
 _SETTINGS_AT_ONCE = 1000
+_FEATURES_SINCE = 3  # version of ApiVersions
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
@@ -61,6 +63,10 @@ class KafkaAdmin:
         return str(
             self._connection.run("describe the cluster", topic_requests.metadata_without_topics).cluster_id
         )
+
+    def metadata_offset(self) -> int | None:
+        offset = self._connection.run("ask how far its metadata has come", _finalized_features_epoch)
+        return offset if offset >= 0 else None
 
     def broker_count(self) -> int:
         return len(
@@ -273,6 +279,16 @@ def _listed(names: Sequence[str] | None, kind: str = "topic") -> str:
         return f"all {kind}s"
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{kind} {', '.join(names[:3])}{more}"
+
+
+async def _finalized_features_epoch(manager: KafkaConnectionManager) -> int:
+    """The offset of the metadata that the broker's features are of; -1 when the cluster has none (no KRaft)."""
+    request = ApiVersionsRequest(
+        client_software_name="mirror-ledger", client_software_version="1", min_version=_FEATURES_SINCE
+    )
+    answer = await manager.send(request)
+    require(answer.error_code, None)
+    return int(answer.finalized_features_epoch)
 
 
 async def _allocate_producer_id(manager: KafkaConnectionManager) -> int:

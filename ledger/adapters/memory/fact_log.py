@@ -10,6 +10,7 @@ from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
+from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
 from ledger.domain.facts import (
     SEQUENCE_MODULUS,
     Checkpoint,
@@ -33,11 +34,12 @@ from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.mirror.sync_rows import adoptions, former_copies, recorded_sync
+from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.ports import Clock, FlowPosition, RecordedStop, Row, WriterClaim
 from ledger.schema import STAMP
 
 _ROUNDS_PER_EPOCH = 1 << 32
+_DELETED = "deleted"  # event of a row of `topics`
 _WRITERS = "writers"
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 
@@ -136,6 +138,17 @@ class MemoryLedgerState:
             ]
         )
 
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        return copying_flows(
+            [
+                row
+                for row in self._rows("offset_syncs")
+                if row["source_topic_id"] in source_topic_ids and row["flow"] != flow
+            ]
+        )
+
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
         return adoptions(
             [
@@ -149,13 +162,13 @@ class MemoryLedgerState:
     def has_run(self, flow: str) -> bool:
         return any(row["flow"] == flow for row in self._rows(_WRITERS))
 
-    def producer_ids(self, target_cluster_id: str) -> dict[str, int]:
-        """The first id recorded for a flow is its own for ever."""
-        found: dict[str, int] = {}
-        for row in self._rows(_WRITERS):
-            if row["target_cluster_id"] == target_cluster_id and row["producer_id"] is not None:
-                found.setdefault(row["flow"], row["producer_id"])
-        return found
+    def identities(self) -> ClusterIdentities:
+        accepted = [row for row in self._rows("operations") if row["kind"] == CLUSTER_ACCEPTED]
+        return ClusterIdentities.of_rows(self._rows(_WRITERS), accepted)
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        rows = [row for row in self._rows("topics") if row["cluster"] == cluster]
+        return frozenset(row["topic_id"] for row in rows if row["event"] == _DELETED)
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._newest("checkpoints", cluster, ("group_id", "topic", "partition"))
@@ -215,7 +228,7 @@ class MemoryLedgerState:
 
 def _position(row: dict[str, Any]) -> FlowPosition:
     kind = SyncKind(row["kind"])
-    counted = row["records"] if kind in SEQUENCED_KINDS else 0
+    counted = row["records"] if kind in SEQUENCED_KINDS and row["former_producer_id"] is None else 0
     return FlowPosition(
         source_topic=row["source_topic"],
         source_topic_id=row["source_topic_id"],
@@ -227,4 +240,5 @@ def _position(row: dict[str, Any]) -> FlowPosition:
         next_sequence=(row["first_sequence"] + counted) % SEQUENCE_MODULUS,
         leader_epoch=row["source_leader_epoch"],
         follows_loss=source_may_be_gone(kind, None if row["cause"] is None else SyncCause(row["cause"])),
+        producer_id=row["producer_id"],
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
+from ledger.adapters.memory.producer_ids import ProducerIdBlocks
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
@@ -61,7 +62,7 @@ class MemoryCluster:
 
     `undescribable`: names of topics that a copy may not even describe.
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
-    `deleted`: topics that are gone, as they were.
+    `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id.
     """
 
     alias: str
@@ -78,14 +79,25 @@ class MemoryCluster:
     acls: set[TopicAcl] = field(default_factory=set)
     default_settings: Mapping[str, str] = field(default_factory=dict)
     on_wake: list[NodeListener] = field(default_factory=list)
+    kafka_id: str = ""
+    producer_ids: ProducerIdBlocks = field(init=False)
     _created_topics: int = 0
-    _next_producer_id: int = 0
+    _formatted: int = 0
+    _formatted_at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.kafka_id = self.kafka_id or f"cluster-of-{self.alias}"
+        self.producer_ids = ProducerIdBlocks(self.alias)
 
     # -- administration --------------------------------------------------------------------------
 
     def cluster_id(self) -> str:
         self._reach()
-        return f"cluster-of-{self.alias}"
+        return self.kafka_id
+
+    def metadata_offset(self) -> int:
+        self._reach()
+        return int(2 * (self.clock.monotonic() - self._formatted_at_s))
 
     def broker_count(self) -> int:
         self._reach()
@@ -233,8 +245,7 @@ class MemoryCluster:
 
     def allocate_producer_id(self) -> int:
         self._reach()
-        self._next_producer_id += 1
-        return self._next_producer_id
+        return self.producer_ids.give(self.nodes)
 
     def _reach(self) -> None:
         if not self.available:
@@ -242,10 +253,21 @@ class MemoryCluster:
 
     def _new_topic_id(self) -> str:
         self._created_topics += 1
-        seed = f"{self.alias}/{self._created_topics}".encode()
+        life = f"{self.alias}/{self._formatted}" if self._formatted else self.alias
+        seed = f"{life}/{self._created_topics}".encode()
         return topic_id_text(hashlib.sha256(seed).digest()[:_ID_BYTES])
 
     # -- what happens to a cluster ---------------------------------------------------------------
+
+    def format(self, kafka_id: str | None = None) -> None:
+        """Begin anew, without topics, groups or memory of producers; under the old cluster id unless told another."""
+        self._formatted += 1
+        self._formatted_at_s = self.clock.monotonic()
+        self.kafka_id = kafka_id or self.kafka_id
+        self.producer_ids = ProducerIdBlocks(self.alias)
+        self.topic_by_name.clear()
+        self.committed.clear()
+        self.acls.clear()
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         return self.topic_by_name[topic].logs[partition]

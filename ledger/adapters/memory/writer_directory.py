@@ -1,5 +1,6 @@
 """The table `writers` of a memory ledger, as copy tasks look into it."""
 
+from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.writer_directory import CachedWriterDirectory
 
@@ -8,10 +9,6 @@ def memory_writer_directory(ledger: MemoryLedger, cluster_id: str) -> CachedWrit
     """Implements `ports.WriterDirectory` for one Kafka cluster id."""
 
     def recorded() -> frozenset[int]:
-        return frozenset(
-            row["producer_id"]
-            for row in ledger.rows("writers")
-            if row["target_cluster_id"] == cluster_id and row["producer_id"] is not None
-        )
+        return MemoryLedgerState(ledger).identities().mirror_ids(cluster_id)
 
     return CachedWriterDirectory(recorded)

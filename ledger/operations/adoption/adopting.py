@@ -91,6 +91,8 @@ def adopt(
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
     log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
+    producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
     adoptions: list[PartitionAdoption] = []
     for topic in _by_topic(pairs):
         compared = comparison.of_topic(topic)
@@ -98,13 +100,14 @@ def adopt(
         syncs = [sync for _, of_partition in compared for sync in of_partition]
         if syncs:
             require_readers_at_rest()
-            _record(flow, fact_log, rounds, syncs)
+            _record(identity, fact_log, rounds, syncs)
     release(fact_log, rounds, row)
     return adoptions
 
 
-def _record(flow: FlowConfig, fact_log: FactLog, rounds: EpochRounds, syncs: Sequence[OffsetSync]) -> None:
-    identity = FlowIdentity(flow.name, flow.source, flow.target)
+def _record(
+    identity: FlowIdentity, fact_log: FactLog, rounds: EpochRounds, syncs: Sequence[OffsetSync]
+) -> None:
     fact_log.append(rounds.claim, _TABLE, rounds.take_next(), [sync_row(identity, sync) for sync in syncs])
 
 
@@ -127,9 +130,10 @@ class _Comparison:
         self._consent = consent
         self._wait = wait
         self._known = {(p.source_topic_id, p.partition) for p in ports.state.positions(flow.name)}
-        self._target_writers = ports.state.producer_ids(ports.target.cluster_id())
-        mirrors = {} if flow.relay else ports.state.producer_ids(ports.source.cluster_id())
-        self._source_mirrors = frozenset(mirrors.values())
+        identities = ports.state.identities()
+        self._target_mirrors = identities.mirror_ids(ports.target.cluster_id())
+        sources = frozenset() if flow.relay else identities.mirror_ids(ports.source.cluster_id())
+        self._source_mirrors: frozenset[int] = sources
         self._signs = signs_of_mirror_maker(ports.target, ports.clock)
 
     def require_unknown(self, pairs: Sequence[PartitionPair]) -> None:
@@ -231,7 +235,7 @@ class _Comparison:
             pair.target,
             start=target.log_start,
             end=target.high_watermark,
-            mirror_producer_ids=frozenset(self._target_writers.values()),
+            mirror_producer_ids=self._target_mirrors,
         )
         compacted = self._ports.target.configurations([pair.target.topic]).get(pair.target.topic, {})
         return pair_partition(

@@ -43,7 +43,7 @@ def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | N
     if recorded is None:
         return Finding(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
     if now != recorded:
-        advice = "correct bootstrap_servers; a rebuilt cluster gets an alias of its own"
+        advice = "correct bootstrap_servers; or say that it is meant: mirror-ledger accept-cluster"
         return Finding(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
     return Finding(subject, check, Verdict.OK, f"{now}, as recorded")
 

@@ -132,7 +132,7 @@ def resync(
     log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
-    producer_id = ports.state.producer_ids(str(row["target_cluster_id"]))[flow.name]
+    producer_id = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name].current
     deletion = _Deletion(flow, ports, fact_log, rounds, producer_id)
     done = [deletion.of(comparison.of(pair), comparison) for pair in pairs]
     _clear_findings(flow, ports, done)
@@ -227,7 +227,9 @@ class _Deletion:
     def of(self, keys: PartitionKeys, comparison: _Comparison) -> PartitionKeys:
         if keys.compared is None:
             return keys
-        assignment = self._assignment(keys.pair, comparison.position(keys.pair))
+        assignment = self._assignment(
+            keys.pair, comparison.position(keys.pair).for_producer(self._producer_id)
+        )
         written = write_tombstones(
             keys.compared.left_over, assignment, self._ports.network, self._ports.clock
         )
@@ -251,7 +253,7 @@ class _Deletion:
 
     def _record_syncs(self, syncs: Sequence[OffsetSync]) -> None:
         if syncs:
-            identity = FlowIdentity(self._flow.name, self._flow.source, self._flow.target)
+            identity = FlowIdentity(self._flow.name, self._flow.source, self._flow.target, self._producer_id)
             rows = [sync_row(identity, sync) for sync in syncs]
             self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
 

@@ -384,3 +384,56 @@ def test_readers_of_a_topic_leave_out_what_mirrors_wrote(tmp_path: Path) -> None
     assert [flow.name for flow in config.readers_of("west", ["orders"])] == ["back", "on"]
     assert [flow.name for flow in config.readers_of("west", ["orders-eu"])] == ["on"]
     assert config.readers_of("south", ["orders"]) == []
+
+
+def twin(first: str, second: str, *, west: str = "west") -> str:
+    """Two flows from east with these lines each."""
+    return BASE.split("[flows")[0] + (
+        f'[flows.one]\nsource = "east"\ntarget = "west"\n{first}\n'
+        f'[flows.two]\nsource = "east"\ntarget = "{west}"\n{second}\n'
+    )
+
+
+IDENTITY = 'topic_naming = "identity"\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        ('topics = ["orders"]', 'topics = ["orders", "payments"]', "orders"),
+        ('topics = ["a\\\\.b"]', 'topics = ["a[.].*"]', "a.b"),
+        ('topics = [".*"]', 'topics = [".*"]', ".*"),
+        (IDENTITY + 'topics = [".*"]', 'prefix = "p"\ntopics = ["orders"]', None),
+        ('topics = ["orders"]', 'topics = [".*"]\nexclude = ["orders"]', None),
+        ('topics = ["orders"]', 'topics = ["payments"]', None),
+        ('topics = [".*"]', 'topics = [".*"]\nexclude = ["orders"]', None),  # its driver tells
+        (
+            IDENTITY + 'topics = ["p.orders"]',
+            'prefix = "p"\ntopics = ["orders", "p.orders"]',
+            None,
+        ),
+    ],
+)
+def test_two_flows_that_copy_one_topic_to_one_name_are_refused(
+    tmp_path: Path, first: str, second: str, common: str | None
+) -> None:
+    if common is None:
+        load(tmp_path, twin(first, second))
+        return
+    [problem] = problems(tmp_path, twin(first, second))
+    assert problem == (
+        f"flows.two.topics: flow one copies {common!r} from east to west under the same name, so every record would "
+        "be there twice; leave it out of one of them"
+    )
+
+
+def test_another_pair_of_clusters_may_have_the_same_topics(tmp_path: Path) -> None:
+    cluster = '[clusters.south]\nbootstrap_servers = "south:9092"\n'
+    load(tmp_path, cluster + twin('topics = ["orders"]', 'topics = ["orders"]', west="south"))
+
+
+def test_what_patterns_do_not_tell_is_asked_by_topic(tmp_path: Path) -> None:
+    config = load(tmp_path, twin('topics = ["a.*"]', 'topics = [".*b"]'))
+    assert config.also_copied_by("one")("ab") == {"two"}
+    assert config.also_copied_by("two")("ab") == {"one"}
+    assert config.also_copied_by("one")("ac") == frozenset()

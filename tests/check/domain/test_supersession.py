@@ -89,13 +89,13 @@ def test_a_target_that_lost_its_end_is_written_again_from_the_first_lost_record(
 
 def restart_at(recorded: list[RecordedSync], target_end: int) -> Restart | None:
     """Where a copy goes on when nothing but `recorded` lies at its target."""
-    sequence = sequence_at(recorded, COPY.topic_id, target_end)
+    sequence = sequence_at(recorded, COPY.topic_id, target_end, producer_id=7)
     return restart_after_target_truncation(holding(recorded), target_end, next_sequence=sequence or 0)
 
 
 def test_a_log_without_records_of_the_flow_from_there_on_tells_no_sequence() -> None:
-    assert sequence_at(in_rounds(FIRST, SECOND), COPY.topic_id, 118) is None
-    assert sequence_at(in_rounds(FIRST, SECOND), "another log", 100) is None
+    assert sequence_at(in_rounds(FIRST, SECOND), COPY.topic_id, 118, producer_id=7) is None
+    assert sequence_at(in_rounds(FIRST, SECOND), "another log", 100, producer_id=7) is None
 
 
 def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import SyncCause
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import PartitionResult, Stop, StopCause
@@ -26,7 +27,7 @@ def taking_care(*, stop_at: int | None = None) -> FlowProgress:
 
 
 def assigned(progress: FlowProgress) -> list[tuple[int, int, int, int | None]]:
-    told = progress.assignments(7, exclusive=True)
+    told = progress.assignments(FlowProducer(7), exclusive=True)
     return [(a.position, a.target_end, a.next_sequence, a.stop_at) for a in told]
 
 
@@ -59,9 +60,9 @@ def test_a_round_moves_the_position_and_the_end_takes_a_partition_out() -> None:
 
 def test_a_partition_at_its_end_is_looked_at_once_in_a_run() -> None:
     progress = taking_care(stop_at=30)
-    [first] = progress.assignments(7, exclusive=True)
+    [first] = progress.assignments(FlowProducer(7), exclusive=True)
     progress.take(result(30, has_seen_both=False))
-    [second] = progress.assignments(7, exclusive=True)
+    [second] = progress.assignments(FlowProducer(7), exclusive=True)
     assert first.is_first_look
     assert second.is_first_look
     progress.take(result(30))
@@ -71,7 +72,7 @@ def test_a_partition_at_its_end_is_looked_at_once_in_a_run() -> None:
 def test_what_a_task_learned_of_the_target_is_told_to_the_next_one() -> None:
     progress = taking_care()
     progress.take(replace(result(31), target_leader_epoch=4, refused_sequences=2))
-    [told] = progress.assignments(7, exclusive=True)
+    [told] = progress.assignments(FlowProducer(7), exclusive=True)
     assert (told.target_leader_epoch, told.refused_sequences, told.is_first_look) == (4, 2, False)
 
 

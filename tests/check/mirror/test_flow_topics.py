@@ -232,3 +232,17 @@ def test_settings_that_are_refused_do_not_stop_the_copy() -> None:
     assert follow(topics) == [("a", "east.a", 0)]
     assert [(name, topic) for name, topic, _ in flow.findings()] == [("settings_not_changed", "east.a")]
     assert topics.blocked == {}
+
+
+@pytest.mark.parametrize("side", ["east", "west"])
+def test_a_cluster_that_is_exchanged_for_another_ends_the_driver(side: str) -> None:
+    flow = Flow()
+    flow.source("a")
+    topics = flow.topics()
+    follow(topics)
+    flow.source("b")
+    {"east": flow.east, "west": flow.west}[side].kafka_id = "another"
+    for _ in range(2):
+        with pytest.raises(PreconditionError, match=f"behind {side}: its Kafka cluster id is another, this"):
+            follow(topics)
+    assert flow.west.topics().keys() == {"east.a"}

@@ -11,7 +11,7 @@ from ledger.domain.requests import Acceptance
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.intake import Intake, TakenOn, copy_again
+from ledger.mirror.intake import CopiedByOthers, Intake, TakenOn, copied_by_nobody, copy_again
 from ledger.mirror.standing import Standing
 from ledger.ports import FlowPosition, PartitionEnds, RecordedStop
 from tests.support.sources import RECORDED, SOURCE, TARGET
@@ -45,6 +45,7 @@ def intake(
     accepted: Acceptance | None = None,
     is_first_run: bool = True,
     times: Times | None = None,
+    copied_by_others: CopiedByOthers = copied_by_nobody,
 ) -> Intake:
     flow = FlowConfig(
         name="flow",
@@ -56,13 +57,26 @@ def intake(
         on_target_recreated=policy,
     )
     acceptances = {} if accepted is None else {key_of(PAIR): accepted}
-    return Intake(flow, times or Times(), FlowProgress(positions), stops or {}, acceptances, is_first_run)
+    return Intake(
+        flow,
+        times or Times(),
+        FlowProgress(positions),
+        stops or {},
+        acceptances,
+        is_first_run,
+        copied_by_others,
+    )
 
 
 def take_on(desk: Intake, pair: PartitionPair = PAIR, *, is_first_look: bool = True) -> TakenOn:
     starts = desk.start_offsets([pair], is_first_look=is_first_look)
     taken = desk.take_on(
-        pair, SOURCE_ENDS, TARGET_ENDS, started_at=starts.get(key_of(pair)), is_first_look=is_first_look
+        pair,
+        SOURCE_ENDS,
+        TARGET_ENDS,
+        started_at=starts.get(key_of(pair)),
+        is_first_look=is_first_look,
+        taken_already=desk.taken_already([pair]).get(key_of(pair)),
     )
     desk.progress.take_on(taken.standing)
     return taken
@@ -205,3 +219,36 @@ def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
 ) -> None:
     accepted = Acceptance(target_topic_id, target_end, 90)
     assert take_on(intake(RECORDED, accepted=accepted)).standing.accepted_below == below
+
+
+def by_another(pairs: Sequence[PartitionPair]) -> Mapping[tuple[str, int], str]:
+    return {key_of(pair): "flow other has copied it" for pair in pairs}
+
+
+def test_what_another_flow_copies_is_not_begun() -> None:
+    taken = take_on(intake(copied_by_others=by_another))
+    assert taken.facts == ()
+    assert taken.new_stop is not None
+    assert taken.new_stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
+    assert taken.new_stop.message == "flow other has copied it; nothing was copied"
+    assert not taken.standing.has_begun
+
+
+def test_a_flow_goes_on_with_what_it_has_begun_whoever_else_copies_it() -> None:
+    taken = take_on(intake(RECORDED, copied_by_others=by_another))
+    assert (taken.standing.stop, taken.new_stop) == (None, None)
+
+
+def test_that_another_flow_copies_it_is_told_once() -> None:
+    told = {key_of(PAIR): RecordedStop(StopCause.COPIED_BY_ANOTHER_FLOW, "as told")}
+    taken = take_on(intake(stops=told, copied_by_others=by_another))
+    assert taken.new_stop is None
+    assert taken.standing.stop is not None
+
+
+@pytest.mark.parametrize("cause", [StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.DENIED])
+def test_a_partition_that_is_nobody_elses_any_more_begins(cause: StopCause) -> None:
+    taken = take_on(intake(stops={key_of(PAIR): RecordedStop(cause, "as told")}))
+    [fact] = taken.facts
+    assert fact.kind is SyncKind.STARTED
+    assert taken.goes_on is (cause is StopCause.COPIED_BY_ANOTHER_FLOW)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ledger.config import FlowConfig, Policy
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.supersession import RecordedSync
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
@@ -107,7 +108,7 @@ def react(
         flow(policy),
         Ends(source, described=described),
         Ends(target, batches, described=described),
-        OWN,
+        FlowProducer(OWN),
         lambda _: recorded,
         lambda _: SyncCause.DELETED_RECORDS,
     )

@@ -239,3 +239,23 @@ def test_pauses_and_resumptions_add_up_in_order() -> None:
     assert not none.covers("a")
     part = pauses_after([asked(pause, "a"), asked(resume, "a", 0)])
     assert part.covers("a"), "resuming a stopped partition ends no pause"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RequestKind if kind is not RequestKind.PAUSE])
+def test_no_request_lets_two_flows_copy_one_partition(kind: RequestKind) -> None:
+    desk = Desk(StopCause.COPIED_BY_ANOTHER_FLOW)
+    assert desk.ask(kind, offset=40 if kind is RequestKind.SKIP_TO else None) == []
+    assert desk.result == "refused"
+    assert "let one flow copy it" in str(desk.receipts[0]["message"])
+    assert desk.first.stop is not None
+    assert desk.resumed == []
+
+
+def test_resuming_a_flow_leaves_what_another_flow_copies_where_it_is() -> None:
+    desk = Desk(StopCause.COPIED_BY_ANOTHER_FLOW)
+    second = desk.progress.standings[1]
+    second.stop = Stop(StopCause.DENIED, "denied")
+    assert desk.ask(RequestKind.RESUME, topic=None, partition=None) == []
+    assert desk.result == "done"
+    assert desk.resumed == [second]
+    assert desk.first.stop is not None

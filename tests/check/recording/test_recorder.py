@@ -249,3 +249,29 @@ def test_flows_that_share_a_cluster_are_recorded_together() -> None:
     settings = RecorderSettings.of_flows([first, second])
     assert [settings.records_group(name) for name in ("a1", "b1", "c1")] == [True, True, False]
     assert (settings.checkpoint_seconds, settings.full_sweep_seconds) == (2, 9)
+
+
+def test_nothing_is_recorded_of_another_cluster_that_answers(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
+) -> None:
+    recorder.record_once()
+    recorded = len(ledger.appends)
+    cluster.kafka_id = "another"
+    cluster.committed.clear()
+    cluster.described.clear()
+    clock.now_s += 100
+    with pytest.raises(
+        PreconditionError, match="its Kafka cluster id is another, recorder:east claimed with"
+    ):
+        recorder.record_once()
+    assert len(ledger.appends) == recorded
+
+
+def test_a_role_is_not_taken_with_another_cluster(cluster: FakeCluster, ledger: FakeLedger) -> None:
+    first = recorder_of(cluster, ledger)
+    first.take_role()
+    first.release()
+    cluster.kafka_id = "another"
+    with pytest.raises(PreconditionError, match="another cluster answers behind east"):
+        recorder_of(cluster, ledger).take_role()
+    assert len(ledger.rows("writers")) == 2

@@ -1,0 +1,27 @@
+"""`accept-cluster`: say that another cluster behind an alias, or one that was formatted again, is meant."""
+
+import click
+
+from ledger import cluster_wiring
+from ledger.cli.configured import configuration
+
+
+@click.command(name="accept-cluster")
+@click.argument("cluster")
+@click.option("--cluster-id", required=True, help="The Kafka cluster id that answers behind CLUSTER now.")
+@click.option("--rebuilt", is_flag=True, help="It was formatted again under the id that the ledger knows.")
+@click.option("--reason", required=True, help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@click.pass_context
+def accept_cluster(
+    context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, reason: str, ticket: str | None
+) -> None:
+    """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
+    accepted = cluster_wiring.accept_cluster(
+        configuration(context), cluster, cluster_id, rebuilt=rebuilt, reason=reason, ticket=ticket
+    )
+    if accepted.operation_id is None:
+        click.echo(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded", err=True)
+        return
+    click.echo(accepted.words, err=True)
+    click.echo(accepted.operation_id)

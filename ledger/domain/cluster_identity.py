@@ -1,0 +1,213 @@
+"""Which Kafka cluster an alias stands for, and which producer ids are whose there.
+
+An alias stands for the cluster that was accepted for it last; before the first acceptance, for the one that
+writers claimed with. Another one behind the alias is refused by all that would act on it: what the ledger says
+of positions, deletions and producer ids is true of one cluster alone.
+
+A Kafka cluster gives no producer id twice while it lives. One that was formatted again under its old id begins
+anew, so a declaration that it was rebuilt names the claims (by writer epochs) whose ids prove nothing any more.
+Until then it is refused where it can be told: the offset of a cluster's metadata only grows while it lives.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ledger.errors import PreconditionError
+
+CLUSTER_ACCEPTED = "cluster_accepted"
+"""Kind of the rows of `operations` that say which Kafka cluster an alias stands for from now on."""
+
+METADATA_LAG = 1200
+"""How far one broker's metadata may be behind another's; a cluster that does nothing writes two records a second."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """A cluster as it answers: its id, and how far its metadata has come (None: it does not tell)."""
+
+    cluster_id: str
+    metadata_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProducer:
+    """The producer ids of one flow at one Kafka cluster: it writes with `current`, and wrote with `former`."""
+
+    current: int
+    former: frozenset[int] = frozenset()
+
+    def wrote(self, producer_id: int) -> bool:
+        """Whether a batch with this id is the flow's own."""
+        return producer_id == self.current or producer_id in self.former
+
+    def as_former(self, producer_id: int) -> int | None:
+        """The id if it is a former one; None for the current one."""
+        return producer_id if producer_id in self.former else None
+
+    def after(self, producer_id: int, replaces: int | None) -> Self:
+        """With the id of one more claim: a first driver that lost a race has one too, and writes nothing with it."""
+        if producer_id == self.current:
+            return self
+        if replaces == self.current:
+            return type(self)(producer_id, self.former | {self.current})
+        return type(self)(self.current, self.former | {producer_id})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAcceptance:
+    """An operator's word on what an alias stands for.
+
+    `former_id`: what it stood for before. `retired_epochs`: by writer, up to which epoch claims with `cluster_id`
+    say nothing of it any more: neither producer ids nor its metadata; empty unless it was declared rebuilt.
+    """
+
+    cluster: str
+    cluster_id: str
+    former_id: str | None
+    rebuilt: bool
+    retired_epochs: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_row(cls, row: Row) -> Self:
+        """The acceptance that a row of `operations` holds."""
+        return cls(**json.loads(row["content"]))
+
+    @property
+    def content(self) -> dict[str, object]:
+        """The content of its row, as PROTOCOL.md has it."""
+        return {
+            "cluster": self.cluster,
+            "cluster_id": self.cluster_id,
+            "former_id": self.former_id,
+            "rebuilt": self.rebuilt,
+            "retired_epochs": dict(self.retired_epochs),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentities:
+    """What `writers` and acceptances say of clusters: both in the order of recording."""
+
+    writers: Sequence[Row]
+    acceptances: Sequence[ClusterAcceptance]
+
+    @classmethod
+    def of_rows(cls, writers: Iterable[Row], operations: Iterable[Row]) -> Self:
+        """From rows of `writers`, and those of `operations` of the kind `cluster_accepted`, in order."""
+        in_order = sorted(writers, key=lambda row: (row["recorded_at_ms"], row["writer_epoch"], row["round"]))
+        return cls(in_order, [ClusterAcceptance.of_row(row) for row in operations])
+
+    # -- aliases ---------------------------------------------------------------------------------
+
+    def recorded_id(self, cluster: str) -> str | None:
+        """The Kafka cluster id that an alias stands for; None when nobody ever claimed with it."""
+        accepted = [told.cluster_id for told in self.acceptances if told.cluster == cluster]
+        if accepted:
+            return accepted[-1]
+        claimed = [
+            str(row[f"{side}_cluster_id"])
+            for row in self.writers
+            for side in ("source", "target")
+            if row[f"{side}_cluster"] == cluster and row[f"{side}_cluster_id"] is not None
+        ]
+        return claimed[-1] if claimed else None
+
+    def recorded_ids(self) -> dict[str, str]:
+        """`recorded_id` by alias, of all aliases that anybody claimed with or accepted."""
+        aliases = {told.cluster for told in self.acceptances}
+        for row in self.writers:
+            aliases |= {row["source_cluster"], row["target_cluster"]}
+        found = {alias: self.recorded_id(alias) for alias in aliases if alias is not None}
+        return {alias: cluster_id for alias, cluster_id in found.items() if cluster_id is not None}
+
+    def require(self, cluster: str, live: LiveCluster) -> None:
+        """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""
+        recorded, live_id = self.recorded_id(cluster), live.cluster_id
+        if recorded is not None and live_id != recorded:
+            raise PreconditionError(
+                f"another cluster answers behind {cluster}: its Kafka cluster id is {live_id}, the ledger knows "
+                f"{recorded}; nothing was copied, recorded or deleted. Correct bootstrap_servers; or, if {cluster} "
+                f"is to be that cluster from now on: mirror-ledger accept-cluster {cluster} --cluster-id {live_id} "
+                "--reason WHY"
+            )
+        reached = self._metadata_offset(live_id)
+        found = live.metadata_offset
+        if reached is not None and found is not None and reached - found > METADATA_LAG:
+            raise PreconditionError(
+                f"{cluster} has the Kafka cluster id that the ledger knows, {live_id}, but its metadata went back from "
+                f"offset {reached} to {found}: it was formatted again, and gives producer ids and topics "
+                f"anew; nothing was copied, recorded or deleted. If that is so: mirror-ledger accept-cluster {cluster} "
+                f"--cluster-id {live_id} --rebuilt --reason WHY"
+            )
+
+    def _metadata_offset(self, cluster_id: str) -> int | None:
+        """How far the metadata of a cluster had come, as claims say that count."""
+        reached = [
+            row[f"{side}_metadata_offset"]
+            for row, side in self._claims_with(cluster_id)
+            if row.get(f"{side}_metadata_offset") is not None
+        ]
+        return max(reached, default=None)
+
+    def _claims_with(self, cluster_id: str) -> list[tuple[Row, str]]:
+        """Claims that say something of a cluster as it is now, each with the side that it is on."""
+        retired = self._retired_epochs(cluster_id)
+        return [
+            (row, side)
+            for row in self.writers
+            for side in ("source", "target")
+            if row[f"{side}_cluster_id"] == cluster_id and row["writer_epoch"] > retired.get(row["writer"], 0)
+        ]
+
+    # -- producer ids ----------------------------------------------------------------------------
+
+    def producers(self, cluster_id: str) -> dict[str, FlowProducer]:
+        """By flow, its producer ids at a Kafka cluster."""
+        found: dict[str, FlowProducer] = {}
+        for row in sorted(self._claimed_at(cluster_id), key=lambda row: (row["writer_epoch"], row["round"])):
+            flow, producer_id = str(row["flow"]), int(row["producer_id"])
+            known = found.get(flow)
+            found[flow] = (
+                FlowProducer(producer_id)
+                if known is None
+                else known.after(producer_id, row.get("former_producer_id"))
+            )
+        return found
+
+    def mirror_ids(self, cluster_id: str) -> frozenset[int]:
+        """Every producer id by which a batch of a Kafka cluster is known for a mirror's."""
+        return frozenset(int(row["producer_id"]) for row in self._claimed_at(cluster_id))
+
+    def _claimed_at(self, cluster_id: str) -> list[Row]:
+        return [
+            row
+            for row, side in self._claims_with(cluster_id)
+            if side == "target" and row["producer_id"] is not None
+        ]
+
+    def _retired_epochs(self, cluster_id: str) -> dict[str, int]:
+        retired: dict[str, int] = {}
+        for told in self.acceptances:
+            if told.cluster_id == cluster_id:
+                for writer, epoch in told.retired_epochs.items():
+                    retired[writer] = max(epoch, retired.get(writer, 0))
+        return retired
+
+    # -- accepting -------------------------------------------------------------------------------
+
+    def accepting(self, cluster: str, cluster_id: str, *, rebuilt: bool) -> ClusterAcceptance:
+        """The acceptance of a cluster as things stand."""
+        epochs: dict[str, int] = {}
+        for row, _ in self._claims_with(cluster_id) if rebuilt else ():
+            epochs[row["writer"]] = max(row["writer_epoch"], epochs.get(row["writer"], 0))
+        return ClusterAcceptance(
+            cluster=cluster,
+            cluster_id=cluster_id,
+            former_id=self.recorded_id(cluster),
+            rebuilt=rebuilt,
+            retired_epochs=epochs,
+        )

@@ -1,0 +1,65 @@
+"""Accepting another cluster behind an alias, or one formatted again: what is asked, held against the ledger."""
+
+from dataclasses import dataclass
+
+from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
+from ledger.errors import PreconditionError, UsageError
+from ledger.ports import ClusterAdmin, LedgerState, live_cluster
+
+
+def require_recorded(state: LedgerState, *admins: ClusterAdmin) -> None:
+    """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
+    identities = state.identities()
+    for admin in admins:
+        identities.require(admin.alias, live_cluster(admin))
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was recorded, in words; no operation id: there was nothing to do."""
+
+    operation_id: str | None
+    words: str
+
+
+def judge_acceptance(
+    identities: ClusterIdentities, cluster: str, cluster_id: str, *, live_id: str, rebuilt: bool
+) -> ClusterAcceptance | None:
+    """The acceptance to record; None when the alias stands for that cluster already.
+
+    Raises when it is not the one that answers, or when the ledger knows nothing that it could contradict.
+    """
+    recorded = identities.recorded_id(cluster)
+    if live_id != cluster_id:
+        raise PreconditionError(
+            f"the cluster that answers behind {cluster} has the Kafka cluster id {live_id}, not {cluster_id}; "
+            "nothing was recorded"
+        )
+    if recorded is None:
+        raise PreconditionError(
+            f"nobody ever ran with {cluster}: the first driver or recorder makes {cluster_id} the one that it "
+            "stands for; nothing was recorded"
+        )
+    if rebuilt and cluster_id != recorded:
+        raise UsageError(
+            f"--rebuilt is for a cluster that was formatted again under the id that the ledger knows, {recorded}; "
+            f"{cluster_id} is another one, whose producer ids are its own: leave --rebuilt out; nothing was recorded"
+        )
+    if cluster_id == recorded and not rebuilt:
+        return None
+    return identities.accepting(cluster, cluster_id, rebuilt=rebuilt)
+
+
+def consequences(acceptance: ClusterAcceptance) -> str:
+    """What holds from now on."""
+    if acceptance.rebuilt:
+        return (
+            f"{acceptance.cluster} ({acceptance.cluster_id}) was formatted again: flows that write there get new "
+            f"producer ids, those recorded until now name no mirror there any "
+            "more; topics of the old names are new topics (source_recreated, target_recreated)"
+        )
+    return (
+        f"{acceptance.cluster} stands for {acceptance.cluster_id} from now on, no longer for {acceptance.former_id}: "
+        "flows that write there get new producer ids; what is recorded of the former cluster stays, its topics are "
+        "other topics than those of the same name here (source_recreated, target_recreated)"
+    )

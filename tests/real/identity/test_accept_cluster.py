@@ -1,0 +1,119 @@
+"""Another cluster behind an alias, or one that was formatted again: refused until somebody says that it is meant."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.config import MirrorConfig
+from ledger.errors import PreconditionError
+from ledger.operations.adoption.verdicts import Consent
+from ledger.recording.observation import Subject
+from ledger.sandbox import SandboxCluster
+from tests.support.clusters import servers_of
+from tests.support.commands import command
+from tests.support.config_files import write_flow
+from tests.support.following import admin_of, name_of, produce, values
+from tests.support.ledger_rows import append, row
+from tests.support.recorded import operations, rows
+from tests.support.runs import FLOW, run
+
+Pair = Mapping[str, SandboxCluster]
+
+
+def mirrored(pair: Pair, spark: SparkSession, folder: Path) -> tuple[MirrorConfig, str]:
+    """A flow that has copied a topic of one record, and that topic."""
+    topic = name_of("orders")
+    config = write_flow(folder, servers_of(pair), f'topics = ["{topic}"]')
+    app.init_ledger(config)
+    produce(pair["east"].bootstrap_servers, topic, "a")
+    assert run(config, spark).records == 1
+    return config, topic
+
+
+def test_another_cluster_is_refused_everywhere_until_it_is_accepted(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, topic = mirrored(broker_pair, spark, tmp_path)
+    west = broker_pair["west"]
+    elsewhere = {"east": west.bootstrap_servers, "west": west.bootstrap_servers}
+    config = write_flow(tmp_path, elsewhere, f'topics = ["{topic}"]')
+    refused = "another cluster answers behind east"
+    with pytest.raises(PreconditionError, match=refused):
+        run(config, spark)
+    with pytest.raises(PreconditionError, match=refused):
+        app.adopt_flow(config, FLOW, topics=[], consent=Consent(missing=False, foreign=False), dry_run=True)
+    with pytest.raises(PreconditionError, match=refused):
+        app.resync_keys(config, FLOW, topic=topic, partition=None, dry_run=True)
+    recorded = command(capsys, config, "doctor", FLOW)
+    assert "mirror-ledger accept-cluster" in recorded.out
+
+    accept = ("accept-cluster", "east", "--reason", "moved", "--cluster-id")
+    wrong = command(capsys, config, *accept, "some-other-cluster")
+    assert (wrong.code, wrong.out) == (5, "")
+    assert west.cluster_id in wrong.err
+    done = command(capsys, config, *accept, west.cluster_id, "--ticket", "OPS-1")
+    assert done.code == 0, done.err
+    [row_of] = [row for row in rows(config, "operations") if row["kind"] == "cluster_accepted"]
+    assert (row_of["operation_id"], row_of["reason"], row_of["ticket"]) == (
+        done.out.strip(),
+        "moved",
+        "OPS-1",
+    )
+    [accepted] = operations(config, "cluster_accepted")
+    assert accepted == {
+        "cluster": "east",
+        "cluster_id": west.cluster_id,
+        "former_id": broker_pair["east"].cluster_id,
+        "rebuilt": False,
+        "retired_epochs": {},
+    }
+    again = command(capsys, config, *accept, west.cluster_id)
+    assert (again.code, again.out) == (0, "")
+    produce(west.bootstrap_servers, topic, "b")
+    [stopped] = run(config, spark).stopped
+    assert "was recreated at the source" in stopped
+    assert values(west.bootstrap_servers, f"east.{topic}") == [b"a"]
+
+
+def test_a_recorder_records_nothing_of_another_cluster(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+) -> None:
+    config, topic = mirrored(broker_pair, spark, tmp_path)
+    swapped = {"east": broker_pair["west"].bootstrap_servers, "west": broker_pair["west"].bootstrap_servers}
+    elsewhere = write_flow(tmp_path, swapped, f'topics = ["{topic}"]')
+    with pytest.raises(PreconditionError, match="another cluster answers behind east"):
+        app.record_cluster(elsewhere, "east", frozenset(Subject), stop=threading.Event(), once=True)
+    assert rows(config, "checkpoints") == rows(config, "topics") == []
+
+
+def test_a_cluster_that_was_formatted_again_gives_the_flow_another_id(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, topic = mirrored(broker_pair, spark, tmp_path)
+    west = broker_pair["west"].cluster_id
+    with admin_of(config, "west") as admin:
+        reached = admin.metadata_offset()
+        assert reached is not None
+        admin.create_topic(name_of("grows"), partitions=1, replication_factor=1, configuration={})
+        grown = admin.metadata_offset()
+        assert grown is not None
+        assert grown > reached
+    claimed = [found for found in rows(config, "writers") if found["event"] == "claimed"][-1]
+    assert claimed["target_metadata_offset"] is not None
+    long_ago = {**row("writers"), **claimed, "writer": "recorder:west", "target_metadata_offset": 10_000_000}
+    append(config.ledger.path, "writers", [long_ago])  # as if it had lived for months before
+    with pytest.raises(PreconditionError, match="its metadata went back from offset 10000000"):
+        run(config, spark)
+    accept = ("accept-cluster", "west", "--cluster-id", west, "--rebuilt", "--reason", "disk lost")
+    assert command(capsys, config, *accept).code == 0
+    produce(broker_pair["east"].bootstrap_servers, topic, "b")
+    summary = run(config, spark)
+    ids = {found["producer_id"] for found in rows(config, "writers") if found["event"] == "claimed"}
+    assert len(ids) == 2
+    # Nothing was formatted in truth: the flow goes on behind what it had written with the id that it gave up.
+    assert (summary.stopped, summary.records) == ([], 1)
+    assert values(broker_pair["west"].bootstrap_servers, f"east.{topic}") == [b"a", b"b"]

@@ -1,0 +1,63 @@
+"""Several flows into a cluster of three brokers: each broker gives producer ids from a block of its own."""
+
+from contextlib import closing
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.config import MirrorConfig
+from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
+from ledger.ports import EpochRounds
+from tests.support.config_files import write_config
+from tests.support.following import name_of, produce, values
+from tests.support.recorded import broken_invariants, rows
+from tests.support.runs import run
+from tests.support.trio import Trio
+
+FLOWS = (
+    24  # each asks one of three brokers: that none gets a lower id than one before has a chance of 1 in 10^8
+)
+
+
+def claimed(config: MirrorConfig, name: str, server: str) -> int:
+    """The producer id of a flow that claims over a connection of its own, and ends at once."""
+    flow, state = config.flow(name), DeltaLedgerState(open_ledger(config.ledger.path))
+    trio = config.cluster("trio").model_copy(update={"bootstrap_servers": server})
+    log = DeltaFactLog(config.ledger.path, SystemClock())
+    with closing(KafkaAdmin("trio", trio, SystemClock())) as admin:
+        row = claim_row(flow, source=admin, target=admin, state=state, host=str(LocalProcesses().own()))
+    release(log, EpochRounds(log.claim(f"flow:{name}", APPENDED_TABLES, row)), row)
+    return int(str(row["producer_id"]))
+
+
+def test_flows_get_ids_of_any_brokers_block(trio: Trio, spark: SparkSession, tmp_path: Path) -> None:
+    topic = name_of("orders")
+    trio.create(topic, [[1]], {})
+    produce(trio.servers, topic, "a", "b")
+    flows = {
+        f"flow-{number}": (
+            f'source = "trio"\ntarget = "trio"\ntopics = ["{topic}"]\nprefix = "copy-{number}"\n'
+            "replication_factor = 1\nround_seconds = 0.5\n"
+        )
+        for number in range(FLOWS)
+    }
+    config = write_config(tmp_path, {"trio": trio.servers}, flows)
+    app.init_ledger(config)
+    servers = trio.servers.split(",")
+    ids = [claimed(config, name, servers[place % len(servers)]) for place, name in enumerate(flows)]
+    assert len(set(ids)) == FLOWS
+    lower = [place for place in range(1, FLOWS) if ids[place] < max(ids[:place])]
+    assert lower, ids
+    for place in (0, lower[0]):
+        name = f"flow-{place}"
+        assert run(config, spark, name).stopped == []
+        assert values(trio.servers, f"copy-{place}.{topic}") == [b"a", b"b"]
+        assert {row["producer_id"] for row in rows(config, "writers") if row["flow"] == name} == {ids[place]}
+    assert broken_invariants(config) == {}
