@@ -49,12 +49,26 @@ def run(
 
 @contextmanager
 def running(
-    config: MirrorConfig, spark: SparkSession, flow: str = FLOW, *, take_over: bool = False
+    config: MirrorConfig,
+    spark: SparkSession,
+    flow: str = FLOW,
+    *,
+    take_over: bool = False,
+    recorded: frozenset[Subject] = NOTHING,
 ) -> Iterator[Future[RunSummary]]:
     """A driver beside the body, asked to stop when the body ends; the future then holds its summary."""
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=1) as pool:
-        driver = pool.submit(run, config, spark, flow, until_caught_up=False, take_over=take_over, stop=stop)
+        driver = pool.submit(
+            run,
+            config,
+            spark,
+            flow,
+            until_caught_up=False,
+            take_over=take_over,
+            recorded=recorded,
+            stop=stop,
+        )
         try:
             yield driver
         finally:

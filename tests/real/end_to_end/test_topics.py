@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ledger import app
 from ledger.config import MirrorConfig
 from ledger.errors import PreconditionError
+from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import (
     RENAME,
@@ -187,10 +188,11 @@ def test_a_deleted_source_topic(
     app.init_ledger(config)
     create_topics(servers["east"], [topic, other], partitions=1)
     produce(servers["east"], topic, "a")
-    run(config, spark)
+    topics = frozenset({Subject.TOPICS})
+    run(config, spark, recorded=topics)
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.delete_topic(topic, topic_id=east.topics()[topic].topic_id)
-        with running(config, spark):
+        with running(config, spark, recorded=topics):
             eventually(
                 lambda: (
                     ("source_topic_deleted", topic) in open_findings(config)

@@ -13,6 +13,7 @@ from ledger.errors import PreconditionError
 from ledger.operations.adoption.verdicts import Consent
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
+from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
 from tests.support.commands import command
 from tests.support.config_files import write_flow
@@ -29,6 +30,7 @@ def mirrored(pair: Pair, spark: SparkSession, folder: Path) -> tuple[MirrorConfi
     topic = name_of("orders")
     config = write_flow(folder, servers_of(pair), f'topics = ["{topic}"]')
     app.init_ledger(config)
+    create_topics(pair["east"].bootstrap_servers, [topic], partitions=1)
     produce(pair["east"].bootstrap_servers, topic, "a")
     assert run(config, spark).records == 1
     return config, topic
@@ -73,6 +75,7 @@ def test_another_cluster_is_refused_everywhere_until_it_is_accepted(
     }
     again = command(capsys, config, *accept, west.cluster_id)
     assert (again.code, again.out) == (0, "")
+    create_topics(west.bootstrap_servers, [topic], partitions=1)
     produce(west.bootstrap_servers, topic, "b")
     [stopped] = run(config, spark).stopped
     assert "was recreated at the source" in stopped
