@@ -11,7 +11,7 @@ Until then it is refused where it can be told: the offset of a cluster's metadat
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from ledger.errors import PreconditionError
@@ -73,8 +73,9 @@ class ClusterAcceptance:
 
     @classmethod
     def of_row(cls, row: Row) -> Self:
-        """The acceptance that a row of `operations` holds."""
-        return cls(**json.loads(row["content"]))
+        """The acceptance that a row of `operations` holds; what only a later program knows of it is passed over."""
+        content = json.loads(row["content"])
+        return cls(**{key.name: content[key.name] for key in fields(cls) if key.name in content})
 
     @property
     def content(self) -> dict[str, object]:

@@ -125,3 +125,10 @@ def test_a_cluster_whose_metadata_went_back_was_formatted_again() -> None:
     rebuilt = after(identities, "west", "W", rebuilt=True)
     later = ClusterIdentities.of_rows([*rows, claimed("f", 2, producer_id=5, metadata=100)], [rebuilt])
     later.require("west", LiveCluster("W", 20))
+
+
+def test_what_a_later_program_says_besides_is_passed_over() -> None:
+    rows = [claimed("f", 1, producer_id=7)]
+    told = after(ClusterIdentities.of_rows(rows, []), "east", "E2", rebuilt=False)
+    later = {"content": json.dumps({**json.loads(told["content"]), "unheard_of": 1})}
+    assert ClusterIdentities.of_rows(rows, [later]).recorded_id("east") == "E2"
