@@ -277,7 +277,7 @@ class PartitionCopy:
         """Pair one planned step with the head of the tail."""
         self._settle()
         in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        written = paired(step, found) if in_sequence else None
+        written = paired(step, found, others_may_be_gone=self._may_be_gone) if in_sequence else None
         if written is None:
             self._meet_unpaired(
                 found,
@@ -321,11 +321,16 @@ class PartitionCopy:
         )
         self._pass(found)
 
+    @property
+    def _may_be_gone(self) -> bool:
+        """Whether source records before the next one may be gone that this flow had copied."""
+        return self._builder.ends_in_hole or self.assignment.lost_before
+
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if found.header.base_offset < self.assignment.accepted_below:
             return SyncCause.ACCEPTED
         in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        is_explained = source_has_holes or self._builder.ends_in_hole or self.assignment.lost_before
+        is_explained = source_has_holes or self._may_be_gone
         return SyncCause.LOST_SOURCE if in_sequence and is_explained else None
 
     def _meet_foreign(self, found: TailBatch) -> None:

@@ -1,8 +1,9 @@
 """Tail reconciliation: what of the target's tail is this flow's own work, not yet in the ledger.
 
-Ownership of a batch is proved by producer id and sequence; pairing with the source by count and bytes
-from 61 on, or by decoded records where the bytes differ: the broker recompressed, or a cleaner removed
-records on either side since the batch was written.
+Ownership of a batch is proved by producer id and sequence; pairing with the source by count, times and bytes
+from 61 on, or by decoded records where these differ: the broker recompressed, or a cleaner removed records on
+either side since the batch was written. Applications write the same key and value again and again, so the
+bytes from 61 on, which hold times as differences alone, prove nothing without the time that they begin with.
 """
 
 from collections import deque
@@ -68,25 +69,40 @@ class TargetTail:
         self.complete = self.position >= high_watermark
 
 
-def paired(step: Copy, found: TailBatch) -> Copy | None:
+def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | None:
     """The step as it was when the batch on the target was written; None when the two cannot be paired.
 
-    A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
+    `others_may_be_gone`: the batch may as well be the copy of source records that are gone, so one that a
+    cleaner has emptied is nobody's. A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
     at the index that it was written at. At the source it leaves the range too: a batch that was whole then
     has one record for each of its offsets, so the records gone since were copied and are no gaps.
     """
-    if step.count == found.written and step.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]:
+    if step.count == found.written and _are_same_bytes(step, found):
         return step
     try:
         wanted, stored = _by_source_offset(step), _by_index(found)
     except ProtocolError:
         return None  # bytes that cannot be decoded prove nothing
+    if others_may_be_gone and not stored:
+        return None
     if found.written == step.count and _agree(dict(enumerate(wanted.values())), stored):
         return step
     at_index = {offset - step.source_start: told for offset, told in wanted.items()}
     if found.written == step.source_end - step.source_start and _agree(at_index, stored):
         return replace(step, gaps=(), count=found.written)
     return None
+
+
+def _are_same_bytes(step: Copy, found: TailBatch) -> bool:
+    """Whether the records are the same by their bytes and the base timestamp that these count from.
+
+    A broker that stamps its own time writes it over the largest timestamp and leaves the base as it was sent.
+    """
+    sent = read_header(step.batch)
+    has_same_times = sent.base_timestamp == found.header.base_timestamp and (
+        found.header.has_log_append_time or sent.max_timestamp == found.header.max_timestamp
+    )
+    return has_same_times and step.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]
 
 
 def _agree(wanted: dict[int, _Told], stored: dict[int, _Told]) -> bool:

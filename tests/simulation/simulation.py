@@ -26,6 +26,7 @@ _STORM_S = 5.0
 _LAST_ROUNDS_S = 2.0
 _CALM_S = 8.0
 _PASSES = 8
+HEARTBEATS = "contents repeat"
 _OTHER_FLOW = {
     "event": "claimed",
     "host": "elsewhere",
@@ -95,6 +96,7 @@ class Simulation:
         self.tally: Counter[str] = Counter()
         self.topology = draw_topology(rng, plot.shape or self._draw_shape())
         self._is_old = rng.random() < 0.4
+        self._repeats = self._draw_repeats(seed)
         self.faults = self._draw_faults()
         self.schedule = Schedule()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
@@ -144,11 +146,17 @@ class Simulation:
         )
         kinds = sorted({topic for workload in self.workloads.values() for topic in workload.kinds})
         return (
-            f"{self.topology.shape}: {flows}; topics {', '.join(kinds)}{', old' if self._is_old else ''}; "
+            f"{self.topology.shape}: {flows}; topics {', '.join(kinds)}{', old' if self._is_old else ''}"
+            f"{', heartbeats' if self._repeats else ''}; "
             f"faults: {', '.join(sorted(self.faults)) or 'none'}; {self._plot.promise}"
         )
 
     # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw_repeats(self, seed: int) -> random.Random | None:
+        """In some lives applications repeat themselves; what these add to a life is drawn apart from all else."""
+        rng = random.Random(f"{seed}:repeats")
+        return rng if rng.random() < 0.25 else None
 
     def _draw_shape(self) -> Shape:
         return self._rng.choices(list(Shape), weights=(8, 1, 1, 1, 1))[0]
@@ -176,7 +184,13 @@ class Simulation:
         rng = self._rng
         is_single = self.topology.shape is Shape.SINGLE
         workloads = {
-            alias: Workload(rng, self.schedule, self.clusters[alias], old_timestamps=self._is_old)
+            alias: Workload(
+                rng,
+                self.schedule,
+                self.clusters[alias],
+                old_timestamps=self._is_old,
+                repeats=self._repeats,
+            )
             for alias in self.topology.written_at
         }
         kinds = list(TopicKind) if is_single else [TopicKind.PLAIN, TopicKind.TRANSACTIONAL]
@@ -217,6 +231,8 @@ class Simulation:
         """What kind of life it is, as names for the tally."""
         yield f"shape: {self.topology.shape}"
         yield f"promise: {self._plot.promise}"
+        if self._repeats is not None:
+            yield HEARTBEATS
         yield from {f"target: {flow.target_mode}" for flow in self.topology.flows}
         kinds = {kind for workload in self.workloads.values() for kind in workload.kinds.values()}
         yield from {f"topic: {kind}" for kind in kinds}

@@ -25,12 +25,23 @@ class TopicKind(StrEnum):
 
 
 class Workload:
-    """Writes at random until told to stop; then ends what is open. Topics may go away and come back meanwhile."""
+    """Writes at random until told to stop; then ends what is open. Topics may go away and come back meanwhile.
+
+    `repeats`: what to draw from for contents that are written again and again, a record or two at a time, as
+    heartbeats are; None when every record is of its own.
+    """
 
     def __init__(
-        self, rng: random.Random, schedule: Schedule, cluster: MemoryCluster, *, old_timestamps: bool
+        self,
+        rng: random.Random,
+        schedule: Schedule,
+        cluster: MemoryCluster,
+        *,
+        old_timestamps: bool,
+        repeats: random.Random | None = None,
     ) -> None:
         self._rng = rng
+        self._repeats = repeats
         self._schedule = schedule
         self._cluster = cluster
         self._age_ms = 3 * _DAY_MS if old_timestamps else 0
@@ -108,6 +119,8 @@ class Workload:
         contents = [self._content() for _ in range(self._rng.randint(1, 12))]
         now_ms = self._schedule.now_ms()
         timestamps = [now_ms - self._age_ms + self._rng.randint(-500, 500) for _ in contents]
+        if self._repeats is not None:
+            contents, timestamps = _beats(self._repeats, timestamps)
         codec = self._rng.choice((0, 0, 1, 2, 3, 4))
         producer = self._producer(log, producer_id, len(contents))
         batch = application_batch(contents, timestamps, attributes=attributes | codec, producer=producer)
@@ -128,3 +141,9 @@ class Workload:
         number = f"{self._cluster.alias}/{self._written}".encode()
         headers = [("n", number), ("n", None)][: self._rng.randint(1, 2)]
         return content(b"key-%d" % self._rng.randint(0, 30), value, headers)
+
+
+def _beats(rng: random.Random, timestamps: list[int]) -> tuple[list[bytes], list[int]]:
+    """The same key and value as ever, one record or two of them."""
+    count = min(len(timestamps), rng.choice((1, 1, 1, 2)))
+    return [content(b"host-1", b"up")] * count, timestamps[:count]
