@@ -36,7 +36,7 @@ class SyncKind(StrEnum):
 class SyncCause(StrEnum):
     """Why a row that is not a copy was written."""
 
-    RETENTION = "retention"  # lost: deleted by retention before it was copied
+    RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
     DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
     SKIPPED = "skipped"  # lost: an operator said to go on after it
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
@@ -51,6 +51,7 @@ class SyncCause(StrEnum):
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records are gone
     ACCEPTED = "accepted"  # unpaired: an operator said to go on after them
+    REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
 
 
 def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:

@@ -219,7 +219,7 @@ def _claim(oldest_first: Sequence[RecordedSync], target_offset: int) -> Recorded
 
 
 def _covers(sync: OffsetSync, target_offset: int) -> bool:
-    return sync.target_start <= target_offset < sync.target_end
+    return bool(sync.records) and sync.target_start <= target_offset < sync.target_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ class StopCause(StrEnum):
     DENIED = "denied"
     REFUSED = "refused"
     CORRUPT = "corrupt"
+    TARGET_CORRUPT = "target_corrupt"
+    FAILED = "failed"
     SHUT_OUT = "shut_out"
     UNKNOWN = "unknown"
     COPIED_BY_ANOTHER_FLOW = "copied_by_another_flow"
@@ -70,6 +72,9 @@ class Assignment:
     `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
     `target_leader_epoch`: that of the target's leader under which the flow's last record was looked for, None
     when it was not in this run. `is_first_look`: the partition is read at both sides though it may be at its end.
+    `target_log_start`: where the target's log began when it was found to begin behind `target_end`: whatever the
+    flow wrote between and did not record is gone; `remembered_sequence`: the flow's next one as the target then
+    remembered it, None when it did not.
     `refused_sequences`: how often the target refused the next sequence since it last took one.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `record_filter`: what is left out of the rest.
@@ -91,6 +96,8 @@ class Assignment:
     tail_start: int = 0
     target_leader_epoch: int | None = None
     is_first_look: bool = False
+    target_log_start: int = 0
+    remembered_sequence: int | None = None
     refused_sequences: int = 0
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL

@@ -5,13 +5,15 @@ sent is answered or lost, so nothing writes to a partition after its task has re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.partition_copy import LEDGER, PartitionCopy, Side
+from ledger.mirror.partition_copy import PartitionCopy
+from ledger.mirror.troubles import LEDGER, Side
 from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem, WriterDirectory
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
@@ -60,20 +62,25 @@ class CopyTask:
         """Copy until the deadline, until every partition has reached its `stop_at`, or until none can go on."""
         deadline = self._clock.monotonic() + seconds
         while (now := self._clock.monotonic()) < deadline and any(copy.is_active for copy in self._copies):
-            self._read_tails(now)
+            self._read_tails(self._copies, now)
             self._fetch(now, deadline)
             self._produce()
             self._poll(min(_POLL_S, deadline - now))
         self._drain(deadline + self._limits.drain_ms / 1000)
         for copy in self._copies:
-            copy.conclude()
+            with _halting(copy):
+                copy.conclude()
         return [copy.result() for copy in self._copies]
 
     def _drain(self, grace_end: float) -> None:
-        """Send what is planned while the grace period lasts, then wait for every answer."""
+        """Send what is planned while the grace period lasts, and read what came between.
+
+        Then wait for every answer.
+        """
         give_up = grace_end + self._limits.request_timeout_ms / 1000 + _POLL_S
-        while self._clock.monotonic() < give_up:
-            if self._clock.monotonic() < grace_end:
+        while (now := self._clock.monotonic()) < give_up:
+            if now < grace_end:
+                self._read_tails([copy for copy in self._copies if copy.looks_between], now)
                 self._produce()
             if not self._flights:
                 return
@@ -81,10 +88,10 @@ class CopyTask:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def _read_tails(self, now: float) -> None:
+    def _read_tails(self, copies_to_read: Iterable[PartitionCopy], now: float) -> None:
         if sum(copy.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
             return
-        wanting = [copy for copy in self._copies if copy.wants_tail(now)]
+        wanting = [copy for copy in copies_to_read if copy.wants_tail(now)]
         target = self._network.target
         for node, copies in self._by_leader(target, Side.TARGET, wanting, now).items():
             for copy in copies:
@@ -108,7 +115,8 @@ class CopyTask:
             if fetched is None or fetched.error:
                 self._tail_failed(copy, fetched, completion.failure)
             else:
-                copy.take_tail(fetched.records, high_watermark=fetched.high_watermark)
+                with _halting(copy):
+                    copy.take_tail(fetched.records, high_watermark=fetched.high_watermark)
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -174,7 +182,8 @@ class CopyTask:
 
     def _plan(self, copy: PartitionCopy, fetched: Fetched) -> None:
         try:
-            copy.take_fetched(fetched)
+            with _halting(copy):
+                copy.take_fetched(fetched)
         except LedgerUnavailableError as error:
             copy.pause(LEDGER, str(error), now=self._clock.monotonic())
 
@@ -260,7 +269,8 @@ class CopyTask:
             if generation != copy.generation:
                 continue
             if produced is not None and produced.error == ErrorCode.NONE:
-                copy.acknowledged(produced.base_offset)
+                with _halting(copy):
+                    copy.acknowledged(produced.base_offset)
             else:
                 self._produce_failed(copy, produced, completion.failure)
 
@@ -369,6 +379,21 @@ class CopyTask:
             if completion.throttle_ms:
                 for copy in flight.copies:
                     copy.note(flight.side, f"the {flight.side} throttles this client by a quota")
+
+
+@contextmanager
+def _halting(copy: PartitionCopy) -> Iterator[None]:
+    """Whatever goes wrong in a step of one partition halts that one; the others go on (G7)."""
+    try:
+        yield
+    except (LedgerUnavailableError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  the last resort: nobody foresaw it, so nobody else can catch it
+        copy.halt(
+            StopCause.FAILED,
+            f"this program failed at source offset {copy.fetch_position}, target offset {copy.tail.position}: "
+            f"{type(error).__name__}: {error}; nothing more was copied",
+        )
 
 
 def _zip(

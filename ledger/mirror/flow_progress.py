@@ -129,6 +129,8 @@ class FlowProgress:
                 lost_before=standing.follows_loss,
                 tail_start=standing.tail_start,
                 target_leader_epoch=standing.target_leader_epoch,
+                target_log_start=standing.target_log_start,
+                remembered_sequence=standing.remembered_sequence,
                 refused_sequences=standing.refused_sequences,
                 is_first_look=not standing.is_looked_at,
             )
@@ -174,4 +176,6 @@ class FlowProgress:
             standing.is_first_time = False
         if any(sync.records and not sync.recovered for sync in result.syncs):
             standing.follows_loss = False  # something new was written, so all of the tail was explained
+        if result.syncs and result.syncs[-1].kind is SyncKind.UNPAIRED:
+            standing.follows_loss = True  # as the next driver will take it from that row
         return standing

@@ -9,51 +9,33 @@ Invariants, by name
     P5  a batch is sent after another one only to the same node, and only once the target has acknowledged
         a batch of this attempt: a broker that remembers nothing of the flow's producer id takes any
         sequence, so a later batch could land where an earlier one was refused
-    P6  what came between the tail and the first batch of an attempt is read before the second one is sent:
-        for a broker that had forgotten the flow's producer id it may be a late batch of its own. An exclusive
-        target needs no look: nothing may come between
+    P6  what came between the tail and the first batch of an attempt is read before that batch is settled and
+        before the second one is sent: for a broker that had forgotten the flow's producer id it may be a late
+        batch of its own. Where nothing may come between, in an exclusive target, every batch is looked before
 """
 
 from collections import deque
-from dataclasses import dataclass
-from enum import StrEnum
 
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.errors import ProtocolError
+from ledger.mirror import target_stops
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.copy_rules import CopyRules
+from ledger.mirror.sent import Sent
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
+from ledger.mirror.troubles import LEDGER, WRITING, Side, Troubles
 from ledger.ports import WriterDirectory
-from ledger.wire.record_batch import next_sequence, patch_for_target
+from ledger.wire.record_batch import BatchHeader, next_sequence, patch_for_target
 from ledger.wire.requests import Fetched
 
 
-class Side(StrEnum):
-    """Which cluster of a copy."""
-
-    SOURCE = "source"
-    TARGET = "target"
-
-
-LEDGER, WRITING = "ledger", "writing"
-"""What, beside reading at the two sides, may fail."""
-
-
-@dataclass(slots=True)
-class _Sent:
-    """A step on its way; `base_offset` is set by the acknowledgement."""
-
-    step: Step
-    expected_offset: int
-    base_offset: int | None = None
-
-
-class PartitionCopy:
+class PartitionCopy(Troubles):
     """The state of one partition; does no IO and knows no clock beyond the instants passed in."""
 
     def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
+        super().__init__()
         self.assignment = assignment
         self._producer = assignment.producer
         self._rules = CopyRules(
@@ -63,33 +45,32 @@ class PartitionCopy:
         self.fetching = False
         self.reading_tail = False
         self.produce_requests = 0
-        self.retry_at = 0.0
         self.stop: Stop | None = None
         self.refused_sequences = assignment.refused_sequences
         self._divergence: Divergence | None = None
         self._target_lost_from: int | None = None
         self._source_ends: tuple[int, int] | None = None
-        self._failures: dict[str, int] = {}
-        self._troubles: dict[str, str] = {}
         self._node: int | None = None
         self._builder = SyncBuilder(assignment)
         self._tail_start = assignment.tail_start
         self._target_leader_epoch = assignment.target_leader_epoch
+        self._has_expired = False
         self._fall_back()
 
     def _fall_back(self) -> None:
         self._pending: deque[Step] = deque()
         self.pending_bytes = 0
-        self._unsettled: deque[_Sent] = deque()
+        self._unsettled: deque[Sent] = deque()
         self._is_known_to_target = False
         self.fetch_position = self._builder.position
         self.fetch_epoch = self._builder.leader_epoch
         self._is_drained = False
-        self._next_offset = max(self._builder.target_end, self._tail_start)
+        self._next_offset = max(self._builder.target_end, self._tail_start, self.assignment.target_log_start)
         self._next_sequence = self._builder.next_sequence
         self.tail = TargetTail(start=self._next_offset)
         self._looks_for_last_record = False
-        self._between_end: int | None = None
+        self._landed: Sent | None = None
+        self._own_between: list[TailBatch] = []
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -103,7 +84,7 @@ class PartitionCopy:
     @property
     def has_reached_end(self) -> bool:
         stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position >= stop_at and self._between_end is None
+        is_there = stop_at is not None and self._builder.position >= stop_at
         is_seen = self._source_ends is not None and not self.tail.needs_read
         return is_there and (is_seen or not self.assignment.is_first_look)
 
@@ -174,39 +155,65 @@ class PartitionCopy:
         if leader_epoch == self._target_leader_epoch or self.tail.position != self._next_offset:
             return
         self._target_leader_epoch = leader_epoch
-        if self._builder.next_sequence and self._builder.target_end:
+        if self._builder.next_sequence and self._builder.target_end and not self._is_cut_off:
             self._looks_for_last_record = True
             self.tail = TargetTail(start=self._builder.target_end - 1)
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
-        """Take the next piece of what the target holds past the recorded end, or of what came between (P6)."""
-        if self._between_end is not None:
-            self._take_between(records, self._between_end)
+        """Take the next piece of what the target holds past the recorded end, or of what came between (P6).
+
+        Bad bytes stop the partition.
+        """
+        landed = self._landed
+        try:
+            self.tail.add(records, high_watermark=high_watermark if landed is None else landed.landed_offset)
+        except ProtocolError as error:
+            self.stop_at_once(target_stops.unreadable(self.tail, error))
             return
-        self.tail.add(records, high_watermark=high_watermark)
         self.settle_trouble(Side.TARGET)
+        if landed is not None:
+            self._take_between(landed)
+            return
         if self._looks_for_last_record:
             self._looks_for_last_record = False
             self._take_last_record()
         self.advance()
 
-    def _take_between(self, records: memoryview, end: int) -> None:
-        """A record of the flow's own among what came between was written twice."""
-        self.tail.add(records, high_watermark=end)
-        self.settle_trouble(Side.TARGET)
+    def _look_before(self, landed: Sent) -> None:
+        """P6."""
+        self._landed = landed
+        self._own_between = []
+        self.tail = TargetTail(start=landed.expected_offset)
+
+    @property
+    def looks_between(self) -> bool:
+        """A batch that is at the target waits to be settled until what came before it was read (P6)."""
+        return self._landed is not None and self.stop is None
+
+    def _take_between(self, landed: Sent) -> None:
+        """A record of the flow's own among what came between was written twice; all of it is known at once."""
         while (found := self.tail.head) is not None:
             self.tail.pop()
-            if self._is_own(found) and found.header.base_offset < end:
-                self.halt(
-                    StopCause.TAIL_MISMATCH,
-                    f"target offset {found.header.base_offset} holds {found.written} records of this flow once more: "
-                    f"they came late, with sequence {found.header.base_sequence}, after the target had forgotten this "
-                    "flow's producer id; nothing was written after it",
-                )
-                return
-        if self.tail.complete:
-            self._between_end = None
-            self.advance()
+            if self._is_own(found) and found.header.base_offset < landed.landed_offset:
+                self._own_between.append(found)
+        if not self.tail.complete:
+            return
+        self._landed = None
+        for repeated in self._own_between:
+            self._builder.repeated(
+                first_sequence=repeated.header.base_sequence,
+                target_start=repeated.header.base_offset,
+                count=repeated.written,
+                producer_id=repeated.header.producer_id,
+            )
+        self._settle_first()
+        if self._own_between:
+            self.stop_at_once(target_stops.repeated(self._own_between))
+        elif self.assignment.exclusive:
+            self.stop_at_once(
+                target_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
+            )
+        self.advance()
 
     def stops_looking(self) -> bool:
         """The target answers that the last record's offset is out of range: its retention may have deleted it.
@@ -229,12 +236,8 @@ class PartitionCopy:
             is_own = self._producer.wrote(found.producer_id)
             is_former = found.producer_id in self._producer.former
             if not is_own or not (is_former or next_sequence(sequence, 1) == self._builder.next_sequence):
-                self.halt(
-                    StopCause.TARGET_OUT_OF_RANGE,
-                    f"target offset {last} holds a record of producer id {found.producer_id}, sequence {sequence}, "
-                    f"where this flow's with sequence {self._builder.next_sequence - 1} was: the target lost what was "
-                    "there; nothing was written",
-                )
+                wanted = self._builder.next_sequence - 1
+                self.stop_at_once(target_stops.another_record(found, offset=last, wanted=wanted))
             elif not found.is_control:
                 self.tail.pop()
 
@@ -244,6 +247,8 @@ class PartitionCopy:
             pass
         self._settle()
         if self.tail.complete and self.tail.head is None and not self._unsettled:
+            if self._is_cut_off:
+                self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
             self._next_offset = max(self._next_offset, self.tail.position)
 
@@ -251,7 +256,7 @@ class PartitionCopy:
         """One step further; False when only IO brings more."""
         step = self._pending[0] if self._pending else None
         if isinstance(step, Skip):
-            self._unsettled.append(_Sent(step, self._next_offset))
+            self._unsettled.append(Sent(step, self._next_offset))
             self._pending.popleft()
             return True
         found = self.tail.head
@@ -259,10 +264,12 @@ class PartitionCopy:
             return False
         if not self._is_own(found):
             self._meet_foreign(found)
-        elif step is not None:
-            self._recognise(step, found)
-        else:
+            return True
+        if self._is_cut_off:
+            self._begin_behind_expired(found.header)
+        if step is None:
             return False
+        self._recognise(step, found)
         return True
 
     def _is_own(self, found: TailBatch) -> bool:
@@ -272,6 +279,30 @@ class PartitionCopy:
         """The next sequence of the batch's producer id; None when it is not known any more."""
         is_current = found.header.producer_id == self._producer.current
         return self._next_sequence if is_current else self._builder.former_next(found.header.producer_id)
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the target's log begins behind where the flow stands."""
+        return self._builder.target_end < self.assignment.target_log_start
+
+    def _begin_behind_expired(self, first: BatchHeader | None) -> None:
+        """Go on where the target's log begins, or at the flow's own first batch there if that reaches below.
+
+        Its sequence, else what the target remembers, says how much of the flow is gone; where both do not, the next
+        batch is refused if it was anything.
+        """
+        self._settle()
+        end = self.assignment.target_log_start
+        end = end if first is None else min(end, first.base_offset)
+        if end <= self._builder.target_end:
+            return
+        following = self.assignment.remembered_sequence
+        if first is not None and first.producer_id == self._producer.current:
+            following = first.base_sequence
+        following = self._builder.next_sequence if following is None else following
+        self._has_expired = self._has_expired or following != self._builder.next_sequence
+        self._builder.expired(target_end=end, next_sequence=following, first=first)
+        self._next_sequence = following
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""
@@ -305,11 +336,7 @@ class PartitionCopy:
         """The flow's own records without a source: recorded as such where that is explained, else a stop."""
         cause = self._unpaired_cause(found, source_has_holes=source_has_holes)
         if cause is None:
-            self.halt(
-                StopCause.TAIL_MISMATCH,
-                f"target offset {found.header.base_offset} holds {found.written} records of this flow with "
-                f"sequence {found.header.base_sequence}, but {expected}; nothing was written",
-            )
+            self.stop_at_once(target_stops.not_explained(found, expected=expected))
             return
         self._settle()
         self._builder.unpaired(
@@ -324,7 +351,7 @@ class PartitionCopy:
     @property
     def _may_be_gone(self) -> bool:
         """Whether source records before the next one may be gone that this flow had copied."""
-        return self._builder.ends_in_hole or self.assignment.lost_before
+        return self._builder.ends_in_hole or self.assignment.lost_before or self._has_expired
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if found.header.base_offset < self.assignment.accepted_below:
@@ -336,11 +363,7 @@ class PartitionCopy:
     def _meet_foreign(self, found: TailBatch) -> None:
         is_accepted = found.header.base_offset < self.assignment.accepted_below
         if self.assignment.exclusive and not is_accepted and found.header.count:
-            self.halt(
-                StopCause.FOREIGN_WRITE,
-                f"target offset {found.header.base_offset} was written by producer id {found.header.producer_id}, "
-                f"not by this flow's {self.assignment.producer_id}; nothing was written after it",
-            )
+            self.stop_at_once(target_stops.foreign(found.header, own=self.assignment.producer_id))
             return
         self._take_over(found)
 
@@ -369,7 +392,7 @@ class PartitionCopy:
             sequence=self._next_sequence,
         )
         self.pending_bytes -= len(step.batch)
-        self._unsettled.append(_Sent(step, self._next_offset))
+        self._unsettled.append(Sent(step, self._next_offset))
         self._next_offset += step.count
         self._next_sequence = next_sequence(self._next_sequence, step.count)
         self.advance()
@@ -390,16 +413,10 @@ class PartitionCopy:
             self._landed_below(base_offset, sent.expected_offset)
             return
         sent.base_offset = base_offset
+        may_hide_own = is_first or self.assignment.exclusive
+        if base_offset > sent.expected_offset and may_hide_own and self._landed is None:
+            self._look_before(sent)
         self._settle()
-        if is_first and base_offset > sent.expected_offset and not self.assignment.exclusive:
-            self._between_end = base_offset
-            self.tail = TargetTail(start=sent.expected_offset)
-        if self.assignment.exclusive and base_offset != sent.expected_offset and self.stop is None:
-            self.halt(
-                StopCause.FOREIGN_WRITE,
-                f"a batch was expected at target offset {sent.expected_offset} and landed at {base_offset}: "
-                "somebody else writes to this exclusive target; nothing was written after it",
-            )
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
         """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
@@ -409,40 +426,27 @@ class PartitionCopy:
             self._fall_back()
             return
         self._target_lost_from = base_offset
-        self.halt(
-            StopCause.TARGET_OUT_OF_RANGE,
-            f"a batch was expected at target offset {expected_offset} or later and landed at {base_offset}: the target "
-            "lost what was there; nothing more was written",
-        )
+        self.stop_at_once(target_stops.landed_below(base_offset, expected=expected_offset))
 
     def _settle(self) -> None:
-        while self._unsettled:
-            sent = self._unsettled[0]
-            if isinstance(sent.step, Skip):
-                self._builder.skip(sent.step)
-            elif sent.base_offset is None:
-                return
-            else:
-                self._builder.copied(sent.step, base_offset=sent.base_offset, recovered=False)
-            self._unsettled.popleft()
+        while self._unsettled and self._may_settle(self._unsettled[0]):
+            self._settle_first()
 
-    @property
-    def trouble(self) -> str | None:
-        """What keeps the partition from getting on; one side's success says nothing about the other."""
-        return next(iter(self._troubles.values()), None)
+    def _may_settle(self, sent: Sent) -> bool:
+        if isinstance(sent.step, Skip):
+            return True
+        if sent.base_offset is None or sent is self._landed:
+            return False
+        # Behind a stop nothing is looked at any more: what has others before it is left to the next look.
+        is_looked_before = self.stop is None or not self.assignment.exclusive
+        return is_looked_before or sent.base_offset == self._builder.target_end
 
-    def failures(self, side: Side) -> int:
-        """Failures at one side since something worked there."""
-        return self._failures.get(side, 0)
-
-    def settle_trouble(self, side: str) -> None:
-        """Something worked again."""
-        self._failures.pop(side, None)
-        self._troubles.pop(side, None)
-
-    def note(self, side: Side, trouble: str) -> None:
-        """Something is not as it should be; a reason that is known already stays."""
-        self._troubles.setdefault(side, trouble)
+    def _settle_first(self) -> None:
+        sent = self._unsettled.popleft()
+        if isinstance(sent.step, Skip):
+            self._builder.skip(sent.step)
+        else:
+            self._builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)
 
     def doubt(self, trouble: str, *, now: float) -> None:
         """P4: fall back to what is settled and start over after a pause.
@@ -451,14 +455,8 @@ class PartitionCopy:
         """
         self.generation += 1
         self.pause(Side.TARGET, trouble, now=now)
-        self._troubles[WRITING] = trouble
+        self.trouble_writing(trouble)
         self._fall_back()
-
-    def pause(self, side: str, trouble: str, *, now: float) -> None:
-        """A read failed at a side or in the ledger: nothing is in doubt, try again after a pause."""
-        failures = self._failures[side] = self._failures.get(side, 0) + 1
-        self._troubles[side] = trouble
-        self.retry_at = now + min(0.05 * 2 ** min(failures, 6), 2.0)
 
     def conclude(self) -> None:
         """The task ends: own records that still wait at the target for a source which has no more are unpaired.
@@ -472,7 +470,11 @@ class PartitionCopy:
                 self._meet_foreign(self.tail.head)
 
     def halt(self, cause: StopCause, message: str) -> None:
-        self.stop = Stop(cause, message)
+        self.stop_at_once(Stop(cause, message))
+
+    def stop_at_once(self, stop: Stop) -> None:
+        """Nothing more is sent; what is on its way is still settled."""
+        self.stop = stop
         self._pending.clear()
         self.pending_bytes = 0
         self.tail = TargetTail(start=self.tail.position)
@@ -481,6 +483,8 @@ class PartitionCopy:
         """A target that others fill is not read again from the flow's last record in every round."""
         if self.assignment.exclusive or self.stop is not None:
             return 0
+        if self._landed is not None:
+            return self._landed.expected_offset
         return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
 
     def result(self) -> PartitionResult:

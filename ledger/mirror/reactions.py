@@ -7,7 +7,7 @@ goes on or stops, as the flow says. Everything that a policy does not cover stop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ledger.config import FlowConfig, Policy
+from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.supersession import (
@@ -93,7 +93,7 @@ class Reactions:
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(standing, result.divergence, stop.message)
             case StopCause.TARGET_OUT_OF_RANGE:
-                return self._target_out_of_range(standing, stop, result.target_lost_from)
+                return self._target_out_of_range(standing, result.target_lost_from)
             case _:
                 return Reaction(stop=stop)
 
@@ -136,12 +136,12 @@ class Reactions:
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
 
-    def _target_out_of_range(self, standing: Standing, stop: Stop, lost_from: int | None) -> Reaction:
+    def _target_out_of_range(self, standing: Standing, lost_from: int | None) -> Reaction:
         ends = living_ends(self.target, standing.pair.target)
         if ends is None:
             return TRY_AGAIN
         if ends.log_start > standing.target_end:
-            return Reaction(stop=stop)
+            return self._expired(standing, ends.log_start)
         recorded = self.recorded(standing)
         history = TargetHistory(self.target, standing.pair.target, self.producer, tuple(recorded))
         known_end = min(standing.target_end, ends.high_watermark)
@@ -151,6 +151,23 @@ class Reactions:
         if held_end == standing.target_end:
             return TRY_AGAIN
         return self._target_truncated(standing, held_end, recorded)
+
+    def _expired(self, standing: Standing, log_start: int) -> Reaction:
+        """The target's retention passed the recorded end: nobody can tell what of the flow lay between.
+
+        Others write to a shared target, so its log start passes a flow that is quiet. In an exclusive target nothing
+        lies between but what the flow wrote and did not record, or what nobody was to write.
+        """
+        told = (
+            f"the target's log begins at {log_start} and this flow is recorded up to {standing.target_end}: what lay "
+            "between was deleted there, unrecorded records of this flow included if there were any"
+        )
+        is_accepted = standing.accepted_below >= log_start
+        if self.flow.target_mode is TargetMode.EXCLUSIVE and not is_accepted:
+            return Reaction(stop=Stop(StopCause.TARGET_OUT_OF_RANGE, f"{told}; nothing was written"))
+        standing.target_log_start = log_start
+        standing.remembered_sequence = self.target.next_sequence(standing.pair.target, self.producer.current)
+        return Reaction(notice=f"{told}; going on there")
 
     def _target_truncated(
         self, standing: Standing, kept_end: int, recorded: Sequence[RecordedSync]

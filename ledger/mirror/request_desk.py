@@ -42,13 +42,13 @@ class RequestDesk:
 
     def answer(self, request: OperatorRequest) -> tuple[Facts, Callable[[], None]]:
         """Move the standings; returns the facts to record first, and how to give the receipt afterwards."""
+        accepts = self._accepting(request)
         try:
             facts, message = self._grant(request)
         except _RefusedError as refused:
             reason = str(refused)
             return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, [])
-        is_acceptance = request.kind is RequestKind.ACCEPT_FOREIGN
-        accepted = [_accepted(standing) for standing in self._concerned(request)] if is_acceptance else []
+        accepted = [_accepted(standing) for standing in accepts]
         return facts, lambda: self._give_receipt(request, RequestResult.DONE, message, accepted)
 
     def _give_receipt(
@@ -90,6 +90,21 @@ class RequestDesk:
             raise _RefusedError(f"this flow copies no {_coordinates(request)} at present")
         _refuse_taken(found)
         return found
+
+    def _accepting(self, request: OperatorRequest) -> Sequence[Standing]:
+        """Where the request, when it is granted, accepts what the target holds."""
+        found = [
+            standing
+            for standing in self.progress.standings
+            if request.concerns(standing.pair.source.topic, standing.pair.source.partition)
+        ]
+        match request.kind:
+            case RequestKind.ACCEPT_FOREIGN:
+                return found
+            case RequestKind.RESYNC:
+                return [standing for standing in found if _is_expired(standing)]
+            case _:
+                return ()
 
     # -- one of them each ------------------------------------------------------------------------
 
@@ -149,11 +164,19 @@ class RequestDesk:
         if request.offset is not None and len(standings) != 1:
             raise _RefusedError("an offset to copy again from belongs to one partition")
         restarts = [(standing, self._restart(standing, request.offset)) for standing in standings]
+        self._accept_expired(standings)
         facts = [self._copied_again(standing, restart) for standing, restart in restarts]
         for standing in standings:
             self._go_on(standing)
         told = ", ".join(f"{standing.name} from {standing.position}" for standing in standings)
         return facts, f"copied again: {told}"
+
+    def _accept_expired(self, standings: Sequence[Standing]) -> None:
+        """Where the target's log begins behind the recorded end, copying again can only go on there."""
+        expired = [standing for standing in standings if _is_expired(standing)]
+        log_starts = [(standing, self._target_ends(standing).log_start) for standing in expired]
+        for standing, log_start in log_starts:
+            standing.accepted_below = max(standing.accepted_below, log_start)
 
     def _restart(self, standing: Standing, offset: int | None) -> Restart:
         """Where to copy again from; refused outside of what was copied and the source still has."""
@@ -209,6 +232,11 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
             "or is a new topic by now"
         )
     return found
+
+
+def _is_expired(standing: Standing) -> bool:
+    """Whether it stopped because the target's log begins behind its recorded end."""
+    return standing.stop is not None and standing.stop.cause is StopCause.TARGET_OUT_OF_RANGE
 
 
 def _accepted(standing: Standing) -> dict[str, object]:

@@ -15,9 +15,9 @@ from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import pauses_after
-from ledger.errors import ClusterUnavailableError
+from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.appender import BackgroundAppender
-from ledger.mirror.assignments import Assignment, PartitionResult
+from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
@@ -25,7 +25,7 @@ from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PartitionWatch
-from ledger.mirror.reactions import REACTED_TO, Reactions
+from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
 from ledger.mirror.request_desk import RequestDesk
@@ -252,6 +252,9 @@ class RoundLoop:
         except ClusterUnavailableError as error:
             log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
             return
+        except ProtocolError as error:
+            message = f"the target's log could not be looked into: {error}; nothing was written"
+            reaction = Reaction(stop=Stop(StopCause.TARGET_CORRUPT, message))
         if reaction.stop is not None:
             self.log_book.stopped(standing.pair, reaction.stop)
         self._record(reaction.facts)

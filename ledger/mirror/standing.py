@@ -36,6 +36,8 @@ class Standing:
     target_leader_epoch: int | None = None
     refused_sequences: int = 0
     former_sequence: tuple[int, int] | None = None
+    target_log_start: int = 0
+    remembered_sequence: int | None = None
 
     @classmethod
     def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
@@ -102,7 +104,7 @@ class Standing:
         source_end = max(self.position, restart.source_start)
         self.position = restart.source_start
         self.target_end = restart.target_end
-        self.tail_start = 0
+        self.tail_start = self.target_log_start = 0
         self.next_sequence = restart.next_sequence
         self.leader_epoch = restart.leader_epoch
         self.follows_loss = source_may_be_gone(SyncKind.SUPERSEDED, cause)

@@ -38,9 +38,9 @@ ADVICE = {
         "look at the source's log; `resume` tries again", RequestKind.RESUME
     ),
     StopCause.TARGET_OUT_OF_RANGE: Advice(
-        "records of this flow that were not recorded yet are gone from the target; `resync` copies again from an "
-        "offset of your choice",
-        RequestKind.RESYNC,
+        "retention at the target took what lay behind the flow's recorded end; `accept-foreign` records how far "
+        "and goes on where the target's log begins, `resync` also copies again from an offset of your choice",
+        RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.FOREIGN_WRITE: Advice(
         "stop the other writer, then `accept-foreign` goes on behind what the target holds now; where others are to "
@@ -71,6 +71,15 @@ ADVICE = {
     ),
     StopCause.CORRUPT: Advice(
         "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
+        RequestKind.RESUME,
+    ),
+    StopCause.TARGET_CORRUPT: Advice(
+        "check the target's log on that broker; `resume` tries again. Where nothing below is needed any more, delete "
+        "the target's records up to behind that offset (kafka-delete-records.sh)",
+        RequestKind.RESUME,
+    ),
+    StopCause.FAILED: Advice(
+        "a defect of this program: report the message; `resume` tries again, `skip-to` goes on behind it",
         RequestKind.RESUME,
     ),
     StopCause.SHUT_OUT: Advice(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.batch_plan import Copy, Skip
-from ledger.wire.record_batch import next_sequence, payload_checksum
+from ledger.wire.record_batch import BatchHeader, next_sequence, payload_checksum
 
 
 class SyncBuilder:
@@ -124,6 +124,33 @@ class SyncBuilder:
             self.next_sequence = next_sequence(first_sequence, count)
         elif self.former_sequence is not None and self.former_sequence[0] == former_producer_id:
             self.former_sequence = former_producer_id, next_sequence(self.former_sequence[1], count)
+
+    def repeated(self, *, first_sequence: int, target_start: int, count: int, producer_id: int) -> None:
+        """Records of this flow came late and are there a second time; its next sequence stays what it is."""
+        following, former = self.next_sequence, self.former_sequence
+        self.unpaired(
+            first_sequence=first_sequence,
+            target_start=target_start,
+            count=count,
+            cause=SyncCause.REPEATED,
+            producer_id=producer_id,
+        )
+        self.next_sequence = self._first_sequence = following
+        self.former_sequence = former
+
+    def expired(self, *, target_end: int, next_sequence: int, first: BatchHeader | None) -> None:
+        """The target's log begins behind where the flow stood: what it may have written up to there is gone.
+
+        `first`: the flow's own first batch that is left; one with a former producer id tells where that one stands.
+        """
+        self._close()
+        expired = self._unpaired(next_sequence, self.target_end, 0, SyncCause.RETENTION, None)
+        self._finished.append(replace(expired, target_end=target_end, recovered=False))
+        self.target_end = target_end
+        self.next_sequence = next_sequence
+        if first is not None and self._former(first.producer_id) is not None:
+            self.former_sequence = first.producer_id, first.base_sequence
+        self._open()
 
     def syncs(self) -> tuple[OffsetSync, ...]:
         """Everything collected; the builder is finished with."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ledger.errors import ProtocolError
 from ledger.mirror.batch_plan import Copy
-from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, read_header
+from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import decode
 
 _Told = tuple[int, bytes]
@@ -57,10 +57,15 @@ class TargetTail:
         self.held_bytes -= len(self._batches.popleft().batch)
 
     def add(self, records: memoryview, *, high_watermark: int) -> None:
-        """Take the next piece as fetched; complete once nothing below the high watermark is left."""
+        """Take the next piece as fetched; complete once nothing below the high watermark is left.
+
+        Raises `ProtocolError` for a batch that is none, or not the one that was stored.
+        """
         for header, batch in batches(records):
             if header.end_offset <= self.position:
                 continue
+            if not crc_matches(header, batch):
+                raise ProtocolError(f"the batch at offset {header.base_offset} fails its CRC")
             self.position = header.end_offset
             self.first = self.first or header
             if not header.is_control:
@@ -73,7 +78,9 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | 
     """The step as it was when the batch on the target was written; None when the two cannot be paired.
 
     `others_may_be_gone`: the batch may as well be the copy of source records that are gone, so one that a
-    cleaner has emptied is nobody's. A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
+    cleaner has emptied is nobody's.
+
+    A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
     at the index that it was written at. At the source it leaves the range too: a batch that was whole then
     has one record for each of its offsets, so the records gone since were copied and are no gaps.
     """

@@ -23,13 +23,23 @@ class At:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A stretch of a target that was deleted before the flow looked; `records` of it were the flow's, by sequence."""
+
+    start: At
+    end: int
+    records: int
+
+
 @dataclass(slots=True)
 class Account:
     """What holds after all rows; `position` is where the flow stands, None before its first row.
 
     `pairs`: source offset to the copy of its record. `adopted`: those of them that something else wrote.
     `gaps` and `lost`: source offsets without one, and why. `unpaired`: own records without a source.
-    `superseded`: where records lie, or lay, that rows spoke of which hold no longer.
+    `expired`: what target logs had deleted before the flow looked. `superseded`: where records lie, or lay, that
+    rows spoke of which hold no longer.
     """
 
     flow: str
@@ -45,6 +55,7 @@ class Account:
     lost: dict[int, SyncCause] = field(default_factory=dict)
     unpaired: dict[At, int] = field(default_factory=dict)
     superseded: set[At] = field(default_factory=set)
+    expired: list[Expired] = field(default_factory=list)
     kinds: list[SyncKind] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
@@ -88,9 +99,19 @@ class Account:
             self.sequence = (self.sequence + len(copied)) % SEQUENCE_MODULUS
 
     def _leave_unpaired(self, row: Row) -> None:
+        if row["cause"] == SyncCause.RETENTION:
+            self._expire(row)
+            return
         for offset in range(row["target_start"], row["target_end"]):
             self.unpaired[At(row["target_topic_id"], offset)] = row["target_end"]
-        self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
+        if row["cause"] != SyncCause.REPEATED:
+            self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
+
+    def _expire(self, row: Row) -> None:
+        assert row["records"] == 0 and row["target_start"] < row["target_end"], _shortly(row)  # noqa: PT018
+        gone = (row["first_sequence"] - self.sequence) % SEQUENCE_MODULUS
+        self.expired.append(Expired(At(row["target_topic_id"], row["target_start"]), row["target_end"], gone))
+        self.sequence = row["first_sequence"]
 
     def _supersede(self, row: Row) -> None:
         """What was said of source offsets from here on holds no longer; nor does what the target has lost."""

@@ -35,6 +35,8 @@ class Fault(StrEnum):
     SOURCE_DELETED = "source deleted"  # 16
     TARGET_UNCLEAN = "target unclean"  # 11
     TARGET_RECREATED = "target recreated"  # 11
+    TARGET_RETENTION = "target retention"
+    GARBLED_READS = "garbled reads"  # bytes that are no record batch, at either side
 
 
 BY_WHOLE_LOGS = frozenset(
@@ -49,6 +51,9 @@ BY_WHOLE_LOGS = frozenset(
     }
 )
 """Faults that take records away; a simulation has one or two of them."""
+
+DRAWN_APART = frozenset({Fault.TARGET_RETENTION, Fault.GARBLED_READS})
+"""Drawn from a stream of their own, so that lives without them are what they were."""
 
 FORGETFUL = frozenset({Fault.NODES_RESTART, Fault.PRODUCERS_EXPIRE, Fault.IDLE_DAY})
 """Brokers forget the flow's producer id: at a restart only where the records' times are old."""
@@ -79,7 +84,8 @@ class Promise(StrEnum):
 
 def draw_faults(rng: random.Random, allowed: frozenset[Fault], *, old_timestamps: bool) -> frozenset[Fault]:
     """A random set under which every record arrives exactly once."""
-    everyday = [fault for fault in Fault if fault in allowed - BY_WHOLE_LOGS and rng.random() < 0.3]
+    usual = allowed - BY_WHOLE_LOGS - DRAWN_APART
+    everyday = [fault for fault in Fault if fault in usual and rng.random() < 0.3]
     taking = [fault for fault in Fault if fault in allowed & BY_WHOLE_LOGS]
     taken = rng.sample(taking, k=min(len(taking), rng.choice((0, 0, 1, 1, 2))))
     faults = {*everyday, *taken}
@@ -92,7 +98,13 @@ def draw_faults(rng: random.Random, allowed: frozenset[Fault], *, old_timestamps
 
 def draw_forgetful_faults(rng: random.Random, allowed: frozenset[Fault]) -> frozenset[Fault]:
     """A random set with something late and brokers that forget."""
-    everyday = {fault for fault in Fault if fault in allowed - BY_WHOLE_LOGS and rng.random() < 0.2}
+    usual = allowed - BY_WHOLE_LOGS - DRAWN_APART
+    everyday = {fault for fault in Fault if fault in usual and rng.random() < 0.2}
     late = rng.choice([fault for fault in Fault if fault in LATE])
     forgetful = rng.choice([fault for fault in Fault if fault in FORGETFUL])
     return frozenset({*everyday, late, forgetful})
+
+
+def draw_more(rng: random.Random, allowed: frozenset[Fault]) -> frozenset[Fault]:
+    """Which of `DRAWN_APART` are at work as well."""
+    return frozenset(fault for fault in Fault if fault in allowed & DRAWN_APART and rng.random() < 0.12)

@@ -15,7 +15,7 @@ from tests.simulation.accounts import Place
 from tests.simulation.aftermath import Aftermath
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
-from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults
+from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
 from tests.simulation.operators import Operator, StoppedPartition
 from tests.simulation.storm import Storm, Targets
 from tests.simulation.topologies import Shape, draw_topology
@@ -97,7 +97,7 @@ class Simulation:
         self.topology = draw_topology(rng, plot.shape or self._draw_shape())
         self._is_old = rng.random() < 0.4
         self._repeats = self._draw_repeats(seed)
-        self.faults = self._draw_faults()
+        self.faults = self._draw_faults(seed)
         self.schedule = Schedule()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
         self.weather = StormyWeather(rng, self.tally, loses=Fault.LOST_CONNECTIONS in self.faults)
@@ -161,12 +161,14 @@ class Simulation:
     def _draw_shape(self) -> Shape:
         return self._rng.choices(list(Shape), weights=(8, 1, 1, 1, 1))[0]
 
-    def _draw_faults(self) -> frozenset[Fault]:
+    def _draw_faults(self, seed: int) -> frozenset[Fault]:
         if self._plot.faults is not None:
             return self._plot.faults
+        allowed = self.topology.allowed
+        more = draw_more(random.Random(f"{seed}:faults"), allowed)
         if self._plot.promise is Promise.TOLD:
-            return draw_forgetful_faults(self._rng, self.topology.allowed)
-        return draw_faults(self._rng, self.topology.allowed, old_timestamps=self._is_old)
+            return draw_forgetful_faults(self._rng, allowed) | more
+        return draw_faults(self._rng, allowed, old_timestamps=self._is_old) | more
 
     def _draw_plan(self) -> CrashPlan:
         if self._plot.crashes:

@@ -5,13 +5,14 @@ from ledger.mirror.assignments import StopCause
 from tests.simulation.faults import Fault
 
 ALLOWED: dict[StopCause, frozenset[Fault]] = {
-    StopCause.LOST: frozenset({Fault.SOURCE_RETENTION}),
+    # Where flows meet, one's target is the source of another.
+    StopCause.LOST: frozenset({Fault.SOURCE_RETENTION, Fault.TARGET_RETENTION}),
     StopCause.SOURCE_TRUNCATED: frozenset({Fault.SOURCE_UNCLEAN}),
     StopCause.SOURCE_RECREATED: frozenset({Fault.SOURCE_RECREATED}),
     StopCause.TARGET_TRUNCATED: frozenset({Fault.TARGET_UNCLEAN}),
     StopCause.TARGET_RECREATED: frozenset({Fault.TARGET_RECREATED}),
     StopCause.SOURCE_OUT_OF_RANGE: frozenset({Fault.SOURCE_RETENTION, Fault.SOURCE_UNCLEAN}),
-    StopCause.TARGET_OUT_OF_RANGE: frozenset({Fault.TARGET_UNCLEAN}),
+    StopCause.TARGET_OUT_OF_RANGE: frozenset({Fault.TARGET_RETENTION}),
     StopCause.FOREIGN_WRITE: frozenset({Fault.FOREIGN_WRITES}),
     # Own records at the target whose source records are others by now, or gone.
     StopCause.TAIL_MISMATCH: frozenset(
@@ -23,6 +24,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
             Fault.SOURCE_RETENTION,
             Fault.SOURCE_RECREATED,
             Fault.SOURCE_DELETED,
+            Fault.TARGET_RETENTION,
         }
     ),
     StopCause.SEQUENCE_REFUSED: frozenset({Fault.TARGET_UNCLEAN}),
@@ -30,7 +32,9 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
     StopCause.TARGET_TOPIC_GONE: frozenset({Fault.TARGET_RECREATED}),
     StopCause.DENIED: frozenset({Fault.PERMISSIONS_DENIED}),
     StopCause.REFUSED: frozenset({Fault.SIZE_LIMITS}),
-    StopCause.CORRUPT: frozenset(),
+    StopCause.CORRUPT: frozenset({Fault.GARBLED_READS}),
+    StopCause.TARGET_CORRUPT: frozenset({Fault.GARBLED_READS}),
+    StopCause.FAILED: frozenset(),
     StopCause.SHUT_OUT: frozenset(),
     StopCause.UNKNOWN: frozenset(),
 }
@@ -40,7 +44,7 @@ MORE_WHEN_TOLD = frozenset({StopCause.TAIL_MISMATCH, StopCause.SEQUENCE_REFUSED,
 """Where brokers forgot what is late, these tell of what was written twice."""
 
 REQUESTS: dict[StopCause, RequestKind] = {
-    StopCause.TARGET_OUT_OF_RANGE: RequestKind.RESYNC,
+    StopCause.TARGET_OUT_OF_RANGE: RequestKind.ACCEPT_FOREIGN,
     StopCause.FOREIGN_WRITE: RequestKind.ACCEPT_FOREIGN,
     StopCause.TAIL_MISMATCH: RequestKind.ACCEPT_FOREIGN,
 }

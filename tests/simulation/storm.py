@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ledger.adapters.memory.kafka import Access, MemoryCluster
-from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog, Replication
+from ledger.adapters.memory.partition_log import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    Garbling,
+    PartitionLog,
+    Replication,
+)
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
 from tests.simulation.faults import Fault
@@ -80,6 +85,8 @@ class Storm:
             Fault.SOURCE_RECREATED: lambda: self._recreate(self._where.sources),
             Fault.TARGET_RECREATED: lambda: self._recreate(self._where.targets),
             Fault.SOURCE_DELETED: self._delete_topic,
+            Fault.TARGET_RETENTION: self._delete_copies,
+            Fault.GARBLED_READS: self._garble,
         }
         self._actions = {**own, **actions}
         self._weights: dict[Fault, float] = {}
@@ -103,6 +110,7 @@ class Storm:
                 if "max.message.bytes" in topic.configuration:
                     cluster.alter_topic(name, {"max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)})
                 for partition, log in enumerate(topic.logs):
+                    log.garbling = None
                     if log.replication is not Replication.FULL:
                         log.fail_over(keep_held=True)
                     if topic.leaders[partition] is None:
@@ -249,6 +257,26 @@ class Storm:
             log = place.log
             log.delete_before(self._rng.randint(log.log_start, max(log.log_start, log.last_stable)))
 
+    def _delete_copies(self) -> None:
+        """Now and then all that there is: what the target's retention does while nobody writes."""
+        place = self._any_place(self._where.targets)
+        if place is not None:
+            log, is_all = place.log, self._rng.random() < 0.5
+            end = log.high_watermark
+            log.delete_before(end if is_all else self._rng.randint(log.log_start, end))
+
+    def _garble(self) -> None:
+        place = self._either_side()
+        if place is None:
+            return
+        log = place.log
+        log.garbling = self._rng.choice(list(Garbling))
+
+        def put_right() -> None:
+            log.garbling = None
+
+        self._later(0.1, 1.5, put_right)
+
     def _lose_end(self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]) -> None:
         place = self._any_place(sides)
         if place is not None:
@@ -277,5 +305,6 @@ _WEIGHTS = {
     Fault.SOURCE_UNCLEAN: 0.5,
     Fault.TARGET_UNCLEAN: 0.5,
     Fault.IDLE_DAY: 0.3,
+    Fault.TARGET_RETENTION: 0.7,
 }
 """How often beside the others, which have 1: a storm of these alone would leave nothing to look at."""

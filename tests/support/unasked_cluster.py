@@ -62,6 +62,9 @@ class UnaskedCluster:
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
         self._unasked("batch_at", partition, offset)
 
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        self._unasked("next_sequence", partition, producer_id)
+
     def groups(self) -> list[GroupListing]:
         self._unasked("groups")
 

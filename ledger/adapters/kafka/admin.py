@@ -17,6 +17,7 @@ from ledger.adapters.kafka import (
     acl_requests,
     fetch_requests,
     group_requests,
+    producer_requests,
     setting_requests,
     topic_requests,
 )
@@ -193,6 +194,14 @@ class KafkaAdmin:
             return await fetch_requests.batch_at(manager, partition, offset)
 
         return self._connection.run(f"read topic {partition.topic} partition {partition.partition}", work)
+
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        async def work(manager: KafkaConnectionManager) -> int | None:
+            return await producer_requests.expected_sequence(manager, partition, producer_id)
+
+        return self._connection.run(
+            f"describe the producers of topic {partition.topic} partition {partition.partition}", work
+        )
 
     def groups(self) -> list[GroupListing]:
         listed = self._connection.run("list consumer groups", group_requests.listed_groups)

@@ -21,7 +21,7 @@ _NO_SESSION, _NO_EPOCH, _CONSUMER = -1, -1, -1
 
 async def batch_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> BatchHeader | None:
     """The batch that holds an offset, or the first one after it; None where the log does not reach."""
-    answer = await manager.send(_fetch(at, offset), node_id=await _leader(manager, at))
+    answer = await manager.send(_fetch(at, offset), node_id=await leader_of(manager, at))
     require(answer.error_code, None)
     [partition] = [entry for topic in answer.responses for entry in topic.partitions]
     if errors.for_code(partition.error_code) is errors.OffsetOutOfRangeError:
@@ -31,8 +31,11 @@ async def batch_at(manager: KafkaConnectionManager, at: TopicPartition, offset: 
     return read_header(records) if len(records) >= HEADER_BYTES else None
 
 
-async def _leader(manager: KafkaConnectionManager, at: TopicPartition) -> int:
-    """Raises kafka-python's error where the partition has none, or where the topic has another id by now."""
+async def leader_of(manager: KafkaConnectionManager, at: TopicPartition) -> int:
+    """The node that leads a partition.
+
+    Raises kafka-python's error where it has none, or where the topic has another id by now.
+    """
     answer = await metadata(manager, [at.topic])
     [topic] = answer.topics
     require(topic.error_code, at.topic)

@@ -205,6 +205,14 @@ class MemoryCluster:
         return found
 
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        read = self._living_log(partition).read(offset, committed=False, max_bytes=0, at_least_one=True)
+        return read_header(memoryview(read.records)) if read.records else None
+
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        return self._living_log(partition).expected_sequence(producer_id)
+
+    def _living_log(self, partition: TopicPartition) -> PartitionLog:
+        """For admin calls, which go to the leader of this incarnation of the topic."""
         self._reach()
         topic = self.topic_by_name.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id:
@@ -213,8 +221,7 @@ class MemoryCluster:
             )
         if topic.leaders[partition.partition] is None:
             raise ClusterUnavailableError(f"{partition.topic} partition {partition.partition} has no leader")
-        read = topic.logs[partition.partition].read(offset, committed=False, max_bytes=0, at_least_one=True)
-        return read_header(memoryview(read.records)) if read.records else None
+        return topic.logs[partition.partition]
 
     def groups(self) -> list[GroupListing]:
         self._reach()

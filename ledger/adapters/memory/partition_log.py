@@ -63,6 +63,14 @@ _REFUSALS = {
 }
 
 
+class Garbling(Enum):
+    """What readers get of a batch whose stored bytes are bad."""
+
+    MAGIC = auto()  # as if it were of an older format
+    LENGTH = auto()  # less than a header has
+    CONTENT = auto()  # other bytes than those that the CRC was computed over
+
+
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A broker's answer to one produced batch."""
@@ -93,13 +101,17 @@ class _Transaction:
 
 @dataclass(slots=True)
 class PartitionLog:
-    """`target_codec`: the topic recompresses what it takes; None keeps the producer's bytes."""
+    """`target_codec`: the topic recompresses what it takes; None keeps the producer's bytes.
+
+    `garbling`: what the disk does to what is read at present.
+    """
 
     log_append_time: bool = False
     target_codec: int | None = None
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     log_start: int = 0
     replication: Replication = Replication.FULL
+    garbling: Garbling | None = None
     _batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
     _written: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
     _end: int = 0
@@ -131,6 +143,10 @@ class PartitionLog:
             ended = (t.first_offset for t in self._ended if t.last_offset >= self._held_at)
             return min([self._held_at, *self._open.values(), *ended])
         return min([self._end, *self._open.values()])
+
+    def expected_sequence(self, producer_id: int) -> int | None:
+        """What is expected next of a producer; None where it is forgotten."""
+        return self._producers.next_of(producer_id)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -232,6 +248,8 @@ class PartitionLog:
                 break
             records += batch
             read_end = header.end_offset
+        if records and self.garbling is not None:
+            _garble(records, self.garbling)
         return Read(0, bytes(records), self._aborted_between(offset, read_end) if committed else ())
 
     def _from(self, offset: int, limit: int) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -349,6 +367,17 @@ class PartitionLog:
         self._open = {pid: first for pid, first in (self._open | reopened).items() if first < end}
         self._ended = [t for t in self._ended if t.last_offset < end]
         self._producers = ProducerStates(header for header, _batch in self._batches)
+
+
+def _garble(records: bytearray, garbling: Garbling) -> None:
+    """Spoil the first batch of what is read."""
+    match garbling:
+        case Garbling.MAGIC:
+            records[16] = 1
+        case Garbling.LENGTH:
+            struct.pack_into(">i", records, 8, 7)
+        case Garbling.CONTENT:
+            records[CRC_START + 10] ^= 0xFF
 
 
 def _stamp(stored: bytearray, header: BatchHeader, now_ms: int) -> BatchHeader:

@@ -72,6 +72,14 @@ class ProducerStates:
         last = state.batches[-1]
         return header.base_sequence == next_sequence(last.first_sequence, last.count)
 
+    def next_of(self, producer_id: int) -> int | None:
+        """The sequence that is expected of a producer; None without state."""
+        state = self._states.get(producer_id)
+        if state is None or not state.batches:
+            return None
+        last = state.batches[-1]
+        return next_sequence(last.first_sequence, last.count)
+
     def is_last(self, header: BatchHeader) -> bool:
         """Whether the batch is the last one of its producer."""
         state = self._states.get(header.producer_id)

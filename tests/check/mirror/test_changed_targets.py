@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import StoredBatch
+from ledger.adapters.memory.stored_batches import StoredBatch, application_batch, content
+from ledger.domain.facts import SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment, StopCause
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
-from tests.support.sources import assignment
+from tests.support.sources import OWN_PRODUCER_ID, assignment
 
 OWN_END = 5
 
@@ -116,9 +117,10 @@ def late(log: PartitionLog, *, sequence: int) -> None:
     assert log.produce(bytes(batch.copy.send_next(NODE)), now_ms=NOW_MS).error == 0
 
 
-def landing_behind(log: PartitionLog, between: Callable[[], object]) -> Target:
-    """A shared copy whose first batch lands behind what came after the tail was read."""
-    target = Target(source_log(2, 3, 4), replace(assignment(exclusive=False), next_sequence=7), log)
+def landing_behind(log: PartitionLog, between: Callable[[], object], *, exclusive: bool = False) -> Target:
+    """A copy whose first batch lands behind what came after the tail was read."""
+    told = replace(assignment(exclusive=exclusive), next_sequence=7)
+    target = Target(source_log(2, 3, 4), told, log)
     target.read_tail()
     target.fetch()
     between()
@@ -140,14 +142,130 @@ def test_p6_what_came_before_the_first_batch_of_an_attempt_is_read_before_the_se
     assert target.ranges() == [(0, 9, 1, 10, False)]
 
 
-def test_p6_a_late_batch_of_its_own_among_them_stops_the_partition() -> None:
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_p6_a_late_batch_of_its_own_among_them_is_recorded_and_stops_the_partition(exclusive: bool) -> None:
     log = PartitionLog()
-    target = landing_behind(log, lambda: late(log, sequence=4))
+    target = landing_behind(log, lambda: late(log, sequence=4), exclusive=exclusive)
     target.read_tail()
     assert target.stop is StopCause.TAIL_MISMATCH
-    assert target.ranges() == [(0, 2, 3, 5, False)], "what landed is recorded all the same"
+    repeated, landed = target.copy.result().syncs
+    assert (repeated.kind, repeated.cause) == (SyncKind.UNPAIRED, SyncCause.REPEATED)
+    assert (repeated.target_start, repeated.target_end, repeated.first_sequence) == (0, 3, 4)
+    assert (landed.source_start, landed.source_end, landed.target_start) == (0, 2, 3)
+    assert landed.first_sequence == 7, "the flow's next sequence stays what it was"
+    assert target.copy.result().next_sequence == 9
+
+
+def test_p6_holds_for_every_batch_of_an_exclusive_target() -> None:
+    """The broker forgets the flow while it is written with, and takes what came late."""
+    log = PartitionLog()
+    target = Target(source_log(2, 3, 4), replace(assignment(), next_sequence=7), log)
+    target.read_tail()
+    target.fetch()
+    target.acknowledge(target.send()[1])
+    late(log, sequence=4)
+    log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
+    target.acknowledge(target.send()[1])
+    target.read_tail()
+    told = [(s.cause, s.target_start, s.target_end, s.first_sequence) for s in target.copy.result().syncs]
+    assert told == [(None, 0, 2, 7), (SyncCause.REPEATED, 2, 5, 4), (None, 5, 8, 9)]
 
 
 def test_p6_nothing_is_read_again_where_nothing_came_between() -> None:
     target = landing_behind(PartitionLog(), lambda: None)
     assert target.copy.next_copy is not None
+
+
+def cut_off(log: PartitionLog, *, remembered_sequence: int | None = None) -> Target:
+    """A shared copy that goes on where `written_log` ends, at a log that begins further on by now."""
+    assigned = replace(SHARED, target_log_start=log.log_start, remembered_sequence=remembered_sequence)
+    return Target(source_log(2, 3, 4), assigned, log)
+
+
+def begun_at(start: int, *, own: int = 0) -> PartitionLog:
+    """A target that holds five records of the flow, `own` more at the place, and lost what lay before."""
+    log = written_log()
+    while log.end < start:
+        log.append(FOREIGN, now_ms=NOW_MS)
+    if own:
+        again = Target(source_log(2, 3, own), replace(SHARED, target_end=start), log)
+        again.copy_all()
+    log.delete_before(start)
+    return log
+
+
+def told(target: Target) -> list[tuple[object, ...]]:
+    return [
+        (s.cause, s.source_start, s.source_end, s.target_start, s.target_end, s.first_sequence, s.records)
+        for s in target.copy.result().syncs
+    ]
+
+
+def test_a_target_that_begins_behind_the_recorded_end_is_written_where_it_begins() -> None:
+    target = cut_off(begun_at(8))
+    assert target.copy.tail.position == 8
+    target.copy_all()
+    assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 8, 5, 0), (None, 5, 9, 8, 12, 5, 4)]
+
+
+def test_the_first_own_batch_that_is_left_tells_the_sequence() -> None:
+    """Six own records before it are gone, and it is the copy of the very records that come next."""
+    log = begun_at(5, own=6)
+    log.delete_before(11)
+    own = replace(SHARED, position=5, target_end=11, next_sequence=11)
+    Target(source_log(2, 3, 4), own, log).copy_all()
+    target = cut_off(log)
+    target.copy_all()
+    assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 11, 11, 0), (None, 5, 9, 11, 15, 11, 4)]
+
+
+def test_an_own_batch_that_reaches_below_the_logs_start_is_recovered_whole() -> None:
+    log = begun_at(5, own=4)
+    log.delete_before(7)
+    target = cut_off(log)
+    target.copy_all()
+    assert told(target) == [(None, 5, 9, 5, 9, 5, 4)]
+
+
+def test_what_the_target_remembers_tells_the_sequence_where_nothing_is_left() -> None:
+    log = begun_at(5, own=6)
+    log.delete_before(11)
+    assert log.expected_sequence(OWN_PRODUCER_ID) == 11
+    target = cut_off(log, remembered_sequence=11)
+    target.copy_all()
+    assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 11, 11, 0), (None, 5, 9, 11, 15, 11, 4)]
+
+
+def test_own_records_that_are_left_without_their_source_are_told() -> None:
+    log = begun_at(5, own=6)
+    log.delete_before(11)
+    other = PartitionLog()
+    for batch in (7, 8):
+        other.append(application_batch([content(b"later", b"%d" % batch)], [NOW_MS]), now_ms=NOW_MS)
+    late_copy = replace(assignment(exclusive=False), target_end=11, next_sequence=11)
+    Target(other, late_copy, log).copy_all()
+    target = cut_off(log)
+    target.copy_all()
+    assert told(target) == [
+        (SyncCause.RETENTION, 5, 5, 5, 11, 11, 0),
+        (SyncCause.LOST_SOURCE, 5, 5, 11, 13, 11, 2),
+        (None, 5, 9, 13, 17, 13, 4),
+    ]
+
+
+def test_a_quiet_partition_says_where_its_target_begins_without_a_record_to_copy() -> None:
+    target = Target(source_log(2, 3), replace(SHARED, target_log_start=8), begun_at(8))
+    target.read_tail()
+    assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 8, 5, 0)]
+    assert target.copy.result().target_end == 8
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_tail_that_cannot_be_read_stops_the_partition(where: int) -> None:
+    log = written_log(then=FOREIGN)
+    records = bytearray(log.read(0, committed=False, max_bytes=1 << 20, at_least_one=True).records)
+    records[-1 if where else 61] ^= 0xFF
+    target = Target(source_log(2, 3), assignment(), log)
+    target.copy.take_tail(memoryview(records), high_watermark=log.high_watermark)
+    assert target.stop is StopCause.TARGET_CORRUPT
+    assert target.copy.next_copy is None

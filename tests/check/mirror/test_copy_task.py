@@ -11,6 +11,8 @@ from ledger.adapters.memory.stored_batches import Producer, application_batch, c
 from ledger.domain.facts import Gap, GapCause
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.assignments import StopCause
+from ledger.mirror.partition_copy import PartitionCopy
+from ledger.wire.requests import Fetched
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID
 
@@ -328,3 +330,24 @@ def test_what_a_flow_adopted_at_the_source_is_left_out_in_the_middle_of_batches(
     assert [gap for sync in result.syncs for gap in sync.gaps] == [Gap(1, 6, GapCause.MIRROR_WRITE)]
     source = [record.content for record in bench.source_log().readable()]
     assert [record.content for record in bench.target_log().readable()] == [source[0], *source[6:]]
+
+
+def test_what_nobody_foresaw_halts_one_partition_and_not_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the program itself is wrong: the others are copied, and the reason is told."""
+    taken = PartitionCopy.take_fetched
+
+    def fails_on_the_first(copy: PartitionCopy, fetched: Fetched) -> None:
+        if copy.assignment.source.partition == 0:
+            raise KeyError("nobody thought of this")
+        taken(copy, fetched)
+
+    monkeypatch.setattr(PartitionCopy, "take_fetched", fails_on_the_first)
+    bench = Bench()
+    bench.write(3)
+    bench.write(2, partition=1)
+    failed, other = bench.run(bench.assignment(0), bench.assignment(1))
+    assert cause(failed) is StopCause.FAILED
+    assert failed.stop is not None
+    assert "KeyError: 'nobody thought of this'" in failed.stop.message
+    assert failed.syncs == ()
+    assert (cause(other), bench.is_copied(1)) == (None, True)

@@ -45,7 +45,12 @@ def test_heartbeats_after_a_loss_are_copied_and_not_taken_for_those_that_are_gon
     again.copy_all()
     unpaired, copied = again.copy.result().syncs
     assert (unpaired.cause, unpaired.target_start, unpaired.target_end) == (SyncCause.LOST_SOURCE, 0, 5)
-    assert (copied.source_start, copied.source_end, copied.target_start, copied.recovered) == (5, 10, 5, False)
+    assert (copied.source_start, copied.source_end, copied.target_start, copied.recovered) == (
+        5,
+        10,
+        5,
+        False,
+    )
     if not log_append_time:
         assert times(log) == [0, 1, 2, 3, 4, 3600, 3601, 3602, 3603, 3604]
 

@@ -143,9 +143,16 @@ def test_records_are_compared_one_by_one_where_bytes_differ() -> None:
     step = replace(copy(0, 2), batch=memoryview(plain.encoded()))
     assert paired(step, found(plain.encoded()), others_may_be_gone=False) is step
     assert paired(step, found(replace(plain, attributes=1).encoded()), others_may_be_gone=False) is step
-    assert paired(step, found(application_batch(contents, [5, 4]).encoded()), others_may_be_gone=False) is None
-    assert paired(step, found(application_batch(contents[::-1], [5, 3]).encoded()), others_may_be_gone=False) is None
-    assert paired(step, found(application_batch(contents[:1], [5]).encoded()), others_may_be_gone=False) is None
+    assert (
+        paired(step, found(application_batch(contents, [5, 4]).encoded()), others_may_be_gone=False) is None
+    )
+    assert (
+        paired(step, found(application_batch(contents[::-1], [5, 3]).encoded()), others_may_be_gone=False)
+        is None
+    )
+    assert (
+        paired(step, found(application_batch(contents[:1], [5]).encoded()), others_may_be_gone=False) is None
+    )
 
 
 @pytest.mark.parametrize("log_append_time", [0, LOG_APPEND_TIME], ids=["CreateTime", "LogAppendTime"])
@@ -193,6 +200,8 @@ def test_records_cleaned_at_the_source_since_were_copied_and_are_no_gaps(
 def test_records_at_other_places_or_without_any_in_common_prove_nothing() -> None:
     left = application_batch([WHOLE.records[n].content for n in (0, 3)], [5, 8])
     step = replace(copy(10, 14, Gap(12, 14, GapCause.COMPACTED)), batch=memoryview(left.encoded()), count=2)
-    assert paired(step, found(WHOLE.encoded()), others_may_be_gone=False) is None, "offset 11 is not what lies at index 1"
+    assert paired(step, found(WHOLE.encoded()), others_may_be_gone=False) is None, (
+        "offset 11 is not what lies at index 1"
+    )
     other = replace(step, gaps=(Gap(11, 13, GapCause.COMPACTED),))
     assert paired(other, found(cleaned(WHOLE, 1, 2).encoded()), others_may_be_gone=False) is None

@@ -6,7 +6,8 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
 from ledger.mirror.assignments import StopCause
-from ledger.mirror.partition_copy import PartitionCopy, Side
+from ledger.mirror.partition_copy import PartitionCopy
+from ledger.mirror.troubles import Side
 from ledger.wire.record_batch import TRANSACTIONAL
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers
@@ -164,9 +165,39 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
     target.fetch()
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
+    assert target.copy.looks_between
+    assert target.copy.next_copy is None, "what lies before it is read first"
+    target.read_tail()
     assert target.stop is StopCause.FOREIGN_WRITE
     assert target.ranges() == [(0, 2, 1, 3, False)]
     assert target.copy.next_copy is None
+
+
+def test_what_lies_behind_others_records_too_is_left_to_the_next_look() -> None:
+    """Batches on their way when the first of them landed elsewhere are recorded as far as nothing is between."""
+    target = Target(source_log(1, 1, 1, 1), assignment())
+    target.read_tail()
+    target.fetch()
+    target.acknowledge(target.send()[1])
+    target.log.append(FOREIGN, now_ms=NOW_MS)
+    second, third = target.send()[1], target.send()[1]
+    target.log.append(FOREIGN, now_ms=NOW_MS)
+    fourth = target.send()[1]
+    for base_offset in (second, third, fourth):
+        target.acknowledge(base_offset)
+    target.read_tail()
+    assert target.stop is StopCause.FOREIGN_WRITE
+    assert target.ranges() == [(0, 1, 0, 1, False), (1, 3, 2, 4, False)]
+
+
+def test_a_batch_that_waits_to_be_looked_before_is_not_recorded_when_the_task_ends() -> None:
+    target = Target(source_log(2, 3), assignment(exclusive=False))
+    target.read_tail()
+    target.fetch()
+    target.log.append(FOREIGN, now_ms=NOW_MS)
+    target.acknowledge(target.send()[1])
+    result = target.copy.result()
+    assert (result.syncs, result.position, result.tail_start) == ((), 0, 0)
 
 
 def test_a_marker_at_the_target_takes_an_offset_and_is_nobodys_record() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.config import FlowConfig, Policy
+from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.supersession import RecordedSync
@@ -33,6 +33,7 @@ COPIED = [
 
 OWN = 7
 FOREIGN = 8
+REMEMBERED = 31
 
 
 @dataclass
@@ -52,6 +53,10 @@ class Ends(UnaskedCluster):
     def topics(self) -> dict[str, TopicDescription]:
         return dict(self.described)
 
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        assert (partition, producer_id) == (TARGET, OWN)
+        return REMEMBERED
+
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
         assert partition == TARGET
         return next((header for header in self.batches if header.end_offset > offset), None)
@@ -67,12 +72,13 @@ def batch(start: int, end: int, *, sequence: int, producer_id: int = OWN) -> Bat
 WRITTEN = (batch(0, 20, sequence=0), batch(20, 25, sequence=20))
 
 
-def flow(policy: Policy) -> FlowConfig:
+def flow(policy: Policy, mode: TargetMode = TargetMode.EXCLUSIVE) -> FlowConfig:
     return FlowConfig(
         name="flow",
         source="east",
         target="west",
         topics=(".*",),
+        target_mode=mode,
         on_loss=policy,
         on_source_truncated=policy,
         on_target_truncated=policy,
@@ -88,10 +94,13 @@ def react(
     lost_from: int | None = None,
     described: Mapping[str, TopicDescription] = TOPICS,
     policy: Policy = Policy.STOP,
+    mode: TargetMode = TargetMode.EXCLUSIVE,
+    accepted_below: int = 0,
     batches: Sequence[BatchHeader] = WRITTEN,
     recorded: Sequence[RecordedSync] = COPIED,
 ) -> tuple[Reaction, Standing]:
     standing = Standing.recorded(PartitionPair(SOURCE, TARGET), RECORDED)
+    standing.accepted_below = accepted_below
     stop = Stop(cause, "as told")
     result = PartitionResult(
         assignment=assignment(),
@@ -105,7 +114,7 @@ def react(
         target_lost_from=lost_from,
     )
     reactions = Reactions(
-        flow(policy),
+        flow(policy, mode),
         Ends(source, described=described),
         Ends(target, batches, described=described),
         FlowProducer(OWN),
@@ -240,10 +249,33 @@ def test_ends_of_another_incarnation_prove_nothing(
     assert standing.position == 30
 
 
-def test_a_target_whose_start_moved_past_the_end_stops() -> None:
-    reaction, _ = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), policy=Policy.CONTINUE)
-    assert reaction.stop == Stop(StopCause.TARGET_OUT_OF_RANGE, "as told")
-    assert reaction.facts == ()
+@pytest.mark.parametrize("accepted_below", [0, 39])
+def test_an_exclusive_target_whose_start_moved_past_the_end_stops(accepted_below: int) -> None:
+    reaction, standing = react(
+        StopCause.TARGET_OUT_OF_RANGE,
+        target=ends(40, 60),
+        policy=Policy.CONTINUE,
+        accepted_below=accepted_below,
+    )
+    assert reaction.stop is not None
+    assert reaction.stop.cause is StopCause.TARGET_OUT_OF_RANGE
+    assert "begins at 40 and this flow is recorded up to 25" in reaction.stop.message
+    assert (reaction.facts, standing.target_log_start) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "accepted_below"),
+    [(TargetMode.SHARED, 0), (TargetMode.EXCLUSIVE, 40)],
+    ids=["shared", "accepted"],
+)
+def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted_below: int) -> None:
+    reaction, standing = react(
+        StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), mode=mode, accepted_below=accepted_below
+    )
+    assert (reaction.facts, reaction.stop) == ((), None)
+    assert "going on there" in str(reaction.notice)
+    assert (standing.target_log_start, standing.remembered_sequence) == (40, REMEMBERED)
+    assert standing.target_end == 25, "the task that reads the log records what became of the rest"
 
 
 @pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])

@@ -1,0 +1,68 @@
+"""The stops of a partition whose target does not hold what it should, in words that name the values."""
+
+from collections.abc import Sequence
+
+from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.tail import TailBatch, TargetTail
+from ledger.wire.record_batch import BatchHeader
+
+
+def unreadable(tail: TargetTail, error: Exception) -> Stop:
+    return Stop(
+        StopCause.TARGET_CORRUPT,
+        f"the target's log cannot be read from offset {tail.position} on: {error}; nothing was written after it",
+    )
+
+
+def not_explained(found: TailBatch, *, expected: str) -> Stop:
+    header = found.header
+    return Stop(
+        StopCause.TAIL_MISMATCH,
+        f"target offset {header.base_offset} holds {found.written} records of this flow with sequence "
+        f"{header.base_sequence}, but {expected}; nothing was written",
+    )
+
+
+def repeated(batches: Sequence[TailBatch]) -> Stop:
+    """Late requests wrote these a second time."""
+    first, count = batches[0].header, sum(found.written for found in batches)
+    return Stop(
+        StopCause.TAIL_MISMATCH,
+        f"target offset {first.base_offset} holds records of this flow once more, {count} of them: they came late, "
+        f"with sequence {first.base_sequence}, after the target had forgotten this flow's producer id; they are "
+        "recorded as repeated, nothing was written after them",
+    )
+
+
+def foreign(found: BatchHeader, *, own: int) -> Stop:
+    return Stop(
+        StopCause.FOREIGN_WRITE,
+        f"target offset {found.base_offset} was written by producer id {found.producer_id}, not by this flow's {own}; "
+        "nothing was written after it",
+    )
+
+
+def landed_behind(base_offset: int, *, expected: int) -> Stop:
+    return Stop(
+        StopCause.FOREIGN_WRITE,
+        f"a batch was expected at target offset {expected} and landed at {base_offset}: somebody else writes to this "
+        "exclusive target; nothing was written after it",
+    )
+
+
+def landed_below(base_offset: int, *, expected: int) -> Stop:
+    return Stop(
+        StopCause.TARGET_OUT_OF_RANGE,
+        f"a batch was expected at target offset {expected} or later and landed at {base_offset}: the target lost what "
+        "was there; nothing more was written",
+    )
+
+
+def another_record(found: BatchHeader, *, offset: int, wanted: int) -> Stop:
+    """Where the flow's last record lay, with the sequence wanted."""
+    return Stop(
+        StopCause.TARGET_OUT_OF_RANGE,
+        f"target offset {offset} holds a record of producer id {found.producer_id}, sequence "
+        f"{found.sequence_at(offset)}, where this flow's with sequence {wanted} was: the target lost what was there; "
+        "nothing was written",
+    )

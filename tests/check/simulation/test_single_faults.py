@@ -1,0 +1,151 @@
+"""Whole flows, driver after driver, with one thing each that goes wrong."""
+
+import pytest
+
+from ledger.adapters.memory.partition_log import Garbling
+from ledger.config import TargetMode
+from ledger.domain.requests import RequestKind
+from ledger.mirror.assignments import StopCause
+from tests.simulation.crash_points import CrashPoint
+from tests.support.calm_flows import TOPIC, CalmFlow, times, values
+
+
+@pytest.mark.fault(12, 32)
+def test_heartbeats_after_a_loss_are_copied_though_copies_of_equal_ones_lie_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver dies with five unrecorded, retention at the source takes them, five new ones come."""
+    flow = CalmFlow(monkeypatch, crash=CrashPoint.TASKS_RETURNED)
+    flow.write(*["up"] * 5)
+    flow.run()
+    before = times(flow.target())
+    flow.write(*["up"] * 5)
+    flow.source().delete_before(5)
+    flow.run()
+    assert times(flow.target()) == before + times(flow.source())
+    assert flow.syncs() == [
+        ("started", "earliest", 0, 0, 0, 0),
+        ("lost", "retention", 0, 5, 0, 0),
+        ("unpaired", "lost_source", 5, 5, 0, 5),
+        ("copied", None, 5, 10, 5, 10),
+    ]
+    assert flow.stops() == {}
+    assert flow.broken_invariants() == {}
+
+
+def quiet_flow(monkeypatch: pytest.MonkeyPatch) -> CalmFlow:
+    """A shared target whose retention passed what the flow wrote while only others wrote there."""
+    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED)
+    flow.write("a", "b")
+    flow.run()
+    flow.write(*["theirs"] * 20, at=flow.west)
+    flow.target().delete_before(22)
+    flow.write("c")
+    return flow
+
+
+@pytest.mark.fault(83)
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_flow_that_was_quiet_for_longer_than_a_shared_target_keeps_goes_on(
+    monkeypatch: pytest.MonkeyPatch, is_forgotten: bool
+) -> None:
+    flow = quiet_flow(monkeypatch)
+    if is_forgotten:
+        flow.schedule.jump(3 * 86_400.0)
+        flow.west.expire_producers()
+    flow.run()
+    assert values(flow.target()) == ["c"]
+    assert flow.syncs()[-2:] == [("unpaired", "retention", 2, 2, 2, 22), ("copied", None, 2, 3, 22, 23)]
+    assert flow.stops() == {}
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(83)
+def test_what_a_shared_target_still_has_of_the_flow_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others' records between the recorded end and an unrecorded record of the flow have expired."""
+    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED, crash=CrashPoint.TASKS_RETURNED)
+    flow.west.create_topic(TOPIC, partitions=1, replication_factor=1, configuration={})
+    flow.write(*["theirs"] * 3, at=flow.west)
+    flow.write("a", "b")
+    flow.run()
+    flow.target().delete_before(3)
+    flow.run()
+    assert values(flow.target()) == ["a", "b"]
+    assert flow.syncs()[-2:] == [("unpaired", "retention", 0, 0, 0, 3), ("copied", None, 0, 2, 3, 5)]
+    assert flow.broken_invariants() == {}
+
+
+def backlog(monkeypatch: pytest.MonkeyPatch, *, mode: TargetMode, kept: int) -> CalmFlow:
+    """Five records were copied and not recorded; the target's retention left the last `kept` of them."""
+    flow = CalmFlow(monkeypatch, mode=mode, crash=CrashPoint.TASKS_RETURNED)
+    flow.write(*"abcde")
+    flow.run()
+    flow.target().delete_before(5 - kept)
+    flow.write("f")
+    flow.run()
+    return flow
+
+
+@pytest.mark.fault(83)
+@pytest.mark.parametrize("request_kind", [RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC])
+def test_an_exclusive_target_that_deleted_what_was_not_recorded_goes_on_when_asked(
+    monkeypatch: pytest.MonkeyPatch, request_kind: RequestKind
+) -> None:
+    flow = backlog(monkeypatch, mode=TargetMode.EXCLUSIVE, kept=0)
+    assert flow.stops() == {TOPIC: StopCause.TARGET_OUT_OF_RANGE}
+    flow.ask(RequestKind.RESUME)
+    flow.run()
+    assert flow.stops() == {TOPIC: StopCause.TARGET_OUT_OF_RANGE}, "nobody has said that it may"
+    flow.ask(request_kind, offset=None)
+    flow.run()
+    assert flow.stops() == {}
+    assert values(flow.target()) == [*"abcdef"]
+    assert flow.syncs()[-2:] == [("unpaired", "retention", 0, 0, 0, 5), ("copied", None, 0, 6, 5, 11)]
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(83)
+@pytest.mark.parametrize("mode", list(TargetMode))
+def test_what_is_left_of_unrecorded_records_is_told_and_copied_again(
+    monkeypatch: pytest.MonkeyPatch, mode: TargetMode
+) -> None:
+    """Which source records lay below it cannot be told, so all are copied; the sequence goes on behind the last."""
+    flow = backlog(monkeypatch, mode=mode, kept=2)
+    if mode is TargetMode.EXCLUSIVE:
+        flow.ask(RequestKind.ACCEPT_FOREIGN)
+        flow.run()
+    cause = "accepted" if mode is TargetMode.EXCLUSIVE else "lost_source"
+    assert values(flow.target()) == [*"deabcdef"]
+    assert flow.syncs()[-3:] == [
+        ("unpaired", "retention", 0, 0, 0, 3),
+        ("unpaired", cause, 0, 0, 3, 5),
+        ("copied", None, 0, 6, 5, 11),
+    ]
+    assert [header.base_sequence for header in flow.target().headers()] == list(range(3, 11))
+    assert flow.stops() == {}
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(84)
+@pytest.mark.parametrize("garbling", list(Garbling))
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_batch_that_is_none_stops_its_partition_alone(
+    monkeypatch: pytest.MonkeyPatch, side: str, garbling: Garbling
+) -> None:
+    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED, topics=("bad", "good"))
+    for topic in ("bad", "good"):
+        flow.west.create_topic(topic, partitions=1, replication_factor=1, configuration={})
+        flow.write("theirs", topic=topic, at=flow.west)
+        flow.write("a", topic=topic)
+    log = (flow.east if side == "source" else flow.west).log("bad", 0)
+    log.garbling = garbling
+    flow.run()
+    cause = StopCause.CORRUPT if side == "source" else StopCause.TARGET_CORRUPT
+    assert flow.stops() == {"bad": cause}
+    assert values(flow.target("good")) == ["theirs", "a"]
+    assert values(flow.target("bad")) == ["theirs"]
+    log.garbling = None
+    flow.ask(RequestKind.RESUME, topic="bad")
+    flow.run()
+    assert flow.stops() == {}
+    assert values(flow.target("bad")) == ["theirs", "a"]

@@ -1,0 +1,120 @@
+"""A flow between in-memory clusters in calm weather, one driver after another; only what a test does goes wrong."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ledger import catalog
+from ledger.adapters.duck.engine import run_query
+from ledger.adapters.memory.fact_log import MemoryOperationLog
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.schedule import Schedule
+from ledger.adapters.memory.stored_batches import application_batch, content
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.domain.requests import RequestKind
+from ledger.domain.topics import NamingKind
+from ledger.mirror import appender
+from tests.simulation.crash_points import CrashPlan, CrashPoint
+from tests.simulation.drivers import FlowDrivers, World
+from tests.simulation.processes import SimulatedExecutor
+from tests.simulation.weather import StormyWeather
+
+TOPIC = "orders"
+_ENDS_WITHIN_S = 60.0
+
+
+class CalmFlow:
+    """Flow `f` from east to west under the same names; `crash`: where the first driver dies."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        mode: TargetMode = TargetMode.EXCLUSIVE,
+        crash: CrashPoint | None = None,
+        topics: tuple[str, ...] = (TOPIC,),
+        **settings: str,
+    ) -> None:
+        rng = random.Random(1)
+        self.schedule = Schedule()
+        self.ledger = MemoryLedger()
+        self.east, self.west = (MemoryCluster(alias, self.schedule) for alias in ("east", "west"))
+        weather = StormyWeather(rng, Counter(), loses=False)
+        weather.is_over = True
+        plan = CrashPlan(rng, frozenset({crash} if crash else ()), chance=0.0, certain=1)
+        clusters = {"east": self.east, "west": self.west}
+        world = World(rng, self.schedule, clusters, self.ledger, self.schedule, weather, plan, Counter[str]())
+        flow = FlowConfig(
+            name="f",
+            source="east",
+            target="west",
+            topics=(".*",),
+            topic_naming=NamingKind.IDENTITY,
+            round_seconds=0.5,
+            target_mode=mode,
+            on_loss=Policy.CONTINUE,
+        )
+        self._drivers = FlowDrivers(world, flow)
+        self._operations = MemoryOperationLog(self.ledger, self.schedule)
+        monkeypatch.setattr(SimulatedExecutor, "schedule", self.schedule, raising=False)
+        monkeypatch.setattr(appender, "ThreadPoolExecutor", SimulatedExecutor)
+        for topic in topics:
+            self.east.create_topic(topic, partitions=1, replication_factor=1, configuration=settings)
+
+    def source(self, topic: str = TOPIC) -> PartitionLog:
+        return self.east.log(topic, 0)
+
+    def target(self, topic: str = TOPIC) -> PartitionLog:
+        return self.west.log(topic, 0)
+
+    def write(self, *values: str, topic: str = TOPIC, at: MemoryCluster | None = None) -> None:
+        """Records of the key `k`, each a batch of its own, a second after one another."""
+        log = (at or self.east).log(topic, 0)
+        for value in values:
+            self.schedule.jump(1.0)
+            now_ms = self.schedule.now_ms()
+            log.append(application_batch([content(b"k", value.encode())], [now_ms]), now_ms=now_ms)
+
+    def run(self, seconds: float = 3.0) -> None:
+        """One driver for a while, or until it dies."""
+        self._drivers.run_a_while(seconds)
+
+    def ask(self, kind: RequestKind, **content: object) -> None:
+        given = {"topic": TOPIC, "partition": 0, **content}
+        self._operations.record(str(kind), flow="f", reason="test", content=given)
+
+    def stops(self) -> dict[str, str]:
+        """By topic why its partition stands still."""
+        found = self._drivers.state.stopped_partitions("f")
+        names = {topic.topic_id: name for name, topic in self.east.topic_by_name.items()}
+        return {names[topic_id]: stop.cause for (topic_id, _), stop in found.items()}
+
+    def syncs(self) -> list[tuple[Any, ...]]:
+        """Kind, cause, and ranges of the source and of the target, in the order of recording."""
+        columns = ("kind", "cause", "source_start", "source_end", "target_start", "target_end")
+        return [tuple(row[name] for name in columns) for row in self.ledger.rows("offset_syncs")]
+
+    def broken_invariants(self) -> dict[str, object]:
+        """Rows that audits return, by audit."""
+        at = self.ledger.at(self.ledger.latest())
+        audits = [query for query in catalog.queries().values() if query.is_audit]
+        answers = {query.name: run_query(query, {}, at).to_pylist() for query in audits}
+        assert len(answers) >= 6
+        return {name: rows for name, rows in answers.items() if rows}
+
+
+def values(log: PartitionLog) -> list[str]:
+    """What a reader of the log sees, of records of `CalmFlow.write`."""
+    found = []
+    for record in log.readable():
+        size = record.content[2] // 2
+        found.append(record.content[3 : 3 + size].decode())
+    return found
+
+
+def times(log: PartitionLog) -> list[int]:
+    return [record.timestamp for record in log.readable()]
