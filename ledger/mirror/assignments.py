@@ -141,7 +141,10 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyLimits:
-    """Bounds of one task: memory and waiting. Bytes and milliseconds."""
+    """Bounds of one task: memory and waiting. Bytes and milliseconds.
+
+    `gaps`: a task that has so many of them to record ends before its round does.
+    """
 
     partition_fetch_bytes: int = 4 * 1024 * 1024
     fetch_bytes: int = 16 * 1024 * 1024
@@ -152,3 +155,4 @@ class CopyLimits:
     busy_wait_ms: int = 10
     request_timeout_ms: int = 30_000
     drain_ms: int = 1_000
+    gaps: int = 100_000

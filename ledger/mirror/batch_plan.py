@@ -17,6 +17,7 @@ from ledger.wire.records import Record, decode, encode
 from ledger.wire.requests import Fetched
 
 _ABORT_MARKER = 0
+_GAP_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Copy:
     max_timestamp: int
     leader_epoch: int
 
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        return len(self.batch) + _GAP_BYTES * len(self.gaps)
+
 
 @dataclass(frozen=True, slots=True)
 class Skip:
@@ -45,6 +51,10 @@ class Skip:
     @property
     def source_end(self) -> int:
         return self.gap.source_end
+
+    @property
+    def held_bytes(self) -> int:
+        return _GAP_BYTES
 
 
 Step = Copy | Skip

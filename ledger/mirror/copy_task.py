@@ -59,9 +59,12 @@ class CopyTask:
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
 
     def run(self, *, seconds: float) -> list[PartitionResult]:
-        """Copy until the deadline, until every partition has reached its `stop_at`, or until none can go on."""
+        """Copy until the deadline, until every partition has reached its `stop_at`, or until none can go on.
+
+        Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
+        """
         deadline = self._clock.monotonic() + seconds
-        while (now := self._clock.monotonic()) < deadline and any(copy.is_active for copy in self._copies):
+        while (now := self._clock.monotonic()) < deadline and self._may_go_on():
             self._read_tails(self._copies, now)
             self._fetch(now, deadline)
             self._produce()
@@ -71,6 +74,10 @@ class CopyTask:
             with _halting(copy):
                 copy.conclude()
         return [copy.result() for copy in self._copies]
+
+    def _may_go_on(self) -> bool:
+        has_room = sum(copy.gap_count for copy in self._copies) < self._limits.gaps
+        return has_room and any(copy.is_active for copy in self._copies)
 
     def _drain(self, grace_end: float) -> None:
         """Send what is planned while the grace period lasts, and read what came between.

@@ -72,6 +72,11 @@ class PartitionCopy(Troubles):
         self._landed: Sent | None = None
         self._own_between: list[TailBatch] = []
 
+    @property
+    def gap_count(self) -> int:
+        """Gaps that wait to be recorded."""
+        return self._builder.gap_count
+
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
         return self.assignment.source if side is Side.SOURCE else self.assignment.target
@@ -144,8 +149,7 @@ class PartitionCopy(Troubles):
         self.fetch_position = step.source_end
         if step.leader_epoch is not None:
             self.fetch_epoch = step.leader_epoch
-        if isinstance(step, Copy):
-            self.pending_bytes += len(step.batch)
+        self.pending_bytes += step.held_bytes
 
     def begin_tail(self, leader_epoch: int | None) -> None:
         """Under another leader than before the tail begins one record earlier, with the flow's last one.
@@ -258,6 +262,7 @@ class PartitionCopy(Troubles):
         if isinstance(step, Skip):
             self._unsettled.append(Sent(step, self._next_offset))
             self._pending.popleft()
+            self.pending_bytes -= step.held_bytes
             return True
         found = self.tail.head
         if found is None:
@@ -318,7 +323,7 @@ class PartitionCopy(Troubles):
             return
         self.settle_trouble(WRITING)
         self._pending.popleft()
-        self.pending_bytes -= len(step.batch)
+        self.pending_bytes -= step.held_bytes
         at = found.header
         self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
@@ -391,7 +396,7 @@ class PartitionCopy(Troubles):
             producer_id=self.assignment.producer_id,
             sequence=self._next_sequence,
         )
-        self.pending_bytes -= len(step.batch)
+        self.pending_bytes -= step.held_bytes
         self._unsettled.append(Sent(step, self._next_offset))
         self._next_offset += step.count
         self._next_sequence = next_sequence(self._next_sequence, step.count)

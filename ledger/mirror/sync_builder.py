@@ -7,13 +7,17 @@ from ledger.mirror.assignments import Assignment
 from ledger.mirror.batch_plan import Copy, Skip
 from ledger.wire.record_batch import BatchHeader, next_sequence, payload_checksum
 
+GAPS_PER_SYNC = 10_000
+"""An offset sync ends behind the batch with which it has so many gaps: rows stay small enough to be read one by one."""
+
 
 class SyncBuilder:
     """Collects what is proved to be on the target, in source order.
 
     A new offset sync begins where the target range breaks (somebody else's records lie between), where
     recovered batches end and where the source's leader epoch changes, so that one sync is one contiguous
-    target range of one origin, and a truncation of the source can be placed between two of them.
+    target range of one origin, and a truncation of the source can be placed between two of them. And after
+    `GAPS_PER_SYNC`. `gap_count`: gaps collected so far.
     """
 
     def __init__(self, assignment: Assignment) -> None:
@@ -24,6 +28,8 @@ class SyncBuilder:
         self.next_sequence = assignment.next_sequence
         self.leader_epoch = assignment.leader_epoch
         self.former_sequence = assignment.former_sequence
+        self.gap_count = 0
+        self._last_gap: Gap | None = None
         self._open()
 
     def _open(self) -> None:
@@ -40,7 +46,7 @@ class SyncBuilder:
     @property
     def ends_in_hole(self) -> bool:
         """The last offsets behind us had been removed by a cleaner."""
-        last = self._gaps[-1] if self._gaps else None
+        last = self._last_gap
         return last is not None and last.cause is GapCause.COMPACTED and last.source_end == self.position
 
     def skip(self, step: Skip) -> None:
@@ -48,6 +54,7 @@ class SyncBuilder:
         self._enter_epoch(step.leader_epoch)
         self._add_gap(step.gap)
         self.position = step.source_end
+        self._close_if_full()
 
     def copied(
         self, step: Copy, *, base_offset: int, recovered: bool, producer_id: int | None = None
@@ -76,6 +83,7 @@ class SyncBuilder:
         self.position = step.source_end
         self.target_end = base_offset + step.count
         self._count(step.count, self.next_sequence, former_producer_id)
+        self._close_if_full()
 
     def unpaired(
         self,
@@ -169,6 +177,12 @@ class SyncBuilder:
             self._gaps[-1] = Gap(last.source_start, gap.source_end, gap.cause)
         else:
             self._gaps.append(gap)
+            self.gap_count += 1
+        self._last_gap = self._gaps[-1]
+
+    def _close_if_full(self) -> None:
+        if len(self._gaps) >= GAPS_PER_SYNC:
+            self._close()
 
     def _close(self) -> None:
         if self.position > self._source_start:

@@ -1,6 +1,6 @@
 """Whole copy tasks between two in-memory clusters, in simulated time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
@@ -61,9 +61,12 @@ class Bench:
             exclusive=exclusive,
         )
 
-    def run(self, *assignments: Assignment, seconds: float = 5.0) -> list[PartitionResult]:
+    def run(
+        self, *assignments: Assignment, seconds: float = 5.0, gaps: int = _LIMITS.gaps
+    ) -> list[PartitionResult]:
         network = MemoryNetwork(self.source, self.target, self.schedule, self.weather)
-        results = CopyTask(assignments, network, self.writers, self.schedule, _LIMITS).run(seconds=seconds)
+        limits = replace(_LIMITS, gaps=gaps)
+        results = CopyTask(assignments, network, self.writers, self.schedule, limits).run(seconds=seconds)
         assert network.is_idle
         return sorted(results, key=lambda result: result.assignment.source.partition)
 

@@ -120,7 +120,12 @@ class FlowUnderTest:
 
 @contextmanager
 def flow_under_test(
-    pair: Mapping[str, SandboxCluster], folder: Path, name: str, extra: str = ""
+    pair: Mapping[str, SandboxCluster],
+    folder: Path,
+    name: str,
+    extra: str = "",
+    *,
+    round_seconds: float = 1.0,
 ) -> Iterator[FlowUnderTest]:
     """A flow over a new topic of three partitions; `extra` are more lines of the flow's configuration.
 
@@ -128,7 +133,7 @@ def flow_under_test(
     """
     topic = f"{name}-{os.getpid()}-{next(_numbers)}"
     servers = servers_of(pair)
-    lines = f'topics = ["{topic}"]\nround_seconds = 1.0\n{extra}'
+    lines = f'topics = ["{topic}"]\nround_seconds = {round_seconds}\n{extra}'
     config = write_config(folder, servers, {FLOW: lines})
     app.init_ledger(config)
     flow = FlowUnderTest(config, topic, pair, folder / "driver.log")

@@ -9,6 +9,7 @@ from ledger.adapters.memory.network import CalmWeather, Fate
 from ledger.adapters.memory.partition_log import Replication
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import Gap, GapCause
+from ledger.domain.filters import RecordFilter
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.partition_copy import PartitionCopy
@@ -351,3 +352,27 @@ def test_what_nobody_foresaw_halts_one_partition_and_not_the_others(monkeypatch:
     assert "KeyError: 'nobody thought of this'" in failed.stop.message
     assert failed.syncs == ()
     assert (cause(other), bench.is_copied(1)) == (None, True)
+
+
+def test_a_task_that_has_many_gaps_to_record_ends_before_its_time() -> None:
+    """A filter leaves out every second record: what is to be recorded grows with every record."""
+    bench = Bench()
+    bench.write(*[40] * 50)
+    every_second = RecordFilter(exclude_keys=tuple(str(offset) for offset in range(0, 2_000, 2)))
+    told = replace(bench.assignment(), record_filter=every_second)
+    position, rounds = 0, 0
+    while position < 2_000:
+        [result] = bench.run(
+            replace(
+                told,
+                position=position,
+                target_end=bench.target_log().end,
+                next_sequence=bench.target_log().end,
+            ),
+            gaps=300,
+        )
+        gaps = sum(len(sync.gaps) for sync in result.syncs)
+        assert 0 < gaps < 300 + 3 * 20 * 5, "what was on its way when it had enough is recorded as well"
+        position, rounds = result.position, rounds + 1
+    assert rounds > 1
+    assert bench.target_log().end == 1_000

@@ -78,6 +78,30 @@ def test_gaps_before_the_first_record_go_where_it_lands() -> None:
     assert ranges(builder.syncs()) == [(0, 4, 8, 10, 0)]
 
 
+def test_a_sync_ends_behind_the_batch_with_which_it_has_too_many_gaps() -> None:
+    """One of two records is left out, batch after batch."""
+    builder, per_batch, records, target = SyncBuilder(assignment()), 400, 800, 0
+    for start in range(0, 30 * records, records):
+        gaps = (Gap(start + 2 * n, start + 2 * n + 1, GapCause.FILTERED) for n in range(per_batch))
+        builder.copied(copy(start, start + records, *gaps), base_offset=target, recovered=False)
+        target += records - per_batch
+    syncs = builder.syncs()
+    assert [len(sync.gaps) for sync in syncs] == [10_000, 2_000]
+    assert ranges(syncs) == [
+        (0, 20_000, 0, 10_000, 0),
+        (20_000, 24_000, 10_000, 12_000, 10_000),
+    ]
+    assert builder.gap_count == 12_000
+
+
+def test_a_hole_is_one_though_a_sync_ended_in_it() -> None:
+    builder = SyncBuilder(assignment())
+    for start in range(0, 20_000, 2):
+        builder.skip(skip(start, start + 1, GapCause.FILTERED))
+        builder.skip(skip(start + 1, start + 2, GapCause.COMPACTED))
+    assert builder.ends_in_hole
+
+
 def test_nothing_done_is_no_sync_and_sequences_wrap() -> None:
     assert SyncBuilder(assignment()).syncs() == ()
     builder = SyncBuilder(assignment(next_sequence=SEQUENCE_MODULUS - 1))

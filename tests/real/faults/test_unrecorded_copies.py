@@ -1,0 +1,155 @@
+"""A driver dies by kill -9 with copies that it had not recorded, and meanwhile a log loses its beginning."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from ledger.sandbox import SandboxCluster
+from ledger.sandbox.reading import read_topics
+from tests.support import recorded
+from tests.support.commands import command
+from tests.support.copies import Pair
+from tests.support.copy_fixtures import near
+from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
+from tests.support.runs import FLOW, run
+from tests.support.waiting import eventually
+
+NOTHING_RECORDED_S = 120.0  # a round that nobody lives to see the end of
+FIRST = 300
+HOUR_MS = 3_600_000
+
+
+@contextmanager
+def flow_of_unrecorded_copies(
+    pair: Mapping[str, SandboxCluster], folder: Path, name: str, extra: str
+) -> Iterator[FlowUnderTest]:
+    """A flow in whose first round a test kills the driver; those that follow have rounds of a second."""
+    with flow_under_test(pair, folder, name, extra, round_seconds=NOTHING_RECORDED_S) as flow:
+        yield flow
+
+
+def die_unrecorded(flow: FlowUnderTest, *, records: int) -> None:
+    """A driver copies so many records and is killed, with all that it had started, before its round ends."""
+    driver = flow.start()
+    eventually(lambda: flow.target_records() == records, f"{records} records on the target")
+    driver.kill()
+    driver.end()
+    assert flow.recorded_records() == 0
+    file = Path(flow.config.file)
+    text = file.read_text(encoding="utf-8").replace(
+        f"round_seconds = {NOTHING_RECORDED_S}", "round_seconds = 1.0"
+    )
+    file.write_text(text, encoding="utf-8")
+
+
+def delete_all(servers: str, topic: str) -> None:
+    """DeleteRecords up to the end of every partition."""
+    client = AdminClient({"bootstrap.servers": servers})
+    asked = [TopicPartition(topic, partition, -1) for partition in range(PARTITIONS)]
+    for deleted in client.delete_records(asked).values():
+        deleted.result(30)
+
+
+def beat(flow: FlowUnderTest, start_ms: int, count: int) -> None:
+    """Heartbeats on every partition, a second apart, each in a batch of its own."""
+    producer = Producer({"bootstrap.servers": flow.pair["east"].bootstrap_servers, "linger.ms": 0})
+    for second in range(count):
+        for partition in range(PARTITIONS):
+            producer.produce(flow.topic, b"up", b"host-1", partition, timestamp=start_ms + 1000 * second)
+        assert producer.flush(30) == 0
+
+
+def beats(servers: str, topic: str) -> dict[int, list[int]]:
+    """By partition the times of what a reader sees."""
+    found = read_topics(servers, [topic])
+    return {partition: [one.record.timestamp for one in placed] for (_, partition), placed in found.items()}
+
+
+@pytest.mark.fault(12, 32)
+def test_heartbeats_that_follow_a_loss_are_copied_though_equal_ones_were_copied_before(
+    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
+) -> None:
+    with flow_of_unrecorded_copies(broker_pair, tmp_path, "heartbeats", 'on_loss = "continue"') as flow:
+        begun_ms = int(time.time() * 1000) - 2 * HOUR_MS
+        beat(flow, begun_ms, 5)
+        die_unrecorded(flow, records=5 * PARTITIONS)
+        delete_all(broker_pair["east"].bootstrap_servers, flow.topic)
+        beat(flow, begun_ms + HOUR_MS, 5)
+        flow.finish(spark)
+        times = [start + 1000 * n for start in (begun_ms, begun_ms + HOUR_MS) for n in range(5)]
+        copied = beats(broker_pair["west"].bootstrap_servers, flow.target_topic)
+        assert copied == dict.fromkeys(range(PARTITIONS), times)
+        told = {(row["kind"], row["cause"]) for row in recorded.rows(flow.config, "offset_syncs")}
+        assert ("unpaired", "lost_source") in told
+        assert recorded.broken_invariants(flow.config) == {}
+
+
+@pytest.mark.fault(83)
+def test_an_exclusive_target_that_deleted_what_was_not_recorded_stops_until_it_is_accepted(
+    broker_pair: Mapping[str, SandboxCluster],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with flow_of_unrecorded_copies(broker_pair, tmp_path, "expired", "") as flow:
+        produce(flow, FIRST)
+        die_unrecorded(flow, records=FIRST)
+        delete_all(broker_pair["west"].bootstrap_servers, flow.target_topic)
+        produce(flow, FIRST, start=FIRST)
+        assert len(run(flow.config, spark).stopped) == PARTITIONS
+        asked = command(capsys, flow.config, "accept-foreign", FLOW, "--topic", flow.topic)
+        assert asked.code == 0, asked.err
+        flow.finish(spark)
+        assert flow.assert_same_records() == 2 * FIRST
+        assert expired(flow) == [(FIRST // PARTITIONS, FIRST // PARTITIONS)] * PARTITIONS
+        assert recorded.broken_invariants(flow.config) == {}
+
+
+@pytest.mark.fault(83)
+def test_a_shared_target_that_deleted_all_while_the_flow_was_quiet_is_written_to_again(
+    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
+) -> None:
+    west = broker_pair["west"].bootstrap_servers
+    with flow_under_test(broker_pair, tmp_path, "quiet", 'target_mode = "shared"') as flow:
+        produce(flow, FIRST)
+        flow.finish(spark)
+        theirs = Producer({"bootstrap.servers": west})
+        for number in range(60):
+            theirs.produce(flow.target_topic, b"theirs", partition=number % PARTITIONS)
+        assert theirs.flush(30) == 0
+        delete_all(west, flow.target_topic)
+        produce(flow, FIRST, start=FIRST)
+        flow.finish(spark)
+        assert sum(map(len, read_topics(west, [flow.target_topic]).values())) == FIRST
+        assert flow.recorded_records() == 2 * FIRST
+        assert expired(flow) == [(FIRST // PARTITIONS + 20, FIRST // PARTITIONS)] * PARTITIONS
+        assert recorded.broken_invariants(flow.config) == {}
+
+
+def expired(flow: FlowUnderTest) -> list[tuple[int, int]]:
+    """Of each partition up to where the target's log was passed over, and the sequence from there on."""
+    rows = recorded.rows(flow.config, "offset_syncs")
+    found = [row for row in rows if (row["kind"], row["cause"]) == ("unpaired", "retention")]
+    return [(row["target_end"], row["first_sequence"]) for row in found]
+
+
+@pytest.mark.parametrize("codec", ["producer", "zstd"])
+def test_a_broker_that_stamps_its_own_time_leaves_the_base_timestamp(
+    broker_pair: Mapping[str, SandboxCluster], codec: str
+) -> None:
+    """What tells equal records apart at such a target, until its cleaner has written them anew."""
+    servers = near(broker_pair)
+    settings = {"target": {"message.timestamp.type": "LogAppendTime", "compression.type": codec}}
+    with Pair(servers, servers, settings=settings) as pair:
+        pair.produce(3, age_ms=3_600_000)
+        pair.run()
+        sent, stored = pair.stored("source"), pair.stored("target")
+        assert all(header.has_log_append_time for header, _ in stored)
+        assert [h.base_timestamp for h, _ in stored] == [h.base_timestamp for h, _ in sent]
+        assert stored[0][0].max_timestamp > sent[0][0].max_timestamp
