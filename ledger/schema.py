@@ -90,7 +90,12 @@ OFFSET_SYNCS = Table(
             True,
         ),
         Column("recovered", "boolean", "true when found on the target by tail reconciliation"),
-        Column("first_timestamp_ms", "bigint", "base timestamp of the first copied batch", True),
+        Column(
+            "first_timestamp_ms",
+            "bigint",
+            "base timestamp of the first copied batch, or its first record's time where a delete horizon stands there",
+            True,
+        ),
         Column("last_timestamp_ms", "bigint", "largest record timestamp copied", True),
         Column("records", "bigint", "copied records"),
         Column("bytes", "bigint", "bytes of the copied record batches as produced"),

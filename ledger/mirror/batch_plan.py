@@ -213,7 +213,21 @@ def _copy(
         count=sent.count,
         gaps=gaps,
         raw=raw,
-        base_timestamp=sent.base_timestamp,
+        base_timestamp=_begins_at(sent, batch),
         max_timestamp=sent.max_timestamp,
         leader_epoch=header.leader_epoch,
     )
+
+
+def _begins_at(header: BatchHeader, batch: memoryview) -> int:
+    """The time of the first record, as far as the header has it.
+
+    Where a delete horizon stands in its place the record itself is asked, and the largest time told if it cannot be
+    read: a batch that travels as it is need not be understood.
+    """
+    if not header.has_delete_horizon:
+        return header.base_timestamp
+    try:
+        return decode(header, batch)[0].timestamp
+    except ProtocolError:
+        return header.max_timestamp

@@ -77,6 +77,11 @@ class BatchHeader:
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
+    def has_delete_horizon(self) -> bool:
+        """A cleaner left tombstones in it: its base timestamp is the time up to which they are kept (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+    @property
     def codec(self) -> int:
         return self.attributes & CODEC_MASK
 

@@ -123,6 +123,7 @@ def check(copied: Copied) -> None:
     check_everything_is_accounted_for(copied)
     check_l2_order(copied)
     check_records_are_the_same(copied)
+    check_first_times_are_times_of_records(copied)
     check_gaps_have_their_cause(copied)
     check_losses_are_losses(copied)
     check_own_records_are_told(copied)
@@ -175,6 +176,17 @@ def check_records_are_the_same(copied: Copied) -> None:
         elif found.producer_id != copied.producer_id and offset not in copied.account.adopted:
             different[offset] = (at, "was written by", found.producer_id)
     assert different == {}
+
+
+def check_first_times_are_times_of_records(copied: Copied) -> None:
+    """What a row says of when its first record was written is no time that a cleaner put there."""
+    if copied.is_reopened:
+        return
+    for row in copied.account.rows:
+        covered = range(row["source_start"], row["source_end"])
+        if row["kind"] == "copied" and row["records"] and copied.account.pairs.keys() >= {covered.start}:
+            times = {copied.source.records[o].told[0] for o in covered if o in copied.source.records}
+            assert row["first_timestamp_ms"] in times, (row, sorted(times))
 
 
 def check_gaps_have_their_cause(copied: Copied) -> None:

@@ -249,7 +249,8 @@ class Storm:
     def _compact_target(self) -> None:
         place = self._any_place(self._where.targets)
         if place is not None:
-            place.log.compact(self._rng.randint(0, place.log.end))
+            now_ms = self._schedule.now_ms()
+            place.log.compact(self._rng.randint(0, place.log.end), now_ms=now_ms)
 
     def _delete_records(self) -> None:
         place = self._any_place(self._where.sources)

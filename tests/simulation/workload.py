@@ -86,7 +86,7 @@ class Workload:
         """Clean a random beginning of every compacted log."""
         for kind, log in self.logs():
             if kind is TopicKind.COMPACTED:
-                log.compact(self._rng.randint(0, log.end))
+                log.compact(self._rng.randint(0, log.end), now_ms=self._schedule.now_ms())
 
     def _tick(self) -> None:
         if self._is_on:

@@ -26,12 +26,14 @@ from ledger.adapters.memory.stored_batches import (
     Producer,
     StoredBatch,
     StoredRecord,
+    is_tombstone,
     key_of,
     marker,
 )
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import (
     CRC_START,
+    DELETE_HORIZON,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
@@ -45,6 +47,7 @@ NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 INVALID_TXN_STATE = 48
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
+DELETE_RETENTION_MS = 86_400_000
 _PLACE = struct.Struct(">qii")
 
 
@@ -304,27 +307,33 @@ class PartitionLog:
         self._batches = [entry for entry in self._batches if entry[0].end_offset > self.log_start]
         self._epochs.delete_before(self.log_start)
 
-    def compact(self, up_to: int) -> None:
-        """Keep the last record of each key below `up_to`; aborted records go, emptied batches too."""
+    def compact(self, up_to: int, *, now_ms: int | None = None) -> None:
+        """Keep the last record of each key below `up_to`; aborted records go, emptied batches too.
+
+        Batches with tombstones are told until when they are kept, if it is known what time it is (KIP-534).
+        """
+        horizon = None if now_ms is None else now_ms + DELETE_RETENTION_MS
         limit = min(up_to, self.last_stable)
         below = [record for record in self._committed_records() if record.offset < limit]
         latest = {key_of(record.content): record.offset for record in below}
         kept = {offset for key, offset in latest.items() if key is not None}
-        cleaned = (self._cleaned(header, batch, kept, limit) for header, batch in self._batches)
+        cleaned = (self._cleaned(header, batch, kept, limit, horizon) for header, batch in self._batches)
         self._batches = [entry for entry in cleaned if entry is not None]
 
     def _cleaned(
-        self, header: BatchHeader, batch: bytes, kept: set[int], limit: int
+        self, header: BatchHeader, batch: bytes, kept: set[int], limit: int, horizon: int | None
     ) -> tuple[BatchHeader, bytes] | None:
         if header.is_control or header.count == 0 or header.end_offset > limit:
             return header, batch
         records = [record for record in decode(header, memoryview(batch)) if record.offset in kept]
-        if len(records) == header.count:
+        if header.has_delete_horizon or not any(is_tombstone(record.content) for record in records):
+            horizon = None
+        if len(records) == header.count and horizon is None:
             return header, batch
         # The cleaner keeps the last batch of a producer, empty if need be, for its sequence.
         if not records and not self._producers.is_last(header):
             return None
-        rewritten = _rewritten(header, records, codec=header.codec).encoded()
+        rewritten = _rewritten(header, records, codec=header.codec, horizon=horizon).encoded()
         return read_header(memoryview(rewritten)), rewritten
 
     def expire_producers(self, *, now_ms: int) -> None:
@@ -388,8 +397,14 @@ def _stamp(stored: bytearray, header: BatchHeader, now_ms: int) -> BatchHeader:
     return read_header(memoryview(stored))
 
 
-def _rewritten(header: BatchHeader, records: Sequence[Record], *, codec: int) -> StoredBatch:
-    """The batch with these records and the same place, producer and last offset."""
+def _rewritten(
+    header: BatchHeader, records: Sequence[Record], *, codec: int, horizon: int | None = None
+) -> StoredBatch:
+    """The batch with these records and the same place, producer and last offset.
+
+    `horizon`: until when its tombstones are kept; stands where the base timestamp was.
+    """
+    attributes = header.attributes & ~header.codec | codec
     stored = tuple(
         StoredRecord(record.offset - header.base_offset, record.timestamp, record.content)
         for record in records
@@ -397,9 +412,9 @@ def _rewritten(header: BatchHeader, records: Sequence[Record], *, codec: int) ->
     batch = StoredBatch(
         records=stored,
         last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
+        base_timestamp=header.base_timestamp if horizon is None else horizon,
         max_timestamp=header.max_timestamp,
-        attributes=header.attributes & ~header.codec | codec,
+        attributes=attributes if horizon is None else attributes | DELETE_HORIZON,
         producer=Producer(header.producer_id, header.producer_epoch, header.base_sequence),
     )
     return replace(batch, base_offset=header.base_offset, leader_epoch=header.leader_epoch)

@@ -94,6 +94,13 @@ def key_of(encoded: bytes) -> bytes | None:
     return None if size < 0 else encoded[start : start + size]
 
 
+def is_tombstone(encoded: bytes) -> bool:
+    """Whether `content` has a key and no value."""
+    key = key_of(encoded)
+    size, start = varint.read_signed(encoded, 0)
+    return key is not None and varint.read_signed(encoded, start + size)[0] < 0
+
+
 def application_batch(
     contents: Sequence[bytes],
     timestamps: Sequence[int],

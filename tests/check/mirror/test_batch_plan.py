@@ -404,3 +404,19 @@ def test_the_same_bytes_are_planned_the_same_way_again() -> None:
         bytes(s.batch) for s in again if isinstance(s, Copy)
     ]
     assert not any(isinstance(step, Skip) and step.leader_epoch is None for step in first)
+
+
+def test_a_delete_horizon_is_not_the_time_that_a_batch_begins_with() -> None:
+    """A cleaner writes it where the base timestamp stood; the records' times are told from there."""
+    log = PartitionLog()
+    day_ms = 86_400_000
+    contents = [content(b"gone", None), content(b"kept", b"v")]
+    log.append(application_batch(contents, [NOW_MS - 3 * day_ms, NOW_MS - 2 * day_ms]), now_ms=NOW_MS)
+    log.compact(log.end, now_ms=NOW_MS)
+    [header] = log.headers()
+    assert (header.has_delete_horizon, header.base_timestamp) == (True, NOW_MS + day_ms)
+    rules = CopyRules(writers().is_mirror)
+    [step] = plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules)
+    assert isinstance(step, Copy)
+    assert (step.raw, step.base_timestamp) == (True, NOW_MS - 3 * day_ms)
+    assert step.max_timestamp == NOW_MS - 2 * day_ms

@@ -1,8 +1,7 @@
 """A driver dies by kill -9 with copies that it had not recorded, and meanwhile a log loses its beginning."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,9 @@ from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, prod
 from tests.support.runs import FLOW, run
 from tests.support.waiting import eventually
 
-NOTHING_RECORDED_S = 120.0  # a round that nobody lives to see the end of
+NOTHING_RECORDED_S = 120.0  # a round whose end the first driver does not live to see
 FIRST = 300
 HOUR_MS = 3_600_000
-
-
-@contextmanager
-def flow_of_unrecorded_copies(
-    pair: Mapping[str, SandboxCluster], folder: Path, name: str, extra: str
-) -> Iterator[FlowUnderTest]:
-    """A flow in whose first round a test kills the driver; those that follow have rounds of a second."""
-    with flow_under_test(pair, folder, name, extra, round_seconds=NOTHING_RECORDED_S) as flow:
-        yield flow
 
 
 def die_unrecorded(flow: FlowUnderTest, *, records: int) -> None:
@@ -41,11 +31,6 @@ def die_unrecorded(flow: FlowUnderTest, *, records: int) -> None:
     driver.kill()
     driver.end()
     assert flow.recorded_records() == 0
-    file = Path(flow.config.file)
-    text = file.read_text(encoding="utf-8").replace(
-        f"round_seconds = {NOTHING_RECORDED_S}", "round_seconds = 1.0"
-    )
-    file.write_text(text, encoding="utf-8")
 
 
 def delete_all(servers: str, topic: str) -> None:
@@ -68,14 +53,18 @@ def beat(flow: FlowUnderTest, start_ms: int, count: int) -> None:
 def beats(servers: str, topic: str) -> dict[int, list[int]]:
     """By partition the times of what a reader sees."""
     found = read_topics(servers, [topic])
-    return {partition: [one.record.timestamp for one in placed] for (_, partition), placed in found.items()}
+    return {
+        partition: [one.record.timestamp_ms for one in placed] for (_, partition), placed in found.items()
+    }
 
 
 @pytest.mark.fault(12, 32)
 def test_heartbeats_that_follow_a_loss_are_copied_though_equal_ones_were_copied_before(
     broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
 ) -> None:
-    with flow_of_unrecorded_copies(broker_pair, tmp_path, "heartbeats", 'on_loss = "continue"') as flow:
+    with flow_under_test(
+        broker_pair, tmp_path, "heartbeats", 'on_loss = "continue"', round_seconds=NOTHING_RECORDED_S
+    ) as flow:
         begun_ms = int(time.time() * 1000) - 2 * HOUR_MS
         beat(flow, begun_ms, 5)
         die_unrecorded(flow, records=5 * PARTITIONS)
@@ -97,7 +86,7 @@ def test_an_exclusive_target_that_deleted_what_was_not_recorded_stops_until_it_i
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with flow_of_unrecorded_copies(broker_pair, tmp_path, "expired", "") as flow:
+    with flow_under_test(broker_pair, tmp_path, "expired", round_seconds=NOTHING_RECORDED_S) as flow:
         produce(flow, FIRST)
         die_unrecorded(flow, records=FIRST)
         delete_all(broker_pair["west"].bootstrap_servers, flow.target_topic)
