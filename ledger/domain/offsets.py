@@ -421,8 +421,15 @@ def _check_syncs_tile(syncs: Sequence[OffsetSync]) -> None:
 
 
 def _check_syncs_rise(syncs: Sequence[OffsetSync]) -> None:
-    """A row without target offsets says where the target stood; a target that was cut later may stand lower."""
-    with_target = [sync for sync in syncs if sync.target_start < sync.target_end]
+    """A row without target offsets says where the target stood; a target that was cut later may stand lower.
+
+    So does an unpaired row without records of the flow.
+    """
+    with_target = [
+        sync
+        for sync in syncs
+        if sync.target_start < sync.target_end and (sync.records or sync.kind is not SyncKind.UNPAIRED)
+    ]
     for before, after in pairwise(with_target):
         if after.target_start < before.target_end:
             raise InvalidValueError(

@@ -77,7 +77,14 @@ def _csv(lines: list[list[object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    return _NULL if value is None else str(value)
+    return _NULL if value is None else shown(str(value))
+
+
+def shown(text: str) -> str:
+    """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _justification(type_: pa.DataType) -> Literal["left", "right"]:

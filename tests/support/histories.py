@@ -44,6 +44,12 @@ def unpaired(source_start: int, target_start: int, records: int) -> OffsetSync:
     )
 
 
+def expired(source_start: int, target_start: int, target_end: int) -> OffsetSync:
+    """The target's log begins at `target_end` by now; what of the flow lay below, nobody can tell."""
+    row = _sync(source_start, source_start, target_start, 0, (), SyncKind.UNPAIRED, SyncCause.RETENTION)
+    return replace(row, target_end=target_end)
+
+
 def _sync(
     source_start: int,
     source_end: int,
@@ -136,6 +142,11 @@ class History:
         self.unpaired.append((self.source_end, start, start + count))
         self._record(unpaired(self.source_end, start, count))
 
+    def expire(self, count: int, own: int) -> None:
+        """So many target offsets are deleted before the flow looks; `own`: as many of them it had written."""
+        self.sequence += own
+        self._record(expired(self.source_end, self.target_end, self.target_end + count))
+
     def supersede(self, source_start: int, target_start: int) -> None:
         """All from `source_start` on is void: the source was truncated, or is to be copied again."""
         self._record(superseded(source_start, self.source_end, target_start))
@@ -206,7 +217,7 @@ def random_history(chance: random.Random) -> History:
 
 def _happen(history: History, chance: random.Random, foreign: int) -> None:
     """One event; most of them copy."""
-    match chance.choices(range(7), weights=[8, 3, 2, 2, 2, 1, 1])[0]:
+    match chance.choices(range(8), weights=[8, 3, 2, 2, 2, 1, 1, 1])[0]:
         case 0:
             history.copy_round(_marks(chance), foreign)
         case 1:
@@ -222,6 +233,9 @@ def _happen(history: History, chance: random.Random, foreign: int) -> None:
             history.truncate_target(chance.randint(history.target_start, history.target_end))
         case 6:
             history.recreate_target(chance.randint(0, history.source_end))
+        case 7:
+            count = chance.randint(1, 5)
+            history.expire(count, chance.randint(0, count))
 
 
 def _marks(chance: random.Random) -> list[bool]:

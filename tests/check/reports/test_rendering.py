@@ -5,6 +5,7 @@ import io
 import json
 
 import pyarrow as pa
+import pytest
 
 from ledger.reports.rendering import RENDERERS, render_csv, render_json, render_kafka_reset, render_table
 
@@ -71,3 +72,11 @@ def test_square_brackets_are_text() -> None:
 
 def test_renderers_by_name() -> None:
     assert set(RENDERERS) == {"table", "json", "csv"}
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\u202eb", "line\nbreak", "\x7f"])
+def test_what_a_terminal_would_obey_reaches_it_as_text(name: str) -> None:
+    printed = render_table(pa.table({"group_id": [name, "plain \u00fc"]}))
+    assert printed.replace("\n", "").isprintable()
+    assert name.encode("unicode_escape").decode() in printed
+    assert "plain \u00fc" in printed
