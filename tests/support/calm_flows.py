@@ -8,7 +8,7 @@ import pytest
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.fact_log import MemoryOperationLog
+from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.schedule import Schedule
@@ -18,6 +18,7 @@ from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.requests import RequestKind
 from ledger.domain.topics import NamingKind
 from ledger.mirror import appender
+from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.processes import SimulatedExecutor
@@ -47,7 +48,17 @@ class CalmFlow:
         weather.is_over = True
         plan = CrashPlan(rng, frozenset({crash} if crash else ()), chance=0.0, certain=1)
         clusters = {"east": self.east, "west": self.west}
-        world = World(rng, self.schedule, clusters, self.ledger, self.schedule, weather, plan, Counter[str]())
+        world = World(
+            rng,
+            self.schedule,
+            clusters,
+            self.ledger,
+            self.schedule,
+            weather,
+            plan,
+            Counter[str](),
+            lambda: self.schedule,
+        )
         flow = FlowConfig(
             name="f",
             source="east",
@@ -59,7 +70,9 @@ class CalmFlow:
             on_loss=Policy.CONTINUE,
         )
         self._drivers = FlowDrivers(world, flow)
-        self._operations = MemoryOperationLog(self.ledger, self.schedule)
+        self._operations = OperatorOperations(
+            MemoryFactLog(self.ledger, self.schedule), operator="memory", new_id=world.new_id
+        )
         monkeypatch.setattr(SimulatedExecutor, "schedule", self.schedule, raising=False)
         monkeypatch.setattr(appender, "ThreadPoolExecutor", SimulatedExecutor)
         for topic in topics:
