@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ledger.config import FlowConfig, Policy
-from ledger.domain.facts import SyncCause
+from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.recorded_operations import in_order
 from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
 
@@ -67,7 +67,11 @@ def check_receipts_are_true(
 
 def _losses(flow: FlowConfig, syncs: Sequence[Row]) -> Iterator[Row]:
     for row in syncs:
-        policy = _POLICIES.get(row["cause"])
+        is_loss = row["kind"] in (
+            SyncKind.LOST,
+            SyncKind.SUPERSEDED,
+        )  # what expired at a target has no policy
+        policy = _POLICIES.get(row["cause"]) if is_loss else None
         if row["flow"] == flow.name and policy is not None and policy(flow) is Policy.STOP:
             yield row
 

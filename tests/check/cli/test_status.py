@@ -96,7 +96,7 @@ CAUSES = {
     "foreign_write": "mirror-ledger accept-foreign east-to-west --topic orders --partition 1",
     "lost": "mirror-ledger resume east-to-west --topic orders --partition 2",
     "shut_out": None,
-    "target_out_of_range": "mirror-ledger resync east-to-west --topic orders --partition 4",
+    "target_out_of_range": "mirror-ledger accept-foreign east-to-west --topic orders --partition 4",
 }
 """Why partitions 0 to 4 stopped, and what to type."""
 
