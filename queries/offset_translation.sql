@@ -410,9 +410,7 @@ ends_of_life as (
     union all
     select w.map_number
     from maps as w
-    inner join topics as t
-        on t.cluster = w.target_cluster
-        and t.topic_id = w.target_topic_id
+    inner join topics as t on t.topic_id = w.target_topic_id
     inner join target_lives as own on own.map_number = w.map_number and own.is_own
     where t.event = 'deleted' and t.writer_epoch * 4294967296 + t.round >= own.last_order
     union all
