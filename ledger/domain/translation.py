@@ -63,9 +63,7 @@ class KnownMap:
         if self.is_other_life:
             return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
         offset = self.valid_to(commit)
-        landed = self.offset_map.translate(
-            offset, self.target_log_start, is_copied_back=self.is_copied_back
-        )
+        landed = self.offset_map.translate(offset, self.target_log_start, is_copied_back=self.is_copied_back)
         if landed.status not in _PLAIN:
             return landed
         if commit.absence is not None:

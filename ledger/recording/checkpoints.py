@@ -1,4 +1,4 @@
-"""Which committed offsets are worth a row: those that changed, those that are not there any more, all on a full sweep."""
+"""Which committed offsets are worth a row: what changed, what is not there any more, all on a full sweep."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -261,7 +261,9 @@ class ClusterRecorder:
         return rows
 
     def _tell_hidden(self, rows: list[Checkpoint]) -> None:
-        for group, topic in sorted({(row.group_id, row.topic) for row in rows if row.absence is Absence.HIDDEN}):
+        for group, topic in sorted(
+            {(row.group_id, row.topic) for row in rows if row.absence is Absence.HIDDEN}
+        ):
             log.warning(
                 "%s: commits of group %s for topic %s are not shown to this principal any more; "
                 "what was recorded last is the last that is known",

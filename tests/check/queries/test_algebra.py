@@ -19,8 +19,17 @@ from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.domain.facts import OffsetSync
 from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
 from ledger.domain.supersession import effective
-from tests.support.generated_ledgers import FLOW, group_of, ledger_of_partitions, offsets
+from ledger.domain.translation import translate_commit
+from tests.support.generated_ledgers import (
+    FLOW,
+    commit_at,
+    group_of,
+    known_map,
+    ledger_of_partitions,
+    offsets,
+)
 from tests.support.histories import History, histories
+from tests.support.two_way import THERE, lived
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=12)
 PARTITIONS = 5
@@ -35,8 +44,8 @@ def ledger_of(several: Sequence[History]) -> MemorySnapshot:
 
 
 def expected_answers(history: History, log_start: int | None) -> dict[str, Translation]:
-    offset_map = OffsetMap.from_syncs(FLOW, history.syncs)
-    return {group_of(offset): offset_map.translate(offset, log_start) for offset in offsets(history)}
+    known = known_map(history, log_start)
+    return {group_of(offset): translate_commit([known], commit_at(offset)) for offset in offsets(history)}
 
 
 def answers(table: pa.Table) -> dict[tuple[int, str], Answer]:
@@ -58,6 +67,27 @@ def test_sql_translates_every_offset_as_the_algebra(
         for number, (history, log_start) in enumerate(partitions)
         for group, translation in expected_answers(history, log_start).items()
     }
+
+
+@PRINTED
+@given(st.lists(st.integers(0, 2**32), min_size=4, max_size=4), st.booleans())
+def test_sql_and_algebra_agree_where_two_clusters_mirror_each_other(
+    seeds: list[int], is_two_way: bool
+) -> None:
+    """And with several looks at the commits of a group, by clocks that differ."""
+    query = catalog.query("offset_translation")
+    for seed in seeds:
+        ways = lived(seed, is_two_way=is_two_way)
+        found = run_query(query, {"flow": THERE}, ways.snapshot()).to_pylist()
+        expected = {
+            group.name: translate_commit([ways.known()], ways.commit_of(group))
+            for group in ways.groups
+            if group.seen
+        }
+        assert {row["group_id"]: (row["target_offset"], row["status"]) for row in found} == {
+            name: (translation.target_offset, translation.status.value)
+            for name, translation in expected.items()
+        }, seed
 
 
 def of_current(connection: duckdb.DuckDBPyConnection, columns: str, view: str) -> list[tuple[Any, ...]]:

@@ -48,9 +48,7 @@ ALWAYS = ("before_first", "truncated", "exact", "gap", "at_end")
 def test_the_file_holds_what_is_accepted_by_name_and_never_what_has_no_offset() -> None:
     assert sorted((*NEVER, *BY_NAME, *ALWAYS)) == sorted(TranslationStatus)
     for status in TranslationStatus:
-        plain, accepted = (
-            render_kafka_reset(translation_of(status), named) for named in ((), (status,))
-        )
+        plain, accepted = (render_kafka_reset(translation_of(status), named) for named in ((), (status,)))
         assert bool(plain.csv) == (status in ALWAYS), status
         assert bool(accepted.csv) == (status not in NEVER), status
         others = [name for name in TranslationStatus if name != status]
@@ -59,7 +57,9 @@ def test_the_file_holds_what_is_accepted_by_name_and_never_what_has_no_offset() 
 
 def test_a_commit_that_is_gone_is_to_be_accepted_as_such_whatever_its_place() -> None:
     lost = translation_of("lost", "gone")
-    assert [render_kafka_reset(lost, named).csv for named in (("lost",), ("gone",), ("lost", "hidden"))] == [""] * 3
+    assert [render_kafka_reset(lost, named).csv for named in (("lost",), ("gone",), ("lost", "hidden"))] == [
+        ""
+    ] * 3
     assert render_kafka_reset(lost, ("lost", "gone")).csv == "g,x,0,7\n"
     assert render_kafka_reset(translation_of("before_first", "hidden")).left_out.num_rows == 1
 
