@@ -6,7 +6,7 @@ read is kept beside, so that an answer can be judged without any map.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
@@ -114,11 +114,8 @@ class TwoWays:
             case 4:
                 self._consume(self.chance.choice(self.groups))
             case 5:
-                self._lose_the_end(
-                    *self.chance.choice(
-                        [(self.east, self.there, self.back), (self.west, self.back, self.there)]
-                    )
-                )
+                east, west = (self.east, self.there, self.back), (self.west, self.back, self.there)
+                self._lose_the_end(*self.chance.choice([east, west]))
             case 6:
                 self._look()
 
@@ -253,25 +250,44 @@ class TwoWays:
         others = set() if self.is_two_way else self.written_at_west
         return passed - group.seen_read - self.taken_back - others
 
-    def snapshot(self) -> MemorySnapshot:
-        ledger = MemoryLedger()
-        claim = row("writers", event="claimed", flow=THERE, source_cluster="east")
-        ledger.append("writers", [claim])
+    def rows(self, number: int) -> dict[str, list[Row]]:
+        """What the ledger holds of this life, under topics of its own."""
+        syncs = []
         for flow, history in ((THERE, self.there), (BACK, self.back)):
             for index, recorded in enumerate(history.recorded):
                 told = sync_row(0, recorded, flow=flow)
                 at_ms = self.recorded_at_ms[index] if history is self.there else 0
-                ledger.append("offset_syncs", [{**told, "recorded_at_ms": at_ms}])
-        for group in self.groups:
-            ledger.append("checkpoints", group.seen)
+                syncs.append({**told, "recorded_at_ms": at_ms})
         start = {
             "cluster": "west",
             "topic": "orders",
             "topic_id": "west-id",
             "log_start": self.west.log_start,
         }
-        ledger.append("high_watermarks", [row("high_watermarks", **start)])
-        return ledger.at(ledger.latest())
+        rows = {
+            "offset_syncs": syncs,
+            "checkpoints": [seen for group in self.groups for seen in group.seen],
+            "high_watermarks": [row("high_watermarks", **start)],
+        }
+        return {table: [_numbered(one, number) for one in found] for table, found in rows.items()}
+
+
+def snapshot_of(lives: Sequence[TwoWays]) -> MemorySnapshot:
+    """A ledger of several lives."""
+    ledger = MemoryLedger()
+    ledger.append("writers", [row("writers", event="claimed", flow=THERE, source_cluster="east")])
+    for number, life in enumerate(lives):
+        for table, rows in life.rows(number).items():
+            ledger.append(table, rows)
+    return ledger.at(ledger.latest())
+
+
+def topic_of(number: int) -> str:
+    return f"orders-{number}"
+
+
+def _numbered(told: Row, number: int) -> Row:
+    return {name: f"{value}-{number}" if "topic" in name else value for name, value in told.items()}
 
 
 def lived(seed: int, *, is_two_way: bool) -> TwoWays:
