@@ -389,7 +389,11 @@ target_events as (
         v.cause,
         row_number() over (
             partition by w.map_number
-            order by v.recorded_at_ms desc nulls last, v.kind desc nulls last, v.cause desc nulls last
+            order by
+                v.writer_epoch desc nulls last,
+                v.round desc nulls last,
+                v.kind desc nulls last,
+                v.cause desc nulls last
         ) as age
     from maps as w
     inner join partition_events as v
@@ -404,7 +408,7 @@ ends_of_life as (
     select n.map_number
     from target_lives as n
     left join target_lives as own on own.map_number = n.map_number and own.is_own
-    left join reached as r on r.map_number = n.map_number
+    inner join reached as r on r.map_number = n.map_number
     where not n.is_own
         and case when own.is_own then n.last_order > own.last_order else n.last_at_ms > r.last_at_ms end
     union all

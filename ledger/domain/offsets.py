@@ -229,12 +229,12 @@ class OffsetMap:
 
     def held_to(self, target_start: int) -> int:
         """The first target offset from `target_start` on at which no record of this map lies."""
-        held = sorted([*self.segments, *self.unpaired], key=lambda stretch: stretch.target_start)
+        stretches: list[Segment | Unpaired] = [*self.segments, *self.unpaired]
         reached = target_start
-        for stretch in held:
-            if stretch.target_start > reached:
+        for start, end in sorted((stretch.target_start, stretch.target_end) for stretch in stretches):
+            if start > reached:
                 break
-            reached = max(reached, stretch.target_end)
+            reached = max(reached, end)
         return reached
 
     def start_after_epoch(self, leader_epoch: int) -> int | None:

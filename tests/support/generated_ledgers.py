@@ -96,7 +96,7 @@ def _checkpoint_rows(partition: int, committed_offset: int) -> list[Row]:
         "partition": partition,
     }
     last = {"committed_offset": commit.offset, "leader_epoch": commit.leader_epoch, "round": 2}
-    rows = [row("checkpoints", **of_group, **last)]
+    rows: list[Row] = [row("checkpoints", **of_group, **last)]
     if commit.made_after_ms is not None:
         before = {"committed_offset": commit.offset + 1, "round": 1, "read_at_ms": commit.made_after_ms}
         rows.append(row("checkpoints", **of_group, **before))

@@ -252,7 +252,7 @@ class TwoWays:
 
     def rows(self, number: int) -> dict[str, list[Row]]:
         """What the ledger holds of this life, under topics of its own."""
-        syncs = []
+        syncs: list[Row] = []
         for flow, history in ((THERE, self.there), (BACK, self.back)):
             for index, recorded in enumerate(history.recorded):
                 told = sync_row(0, recorded, flow=flow)
@@ -264,7 +264,7 @@ class TwoWays:
             "topic_id": "west-id",
             "log_start": self.west.log_start,
         }
-        rows = {
+        rows: dict[str, list[Row]] = {
             "offset_syncs": syncs,
             "checkpoints": [seen for group in self.groups for seen in group.seen],
             "high_watermarks": [row("high_watermarks", **start)],

@@ -17,7 +17,7 @@ from ledger.ports import GroupListing
 
 _GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
-_DENIED_GROUP = (errors.GroupAuthorizationFailedError,)
+_NOT_DESCRIBED = (errors.GroupAuthorizationFailedError,)
 _DEAD = "Dead"
 
 Commit = tuple[str, Any]
@@ -62,7 +62,7 @@ async def committed_offsets(
 
 async def dead_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
     """Which of these groups no coordinator has; one that may not be described is not among them."""
-    by_coordinator = await _by_coordinator(manager, groups, _DENIED_GROUP)
+    by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
     sent = [
         manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
         for node, coordinated in by_coordinator.items()
@@ -76,9 +76,11 @@ def _is_dead(group: Any) -> bool:
 
     Groups of other protocols than the classic one are not found either, but those were listed.
     """
+    if group.error_code == errors.GroupAuthorizationFailedError.errno:
+        return False
     if not is_present(group.error_code, group.group_id, _ABSENT_GROUP):
         return True
-    return group.error_code == 0 and group.group_state == _DEAD
+    return bool(group.group_state == _DEAD)
 
 
 async def _by_coordinator(

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ledger import catalog
@@ -49,7 +49,7 @@ def read_and_commit(trio: Trio, group: str, topic: str, count: int) -> None:
     """As consumers do: the epoch of the last record goes with the commit."""
     reader = consumer(trio, group)
     reader.assign([TopicPartition(topic, 0, 0)])
-    messages = []
+    messages: list[Message] = []
     while len(messages) < count:
         messages += reader.consume(count - len(messages), 10)
     reader.commit(message=messages[-1], asynchronous=False)
