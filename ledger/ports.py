@@ -167,6 +167,10 @@ class ClusterAdmin(Protocol):
         """Every committed offset of the groups, as checkpoints; `topic_ids` names the living topics."""
         ...
 
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        """Which of these groups are certain not to exist; the others do, or may not be described."""
+        ...
+
     def allocate_producer_id(self) -> int:
         """A producer id that this cluster has never given before (InitProducerId without a transactional id)."""
         ...

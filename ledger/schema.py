@@ -122,12 +122,18 @@ CHECKPOINTS = Table(
         Column(
             "committed_offset",
             "bigint",
-            "the next offset that the group will read; null: the commit is gone",
+            "the next offset that the group will read; null: `absence` says why",
             True,
         ),
         Column("leader_epoch", "int", "leader epoch stored with the commit", True),
         Column("metadata", "string", "metadata stored with the commit, verbatim", True),
         Column("read_at_ms", "bigint", "when the commit was read from the cluster"),
+        Column(
+            "absence",
+            "string",
+            "why there is no commit any more: `gone` or `hidden`; null when there is one",
+            True,
+        ),
     ),
 )
 

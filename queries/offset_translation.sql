@@ -1,18 +1,22 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, current_maps, effective_syncs, gaps, last_high_watermarks, segments, writers
+-- reads:   checkpoints, current_maps, effective_syncs, gaps, high_watermarks, last_high_watermarks, offset_syncs,
+--          partition_events, segments, topics, writers
 -- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int,
---          committed_offset bigint, target_topic string, target_partition int,
---          target_offset bigint, status string
--- status:  no_map, other_incarnation, before_first, lost, expired_on_target, exact, gap, at_end, ahead
+--          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
+--          target_offset bigint, status string, absence string, absent_since_ms bigint
+-- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
+--          ahead, gone, hidden, truncated, exact, gap, at_end
 --
--- The rule is ledger.domain.offsets.OffsetMap.translate, set-wise: the commit's own record, else the first
+-- The rule is ledger.domain.translation.translate_commit, set-wise: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start. So
 -- following it may repeat records and never skips one. A map is what holds after supersession in the target
--- incarnation that the flow went to last. An offset inside the map that no offset sync covers (a broken
--- ledger: audit_l1_tiling) is no_map, without an answer.
+-- incarnation that the flow went to last. A commit on records that the source took back counts as made where
+-- these began. One that is not there any more counts with its last offset; absent_since_ms is when its absence
+-- was first seen. An offset inside the map that no offset sync covers (a broken ledger: audit_l1_tiling) is
+-- no_map, without an answer.
 with flow_source as (
     select c.flow, c.source_cluster
     from (
@@ -32,6 +36,7 @@ with flow_source as (
 
 -- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the
 -- later read, then a commit before its absence, then the lower offset, which repeats rather than skips.
+-- commit_number stands for the grain in joins, where a null group_id would not equal itself.
 aged as (
     select
         f.flow,
@@ -40,6 +45,9 @@ aged as (
         c.topic_id,
         c.partition,
         c.committed_offset,
+        c.leader_epoch,
+        c.absence,
+        c.read_at_ms,
         row_number() over (
             partition by c.group_id, c.topic, c.partition
             order by
@@ -49,25 +57,62 @@ aged as (
                 c.read_at_ms desc nulls last,
                 c.committed_offset asc nulls last,
                 c.topic_id asc nulls last
-        ) as age
+        ) as age,
+        dense_rank() over (
+            order by c.group_id nulls last, c.topic nulls last, c.partition nulls last
+        ) as commit_number
     from checkpoints as c
     inner join flow_source as f on f.source_cluster = c.cluster
 ),
 
--- commit_number stands for the grain in joins, where a null group_id would not equal itself.
+last_known as (
+    select a.commit_number, min(a.age) as age
+    from aged as a
+    where a.committed_offset is not null
+    group by a.commit_number
+),
+
 commits as (
     select
-        flow,
-        group_id,
-        topic,
-        topic_id,
-        partition,
-        committed_offset,
-        row_number() over (
-            order by group_id nulls last, topic nulls last, partition nulls last
-        ) as commit_number
-    from aged
-    where age = 1 and committed_offset is not null
+        a.flow,
+        a.group_id,
+        a.topic,
+        a.topic_id,
+        a.partition,
+        a.committed_offset,
+        a.leader_epoch,
+        a.age,
+        a.commit_number
+    from aged as a
+    inner join last_known as l
+        on l.commit_number = a.commit_number
+        and l.age = a.age
+),
+
+-- When the group was last seen with another offset, or with none.
+changes as (
+    select c.commit_number, max(a.read_at_ms) as made_after_ms
+    from commits as c
+    inner join aged as a
+        on a.commit_number = c.commit_number
+        and c.age + 1 <= a.age
+    where coalesce(a.committed_offset <> c.committed_offset, true)
+    group by c.commit_number
+),
+
+absent_since as (
+    select c.commit_number, min(a.read_at_ms) as absent_since_ms
+    from commits as c
+    inner join aged as a
+        on a.commit_number = c.commit_number
+        and a.age < c.age
+    group by c.commit_number
+),
+
+absent as (
+    select a.commit_number, coalesce(a.absence, 'gone') as absence
+    from aged as a
+    where a.age = 1 and a.committed_offset is null
 ),
 
 -- map_number stands for the keys of a map, as commit_number does for the grain. width cuts the source into
@@ -93,26 +138,6 @@ maps as (
     inner join params as p on p.flow = m.flow
 ),
 
-mapped as (
-    select
-        c.commit_number,
-        c.committed_offset,
-        m.map_number,
-        m.target_cluster,
-        m.target_topic,
-        m.target_topic_id,
-        m.target_partition,
-        m.source_start,
-        m.source_end,
-        m.target_end,
-        c.committed_offset - mod(c.committed_offset, m.width) as stripe
-    from commits as c
-    inner join maps as m
-        on m.source_topic = c.topic
-        and m.source_topic_id = c.topic_id
-        and m.source_partition = c.partition
-),
-
 -- Whether any incarnation of the partition was ever mapped.
 known as (
     select c.commit_number, count(m.source_topic_id) as map_count
@@ -121,6 +146,85 @@ known as (
         on m.source_topic = c.topic
         and m.source_partition = c.partition
     group by c.commit_number
+),
+
+-- Where each leader epoch begins, by rows that tell of batches.
+epoch_starts as (
+    select w.map_number, e.source_leader_epoch as leader_epoch, min(e.source_start) as source_start
+    from maps as w
+    inner join effective_syncs as e
+        on e.flow = w.flow
+        and e.source_topic = w.source_topic
+        and e.source_topic_id = w.source_topic_id
+        and e.source_partition = w.source_partition
+    where e.kind in ('copied', 'adopted') and e.is_current and e.source_leader_epoch is not null
+    group by w.map_number, e.source_leader_epoch
+),
+
+truncations as (
+    select w.map_number, o.source_start, max(o.recorded_at_ms) as recorded_at_ms
+    from maps as w
+    inner join offset_syncs as o
+        on o.flow = w.flow
+        and o.source_topic = w.source_topic
+        and o.source_topic_id = w.source_topic_id
+        and o.source_partition = w.source_partition
+    where o.cause = 'source_truncated'
+    group by w.map_number, o.source_start
+),
+
+asked as (
+    select
+        c.commit_number,
+        c.committed_offset,
+        c.leader_epoch,
+        b.made_after_ms,
+        m.map_number,
+        m.width
+    from commits as c
+    left join changes as b on b.commit_number = c.commit_number
+    inner join maps as m
+        on m.source_topic = c.topic
+        and m.source_topic_id = c.topic_id
+        and m.source_partition = c.partition
+),
+
+-- Where the source took back what a commit was made on. The clocks of recorders and drivers may differ by
+-- five minutes.
+taken_back as (
+    select a.commit_number, e.source_start
+    from asked as a
+    inner join epoch_starts as e
+        on e.map_number = a.map_number
+        and e.leader_epoch > a.leader_epoch
+    union all
+    select a.commit_number, t.source_start
+    from asked as a
+    inner join truncations as t
+        on t.map_number = a.map_number
+        and coalesce(a.made_after_ms <= t.recorded_at_ms + 300000, true)
+    where a.leader_epoch is null
+),
+
+caps as (
+    select t.commit_number, min(t.source_start) as source_start
+    from taken_back as t
+    group by t.commit_number
+),
+
+capped as (
+    select
+        a.commit_number,
+        a.map_number,
+        a.width,
+        least(a.committed_offset, t.source_start) as valid_to
+    from asked as a
+    left join caps as t on t.commit_number = a.commit_number
+),
+
+mapped as (
+    select c.commit_number, c.map_number, c.valid_to, c.valid_to - mod(c.valid_to, c.width) as stripe
+    from capped as c
 ),
 
 -- What a commit can land on or lie in. A stretch counts for the commits below its end.
@@ -132,7 +236,8 @@ stretches as (
         s.source_start as copied_start,
         s.target_start,
         cast(null as bigint) as lost_start,
-        cast(null as bigint) as gap_start
+        cast(null as bigint) as gap_start,
+        cast(null as string) as cause
     from maps as w
     inner join segments as s
         on s.flow = w.flow
@@ -148,7 +253,8 @@ stretches as (
         cast(null as bigint) as copied_start,
         cast(null as bigint) as target_start,
         case when g.kind = 'lost' then g.source_start end as lost_start,
-        case when g.kind = 'gap' then g.source_start end as gap_start
+        case when g.kind = 'gap' then g.source_start end as gap_start,
+        g.cause
     from maps as w
     inner join gaps as g
         on g.flow = w.flow
@@ -184,7 +290,7 @@ stripes as (
 
 -- Nobody can tell that a group has read unpaired records, until it has read from the next segment.
 unpaired as (
-    select w.map_number, u.target_start, min(s.source_start) as next_start
+    select w.map_number, u.target_start, u.target_end, min(s.source_start) as next_start
     from maps as w
     inner join effective_syncs as u
         on u.flow = w.flow
@@ -199,7 +305,7 @@ unpaired as (
         and s.is_current
         and s.source_start >= u.source_start
     where u.kind = 'unpaired' and u.records > 0 and u.is_current
-    group by w.map_number, u.target_start
+    group by w.map_number, u.target_start, u.target_end
 ),
 
 -- All that lies ahead of a commit. Ranges rise together on both sides (M1, M2): the lowest is the next.
@@ -209,7 +315,7 @@ ahead as (
     inner join striped as t
         on t.map_number = m.map_number
         and t.stripe = m.stripe
-        and t.source_end > m.committed_offset
+        and t.source_end > m.valid_to
     union all
     select m.commit_number, t.copied_start, t.target_start, t.lost_start, t.gap_start
     from mapped as m
@@ -226,7 +332,7 @@ ahead as (
     from mapped as m
     inner join unpaired as u
         on u.map_number = m.map_number
-        and coalesce(u.next_start > m.committed_offset, true)
+        and coalesce(u.next_start > m.valid_to, true)
 ),
 
 next_ahead as (
@@ -240,56 +346,258 @@ next_ahead as (
     group by a.commit_number
 ),
 
+-- The lives of a topic name that the recorder of its cluster has seen, in the order in which it did.
+sightings as (
+    select t.cluster, t.topic, t.topic_id, t.writer_epoch, t.round, t.recorded_at_ms
+    from topics as t
+    union all
+    select w.cluster, w.topic, w.topic_id, w.writer_epoch, w.round, w.recorded_at_ms
+    from high_watermarks as w
+),
+
+lives as (
+    select
+        s.cluster,
+        s.topic,
+        s.topic_id,
+        max(s.writer_epoch * 4294967296 + s.round) as last_order,
+        max(s.recorded_at_ms) as last_at_ms
+    from sightings as s
+    group by s.cluster, s.topic, s.topic_id
+),
+
+target_lives as (
+    select w.map_number, n.topic_id = w.target_topic_id as is_own, n.last_order, n.last_at_ms
+    from maps as w
+    inner join lives as n
+        on n.cluster = w.target_cluster
+        and n.topic = w.target_topic
+),
+
+-- When any flow last recorded something about the target topic of a map.
+reached as (
+    select w.map_number, max(o.recorded_at_ms) as last_at_ms
+    from maps as w
+    inner join offset_syncs as o on o.target_topic_id = w.target_topic_id
+    group by w.map_number
+),
+
+target_events as (
+    select
+        w.map_number,
+        v.kind,
+        v.cause,
+        row_number() over (
+            partition by w.map_number
+            order by
+                v.writer_epoch desc nulls last,
+                v.round desc nulls last,
+                v.kind desc nulls last,
+                v.cause desc nulls last
+        ) as age
+    from maps as w
+    inner join partition_events as v
+        on v.flow = w.flow
+        and v.source_topic_id = w.source_topic_id
+        and v.source_partition = w.source_partition
+),
+
+-- Maps whose target topic is gone, or has another topic id by now: as the recorder saw one after the other, else
+-- as it saw another life after the last word of any flow about this one; as it saw this one end; as the flow says.
+ends_of_life as (
+    select n.map_number
+    from target_lives as n
+    left join target_lives as own on own.map_number = n.map_number and own.is_own
+    inner join reached as r on r.map_number = n.map_number
+    where not n.is_own
+        and case when own.is_own then n.last_order > own.last_order else n.last_at_ms > r.last_at_ms end
+    union all
+    select w.map_number
+    from maps as w
+    inner join topics as t on t.topic_id = w.target_topic_id
+    inner join target_lives as own on own.map_number = w.map_number and own.is_own
+    where t.event = 'deleted' and t.writer_epoch * 4294967296 + t.round >= own.last_order
+    union all
+    select e.map_number
+    from target_events as e
+    where e.age = 1 and e.cause in ('target_recreated', 'target_topic_gone')
+),
+
+left_behind as (
+    select e.map_number, count(*) as reasons
+    from ends_of_life as e
+    group by e.map_number
+),
+
+-- Other flows that copy the target topic to the source topic.
+copied_back as (
+    select w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
+    from maps as w
+    inner join offset_syncs as o
+        on o.source_topic_id = w.target_topic_id
+        and o.target_topic_id = w.source_topic_id
+        and o.flow <> w.flow
+    group by w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
+),
+
+floors as (
+    select b.map_number, coalesce(h.log_start, 0) as log_start
+    from copied_back as b
+    left join last_high_watermarks as h
+        on h.cluster = b.target_cluster
+        and h.topic = b.target_topic
+        and h.topic_id = b.target_topic_id
+        and h.partition = b.target_partition
+),
+
+held as (
+    select t.map_number, t.target_start, t.target_start + (t.source_end - t.copied_start) as target_end
+    from stretches as t
+    where t.copied_start is not null
+    union all
+    select u.map_number, u.target_start, u.target_end
+    from unpaired as u
+),
+
+following as (
+    select
+        h.map_number,
+        h.target_start,
+        h.target_end,
+        greatest(
+            lag(h.target_end) over (partition by h.map_number order by h.target_start nulls last),
+            f.log_start
+        ) as held_before,
+        f.log_start
+    from held as h
+    inner join floors as f on f.map_number = h.map_number
+),
+
+-- The first target offset that holds no record of the map, from the target's log start on.
+holes as (
+    select
+        f.map_number,
+        coalesce(
+            min(case when h.target_start > h.held_before then h.held_before end),
+            greatest(max(h.target_end), f.log_start)
+        ) as held_to
+    from floors as f
+    left join following as h on h.map_number = f.map_number
+    group by f.map_number, f.log_start
+),
+
+mirror_writes as (
+    select t.map_number, max(t.source_end) as source_end
+    from stretches as t
+    where t.cause = 'mirror_write'
+    group by t.map_number
+),
+
+targets as (
+    select
+        w.map_number,
+        w.target_topic,
+        w.target_topic_id,
+        w.target_partition,
+        w.source_start,
+        w.source_end,
+        w.target_end,
+        h.log_start,
+        o.held_to,
+        i.source_end as mirror_write_end,
+        l.reasons is not null as is_left_behind
+    from maps as w
+    left join last_high_watermarks as h
+        on h.cluster = w.target_cluster
+        and h.topic = w.target_topic
+        and h.topic_id = w.target_topic_id
+        and h.partition = w.target_partition
+    left join holes as o on o.map_number = w.map_number
+    left join mirror_writes as i on i.map_number = w.map_number
+    left join left_behind as l on l.map_number = w.map_number
+),
+
 placed as (
     select
         m.commit_number,
-        m.target_topic,
-        m.target_partition,
-        h.log_start,
+        m.valid_to,
+        w.target_topic,
+        w.target_topic_id,
+        w.target_partition,
+        w.log_start,
+        w.held_to,
+        w.mirror_write_end,
+        w.is_left_behind,
         coalesce(
-            s.target_start + greatest(m.committed_offset - s.copied_start, 0),
-            m.target_end
+            s.target_start + greatest(m.valid_to - s.copied_start, 0),
+            w.target_end
         ) as answer,
         case
-            when s.copied_start <= m.committed_offset then 'exact'
-            when s.lost_start <= m.committed_offset then 'lost'
-            when s.gap_start <= m.committed_offset then 'gap'
-            when m.committed_offset < m.source_start then 'before_first'
-            when m.committed_offset < m.source_end then 'uncovered'
-            when m.committed_offset > m.source_end then 'ahead'
+            when s.copied_start <= m.valid_to then 'exact'
+            when s.lost_start <= m.valid_to then 'lost'
+            when s.gap_start <= m.valid_to then 'gap'
+            when m.valid_to < w.source_start then 'before_first'
+            when m.valid_to < w.source_end then 'uncovered'
+            when m.valid_to > w.source_end then 'ahead'
             else 'at_end'
         end as place
     from mapped as m
+    inner join targets as w on w.map_number = m.map_number
     left join next_ahead as s on s.commit_number = m.commit_number
-    left join last_high_watermarks as h
-        on h.cluster = m.target_cluster
-        and h.topic = m.target_topic
-        and h.topic_id = m.target_topic_id
-        and h.partition = m.target_partition
+),
+
+judged as (
+    select
+        c.flow,
+        c.group_id,
+        c.topic as source_topic,
+        c.partition as source_partition,
+        c.committed_offset,
+        p.target_topic,
+        p.target_topic_id,
+        p.target_partition,
+        greatest(p.answer, p.log_start) as readable,
+        case
+            when k.map_count is null then 'no_map'
+            when p.place is null then 'other_incarnation'
+            when p.place = 'uncovered' then 'no_map'
+            when p.is_left_behind then 'other_target_incarnation'
+            when p.answer > p.held_to then 'mirrored'
+            when p.valid_to < p.mirror_write_end then 'mirrored'
+            when p.place in ('before_first', 'lost') then p.place
+            when p.answer < p.log_start then 'expired_on_target'
+            when p.place = 'ahead' then p.place
+            when n.absence is not null then n.absence
+            when p.valid_to < c.committed_offset then 'truncated'
+            else p.place
+        end as status,
+        n.absence,
+        i.absent_since_ms
+    from commits as c
+    left join absent as n on n.commit_number = c.commit_number
+    left join absent_since as i on i.commit_number = c.commit_number
+    left join known as k on k.commit_number = c.commit_number
+    left join placed as p on p.commit_number = c.commit_number
 )
 
 select
-    c.flow,
-    c.group_id,
-    c.topic as source_topic,
-    c.partition as source_partition,
-    c.committed_offset,
-    p.target_topic,
-    p.target_partition,
-    case when p.place <> 'uncovered' then greatest(p.answer, p.log_start) end as target_offset,
+    j.flow,
+    j.group_id,
+    j.source_topic,
+    j.source_partition,
+    j.committed_offset,
+    j.target_topic,
+    j.target_topic_id,
+    j.target_partition,
     case
-        when k.map_count is null then 'no_map'
-        when p.place is null then 'other_incarnation'
-        when p.place = 'uncovered' then 'no_map'
-        when p.place in ('before_first', 'lost') then p.place
-        when p.answer < p.log_start then 'expired_on_target'
-        else p.place
-    end as status
-from commits as c
-left join known as k on k.commit_number = c.commit_number
-left join placed as p on p.commit_number = c.commit_number
+        when j.status not in ('no_map', 'other_incarnation', 'other_target_incarnation', 'mirrored') then j.readable
+    end as target_offset,
+    j.status,
+    j.absence,
+    j.absent_since_ms
+from judged as j
 order by
-    c.flow nulls last,
-    c.group_id nulls last,
-    c.topic nulls last,
-    c.partition nulls last
+    j.flow nulls last,
+    j.group_id nulls last,
+    j.source_topic nulls last,
+    j.source_partition nulls last

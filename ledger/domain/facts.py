@@ -61,6 +61,13 @@ def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
     return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
 
 
+class Absence(StrEnum):
+    """Why a commit that was recorded once is not there any more."""
+
+    GONE = "gone"  # the group was deleted or has expired, or it has no commit for the partition any more
+    HIDDEN = "hidden"  # the mirror's principal is not shown the group, or the topic, any more
+
+
 class WriterEvent(StrEnum):
     """What a row of `writers` says."""
 
@@ -119,7 +126,7 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a group had committed for one partition; `committed_offset` None: the commit is gone."""
+    """What a group had committed for one partition; `committed_offset` None: `absence` says why."""
 
     cluster: str
     group_id: str
@@ -132,6 +139,7 @@ class Checkpoint:
     leader_epoch: int | None
     metadata: str | None
     read_at_ms: int
+    absence: Absence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

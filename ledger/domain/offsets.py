@@ -1,9 +1,15 @@
-"""Offset algebra: where a committed source offset lands on the target, and the way back.
+"""Offset algebra: where a source offset lands on the target, and the way back.
 
-All ranges are half-open. There is one rule: a commit lands on its own record, else on the first record after
+All ranges are half-open. There is one rule: an offset lands on its own record, else on the first record after
 the last copied one below it, and on the end of the map when there is none. Unpaired records count there,
 for nobody can tell that the group has read them. So a translation never passes an unread record of the map:
 following it may repeat records and never skips one. The statuses say why the answer is what it is.
+
+What mirrors wrote at the source is in no flow's map of it, so one map alone cannot tell where a group stands
+with it. There is no answer (`mirrored`) while such records lie at or behind the offset: at the target they may
+lie before the place where it lands. Nor is there where another flow copies the target topic back to the source,
+and before that place the target holds a record that is not of this map: it may not have come back yet.
+`domain.translation` has what else is to be known of a commit.
 
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
 superseded and is not copied again yet lies beyond its end.
@@ -15,7 +21,7 @@ Invariants of an `OffsetMap`
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -83,18 +89,34 @@ class Unpaired:
             )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class EpochStart:
+    """The first source offset of a map whose batch was of a leader epoch."""
+
+    leader_epoch: int
+    source_start: int
+
+
 class TranslationStatus(StrEnum):
-    """Why a translation is what it is. The first that applies, in this order, is reported."""
+    """Why a translation is what it is. The first that applies, in this order, is reported.
+
+    The first four come without an offset. A map knows what is about offsets, `domain.translation` the rest.
+    """
 
     NO_MAP = "no_map"  # nothing recorded for this flow and partition
     OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # the map's target topic is gone or recreated
+    MIRRORED = "mirrored"  # what mirrors write into the source or the target: one map cannot tell
     BEFORE_FIRST = "before_first"  # below the first recorded source offset
     LOST = "lost"  # inside a lost stretch
     EXPIRED_ON_TARGET = "expired_on_target"  # the exact answer lies below the target's log start
+    AHEAD = "ahead"  # beyond the map: the group read what was never copied
+    GONE = "gone"  # the commit is not there any more: the last known one
+    HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
+    TRUNCATED = "truncated"  # made on records that the source took back: where these began
     EXACT = "exact"  # inside a segment
     GAP = "gap"  # inside a gap
     AT_END = "at_end"  # equal to the end of the map
-    AHEAD = "ahead"  # beyond the map: the group read what was never copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +125,7 @@ class Translation:
 
     `target_offset` is never below the target's log start, whatever the status: `expired_offsets` counts
     what lies between the answer of the map and that start. `ahead_offsets` counts what was read beyond
-    the end of the map.
+    the end of the map. Without an offset neither is counted.
     """
 
     target_offset: int | None
@@ -116,11 +138,12 @@ class Translation:
 class ReverseTranslation:
     """Where a group that read the target resumes at the source.
 
-    `status` is one of `before_first`, `exact`, `gap` (between segments: others' records, unpaired ones, or a
-    claim that was superseded), `at_end` and `ahead`.
+    `status` is one of `mirrored` (without an offset: mirrors wrote at the source below the answer, and nobody can
+    tell whether the group has read that at the target), `before_first`, `exact`, `gap` (between segments: others'
+    records, unpaired ones, or a claim that was superseded), `at_end` and `ahead`.
     """
 
-    source_offset: int
+    source_offset: int | None
     status: TranslationStatus
     ahead_offsets: int = 0
 
@@ -142,6 +165,7 @@ class OffsetMap:
     source_start: int
     source_end: int
     target_end: int
+    epoch_starts: tuple[EpochStart, ...] = ()
 
     def __post_init__(self) -> None:
         _check_m1(self)
@@ -176,12 +200,21 @@ class OffsetMap:
             source_start=kept[0].source_start,
             source_end=last.source_end,
             target_end=last.target_end,
+            epoch_starts=_epoch_starts(kept),
         )
 
-    def translate(self, committed_offset: int, target_log_start: int | None = None) -> Translation:
-        """Where a commit of this map's topic id lands on the target."""
+    def translate(
+        self, committed_offset: int, target_log_start: int | None = None, *, is_copied_back: bool = False
+    ) -> Translation:
+        """Where a commit of this map's topic id lands on the target.
+
+        `is_copied_back`: another flow copies the target topic to the source topic.
+        """
         answer = self._next_target(committed_offset)
         readable = answer if target_log_start is None else max(answer, target_log_start)
+        is_untold = is_copied_back and readable > self.held_to(target_log_start or 0)
+        if is_untold or committed_offset < self.mirror_write_end:
+            return Translation(None, TranslationStatus.MIRRORED)
         return Translation(
             target_offset=readable,
             status=self._status(committed_offset, expired=readable > answer),
@@ -189,8 +222,38 @@ class OffsetMap:
             ahead_offsets=max(committed_offset - self.source_end, 0),
         )
 
+    @property
+    def mirror_write_end(self) -> int:
+        """The source offset after the last one that a mirror is known to have written; 0 without one."""
+        return max((stretch.source_end for stretch in self._mirror_writes()), default=0)
+
+    def held_to(self, target_start: int) -> int:
+        """The first target offset from `target_start` on at which no record of this map lies."""
+        stretches: list[Segment | Unpaired] = [*self.segments, *self.unpaired]
+        reached = target_start
+        for start, end in sorted((stretch.target_start, stretch.target_end) for stretch in stretches):
+            if start > reached:
+                break
+            reached = max(reached, end)
+        return reached
+
+    def start_after_epoch(self, leader_epoch: int) -> int | None:
+        """Where the first later leader epoch begins: no commit of this one can lie beyond. None without one."""
+        later = (start.source_start for start in self.epoch_starts if start.leader_epoch > leader_epoch)
+        return min(later, default=None)
+
     def reverse(self, target_offset: int) -> ReverseTranslation:
         """Where a group that would read `target_offset` next resumes at the source."""
+        answer = self._next_source(target_offset)
+        first_mirror_write = min((stretch.source_start for stretch in self._mirror_writes()), default=None)
+        if first_mirror_write is not None and (answer.source_offset or 0) > first_mirror_write:
+            return ReverseTranslation(None, TranslationStatus.MIRRORED)
+        return answer
+
+    def _mirror_writes(self) -> Iterator[Unmapped]:
+        return (stretch for stretch in self.unmapped if stretch.cause is GapCause.MIRROR_WRITE)
+
+    def _next_source(self, target_offset: int) -> ReverseTranslation:
         following = bisect_right(self.segments, target_offset, key=lambda segment: segment.target_end)
         if following == len(self.segments):
             return self._reverse_beyond(target_offset)
@@ -251,24 +314,6 @@ class OffsetMap:
         return ReverseTranslation(self.source_end, status)
 
 
-def translate_commit(
-    maps: Iterable[OffsetMap],
-    topic_id: str | None,
-    committed_offset: int,
-    target_log_start: int | None = None,
-) -> Translation:
-    """The translation of a commit, given the maps of one flow and source partition, one per topic id.
-
-    `topic_id` None: nobody knows which life of the topic the commit belongs to, so no map is its own.
-    """
-    by_topic_id = {offset_map.source.topic_id: offset_map for offset_map in maps}
-    if not by_topic_id:
-        return Translation(None, TranslationStatus.NO_MAP)
-    if topic_id is None or topic_id not in by_topic_id:
-        return Translation(None, TranslationStatus.OTHER_INCARNATION)
-    return by_topic_id[topic_id].translate(committed_offset, target_log_start)
-
-
 def expand(sync: OffsetSync) -> tuple[Segment, ...]:
     """The segments of one offset sync: its target range is contiguous, gaps take no place on the target."""
     _check_sync(sync)
@@ -304,6 +349,16 @@ _MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
 
 def _unpaired(sync: OffsetSync) -> Unpaired:
     return Unpaired(sync.source_start, sync.target_start, sync.target_end)
+
+
+def _epoch_starts(syncs: Sequence[OffsetSync]) -> tuple[EpochStart, ...]:
+    """Of rows that tell of batches: the others carry the epoch of what came before them."""
+    starts: dict[int, int] = {}
+    for sync in syncs:
+        if sync.kind in _MAPPED and sync.source_leader_epoch is not None:
+            start = starts.get(sync.source_leader_epoch, sync.source_start)
+            starts[sync.source_leader_epoch] = min(start, sync.source_start)
+    return tuple(EpochStart(epoch, start) for epoch, start in sorted(starts.items()))
 
 
 def _place(sync: OffsetSync) -> tuple[int, int, int, int]:

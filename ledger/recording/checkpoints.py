@@ -1,12 +1,25 @@
-"""Which committed offsets are worth a row: those that changed, those that are gone, all on a full sweep."""
+"""Which committed offsets are worth a row: what changed, what is not there any more, all on a full sweep."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
-from ledger.domain.facts import Checkpoint
+from ledger.domain.facts import Absence, Checkpoint
 
 CheckpointKey = tuple[str, str, int]
 """Group, topic, partition: one commit of a cluster."""
+
+
+def checkpoint_row(checkpoint: Checkpoint) -> dict[str, object]:
+    """A row of `checkpoints` without its stamp."""
+    absence = None if checkpoint.absence is None else checkpoint.absence.value
+    return {**asdict(checkpoint), "absence": absence}
+
+
+def recorded_checkpoint(row: Mapping[str, Any]) -> Checkpoint:
+    """What a row of `checkpoints` without its stamp says."""
+    absence = None if row["absence"] is None else Absence(row["absence"])
+    return Checkpoint(**{**row, "absence": absence})
 
 
 def checkpoint_key(checkpoint: Checkpoint) -> CheckpointKey:
@@ -21,17 +34,31 @@ def changed_checkpoints(
     last: Mapping[CheckpointKey, Checkpoint],
     read: Mapping[CheckpointKey, Checkpoint],
     *,
-    was_read: Callable[[CheckpointKey], bool],
+    absences: Mapping[CheckpointKey, Absence],
     read_at_ms: int,
 ) -> list[Checkpoint]:
-    """Rows to append, by key. A recorded commit that `was_read` covers and `read` lacks is gone, once."""
+    """Rows to append, by key. `absences` says what became of recorded commits that `read` lacks; it is told once."""
     changed = [row for key, row in read.items() if key not in last or not _same(last[key], row)]
-    gone = [
-        _gone(row, read_at_ms)
-        for key, row in last.items()
-        if key not in read and was_read(key) and row.committed_offset is not None
+    absent = [
+        _absent(last[key], absence, read_at_ms)
+        for key, absence in absences.items()
+        if last[key].absence is not absence
     ]
-    return sorted(changed + gone, key=checkpoint_key)
+    return sorted(changed + absent, key=checkpoint_key)
+
+
+def to_be_explained(
+    last: Mapping[CheckpointKey, Checkpoint],
+    read: Mapping[CheckpointKey, Checkpoint],
+    *,
+    was_read: Callable[[CheckpointKey], bool],
+) -> list[CheckpointKey]:
+    """Recorded commits that `was_read` covers and `read` lacks, unless they are known to be gone."""
+    return [
+        key
+        for key, row in last.items()
+        if key not in read and was_read(key) and row.absence is not Absence.GONE
+    ]
 
 
 def _same(last: Checkpoint, now: Checkpoint) -> bool:
@@ -40,7 +67,7 @@ def _same(last: Checkpoint, now: Checkpoint) -> bool:
     return aligned == last
 
 
-def _gone(last: Checkpoint, read_at_ms: int) -> Checkpoint:
+def _absent(last: Checkpoint, absence: Absence, read_at_ms: int) -> Checkpoint:
     return replace(
         last,
         group_state=None,
@@ -48,4 +75,5 @@ def _gone(last: Checkpoint, read_at_ms: int) -> Checkpoint:
         leader_epoch=None,
         metadata=None,
         read_at_ms=read_at_ms,
+        absence=absence,
     )

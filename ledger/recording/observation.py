@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import Self
 
 from ledger.config import FlowConfig
-from ledger.domain.facts import Checkpoint, HighWatermark, TopicState
+from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.domain.topics import NamePatterns
 from ledger.errors import PreconditionError
-from ledger.ports import Clock, ClusterAdmin, PartitionEnds, TopicDescription
+from ledger.ports import Clock, ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
 
 Partitions = Callable[[], Sequence[tuple[str, int]]]
 """The partitions whose ends are recorded, asked for at each look."""
@@ -64,9 +64,14 @@ class RecorderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was read. None: not looked at this time. `unread`: topics that may not be described, with the reason."""
+    """What was read. None: not looked at this time.
+
+    `groups` and `topic_names` were listed. `unread`: topics that may not be described, with the reason.
+    """
 
     checkpoints: tuple[Checkpoint, ...] | None
+    groups: frozenset[str]
+    topic_names: frozenset[str]
     high_watermarks: tuple[HighWatermark, ...] | None
     topics: Mapping[str, TopicState] | None
     unread: Mapping[str, str]
@@ -85,13 +90,16 @@ class Observer:
 
     def observe(self, subjects: frozenset[Subject]) -> Observation:
         before = self.admin.topics()
-        checkpoints = self._checkpoints(before) if Subject.CHECKPOINTS in subjects else None
+        groups = self._groups() if Subject.CHECKPOINTS in subjects else None
+        checkpoints = None if groups is None else self._checkpoints(groups, before)
         ends = self.admin.ends(self.partitions()) if Subject.HIGH_WATERMARKS in subjects else None
         states, unread = self._topic_states(before) if Subject.TOPICS in subjects else (None, {})
         unsettled = _unsettled(before, self.admin.topics())
         read_at_ms = self.clock.now_ms()
         return Observation(
             checkpoints=None if checkpoints is None else _settled(checkpoints, unsettled),
+            groups=frozenset(group.group_id for group in groups or ()),
+            topic_names=frozenset(before),
             high_watermarks=None
             if ends is None
             else self._high_watermarks(ends, before, unsettled, read_at_ms),
@@ -101,8 +109,28 @@ class Observer:
             read_at_ms=read_at_ms,
         )
 
-    def _checkpoints(self, topics: Mapping[str, TopicDescription]) -> list[Checkpoint]:
-        groups = [group for group in self.admin.groups() if self.settings.records_group(group.group_id)]
+    def absences(
+        self, keys: Sequence[tuple[str, str, int]], seen: Observation
+    ) -> dict[tuple[str, str, int], Absence]:
+        """What became of commits (group, topic, partition) that a look did not find any more.
+
+        A cluster lists to a principal what that may describe, and says nothing about the rest: so groups and
+        topics that were not listed are asked for by name. What is not certain to be gone is hidden.
+        """
+        unlisted = {group for group, _, _ in keys} - seen.groups
+        hidden_groups = unlisted - self.admin.dead_groups(sorted(unlisted)) if unlisted else frozenset()
+        hidden_topics = self.hidden(sorted({topic for _, topic, _ in keys} - seen.topic_names))
+        return {
+            key: Absence.HIDDEN if key[0] in hidden_groups or key[1] in hidden_topics else Absence.GONE
+            for key in keys
+        }
+
+    def _groups(self) -> list[GroupListing]:
+        return [group for group in self.admin.groups() if self.settings.records_group(group.group_id)]
+
+    def _checkpoints(
+        self, groups: Sequence[GroupListing], topics: Mapping[str, TopicDescription]
+    ) -> list[Checkpoint]:
         return self.admin.commits(groups, topic_ids={name: topic.topic_id for name, topic in topics.items()})
 
     def _topic_states(

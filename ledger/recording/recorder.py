@@ -12,14 +12,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from ledger.domain.cluster_identity import LiveCluster
-from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim, live_cluster
 from ledger.recording.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
+    checkpoint_row,
     checkpoints_by_key,
+    to_be_explained,
 )
 from ledger.recording.high_watermarks import (
     HighWatermarkKey,
@@ -202,7 +204,7 @@ class ClusterRecorder:
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
         rows: dict[str, list[Row]] = {
-            "checkpoints": [asdict(row) for row in checkpoints],
+            "checkpoints": [checkpoint_row(row) for row in checkpoints],
             "high_watermarks": [asdict(row) for row in high_watermarks],
             "topics": [topic_row(change) for change in topics],
         }
@@ -248,12 +250,27 @@ class ClusterRecorder:
             return []
         read = checkpoints_by_key(seen.checkpoints)
         last = _unread(memory.checkpoints, read) if swept else memory.checkpoints
-        return changed_checkpoints(
+        missing = to_be_explained(
             last,
             read,
             was_read=lambda key: self._settings.records_group(key[0]) and key[1] not in seen.unsettled,
-            read_at_ms=seen.read_at_ms,
         )
+        absences = self._observer.absences(missing, seen)
+        rows = changed_checkpoints(last, read, absences=absences, read_at_ms=seen.read_at_ms)
+        self._tell_hidden(rows)
+        return rows
+
+    def _tell_hidden(self, rows: list[Checkpoint]) -> None:
+        for group, topic in sorted(
+            {(row.group_id, row.topic) for row in rows if row.absence is Absence.HIDDEN}
+        ):
+            log.warning(
+                "%s: commits of group %s for topic %s are not shown to this principal any more; "
+                "what was recorded last is the last that is known",
+                self.writer,
+                group,
+                topic,
+            )
 
 
 def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:

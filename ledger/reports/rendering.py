@@ -3,27 +3,43 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from ledger.domain.offsets import TranslationStatus
 
 NARROWEST = 80
 _WIDEST = 10_000
 _NULL = "-"
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
+ACCEPTABLE = (
+    TranslationStatus.LOST,
+    TranslationStatus.EXPIRED_ON_TARGET,
+    TranslationStatus.AHEAD,
+    TranslationStatus.GONE,
+    TranslationStatus.HIDDEN,
+)
+"""Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, or may
+not be what it seems. All others that have an offset land where nothing is skipped that the target has."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaReset:
-    """What `kafka-consumer-groups --reset-offsets --from-file` reads, and the rows that it cannot hold."""
+    """What `kafka-consumer-groups --reset-offsets --from-file` reads, and the rows that are not in it.
+
+    `topics`: names and topic ids of what the file is about. It cannot hold ids: compare them with the target's.
+    """
 
     csv: str
     left_out: pa.Table
+    topics: pa.Table
 
 
 def render_table(answer: pa.Table, width: int | None = None) -> str:
@@ -46,16 +62,23 @@ def render_csv(answer: pa.Table) -> str:
     return _csv([answer.column_names, *(list(row.values()) for row in answer.to_pylist())])
 
 
-def render_kafka_reset(translation: pa.Table) -> KafkaReset:
+def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) -> KafkaReset:
     """Lines `group,topic,partition,offset` of the target, from the answer of `offset_translation`.
 
-    That is the form for several groups: without a header, read line by line. So a row without a group or an
-    offset is left out, and so is one whose group has a line break in its name.
+    Left out is what has no offset, and what is `ACCEPTABLE` and not `accepted`. The form is that for several groups:
+    without a header, read line by line. So a row without a group is left out, and so is one whose group has a line
+    break in its name.
     """
     rows = translation.to_pylist()
-    holds = [_fits_a_line(row) for row in rows]
+    holds = [_fits_a_line(row) and _odd(row) <= set(accepted) for row in rows]
     lines = [[row[name] for name in _RESET_COLUMNS] for row, fits in zip(rows, holds, strict=True) if fits]
-    return KafkaReset(_csv(lines), translation.filter(pa.array([not fits for fits in holds], pa.bool_())))
+    held = pa.array(holds, pa.bool_())
+    topics = translation.filter(held).group_by(["target_topic", "target_topic_id"]).aggregate([])
+    return KafkaReset(
+        csv=_csv(lines),
+        left_out=translation.filter(pc.invert(held)),
+        topics=topics.sort_by([("target_topic", "ascending"), ("target_topic_id", "ascending")]),
+    )
 
 
 RENDERERS: Mapping[str, Callable[[pa.Table], str]] = {
@@ -68,6 +91,11 @@ RENDERERS: Mapping[str, Callable[[pa.Table], str]] = {
 def _fits_a_line(row: Mapping[str, object]) -> bool:
     values = [row[name] for name in _RESET_COLUMNS]
     return None not in values and not any(break_ in str(row["group_id"]) for break_ in "\r\n")
+
+
+def _odd(row: Mapping[str, object]) -> set[object]:
+    """What is to be accepted about a row: its status, and that its commit is not there any more."""
+    return {row["status"], row["absence"]} & set(ACCEPTABLE)
 
 
 def _csv(lines: list[list[object]]) -> str:

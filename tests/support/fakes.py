@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.cluster_identity import ClusterIdentities
-from ledger.domain.facts import Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import (
@@ -19,6 +19,7 @@ from ledger.ports import (
     TopicSettings,
     WriterClaim,
 )
+from ledger.recording.checkpoints import recorded_checkpoint
 from tests.support.unasked_cluster import UnaskedCluster
 
 
@@ -101,7 +102,7 @@ class FakeLedger(MemoryLedgerState):
         return [row for append in self.appends if append.table == table for row in append.rows]
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
-        rows = [Checkpoint(**row) for row in self.rows("checkpoints")]  # type: ignore[arg-type]
+        rows = [recorded_checkpoint(row) for row in self.rows("checkpoints")]
         newest = {(row.group_id, row.topic, row.partition): row for row in rows if row.cluster == cluster}
         return list(newest.values())
 
@@ -153,6 +154,8 @@ class FakeCluster(UnaskedCluster):
     during_look: list[TopicDescription] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    hidden_groups: set[str] = field(default_factory=set)
+    asked_for: list[str] = field(default_factory=list)
     looks: int = 0
 
     def add_topic(self, name: str, topic_id: str, *, partitions: int = 1) -> None:
@@ -188,16 +191,19 @@ class FakeCluster(UnaskedCluster):
         return {key: self.ends_now[key] for key in partitions if key in self.ends_now}
 
     def groups(self) -> list[GroupListing]:
-        return [
-            GroupListing(group, "classic", "Stable") for group in sorted({key[0] for key in self.committed})
-        ]
+        listed = {key[0] for key in self.committed} - self.hidden_groups
+        return [GroupListing(group, "classic", "Stable") for group in sorted(listed)]
+
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        self.asked_for += groups
+        return frozenset(groups) - {key[0] for key in self.committed} - self.hidden_groups
 
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
         asked = {group.group_id for group in groups}
         return [
             checkpoint(group, topic, partition, offset, topic_id=topic_ids.get(topic))
             for (group, topic, partition), offset in self.committed.items()
-            if group in asked
+            if group in asked and topic not in self.hidden
         ]
 
 
@@ -219,7 +225,13 @@ def checkpoint(
     )
 
 
-def gone(row: Checkpoint, read_at_ms: int) -> Checkpoint:
+def absent(row: Checkpoint, absence: Absence, read_at_ms: int) -> Checkpoint:
     return replace(
-        row, group_state=None, committed_offset=None, leader_epoch=None, metadata=None, read_at_ms=read_at_ms
+        row,
+        group_state=None,
+        committed_offset=None,
+        leader_epoch=None,
+        metadata=None,
+        read_at_ms=read_at_ms,
+        absence=absence,
     )

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
+from ledger.domain.facts import SyncCause
+from ledger.domain.offsets import OffsetMap
+from ledger.domain.translation import Commit, KnownMap, Truncation
 from tests.support.histories import SOURCE, History, Recorded
 from tests.support.ledger_rows import row
 
@@ -21,9 +24,9 @@ def ledger_of_partitions(partitions: Sequence[tuple[History, int | None]]) -> Me
     ledger = MemoryLedger()
     ledger.append("writers", [row("writers", event="claimed", flow=FLOW, source_cluster=EAST)])
     for partition, (history, target_log_start) in reversed(list(enumerate(partitions))):
-        syncs = [_sync_row(partition, recorded) for recorded in reversed(history.recorded)]
+        syncs = [sync_row(partition, recorded) for recorded in reversed(history.recorded)]
         ledger.append("offset_syncs", syncs)
-        commits = [_checkpoint_row(partition, committed) for committed in offsets(history)]
+        commits = [row for committed in offsets(history) for row in _checkpoint_rows(partition, committed)]
         ledger.append("checkpoints", commits)
         if target_log_start is not None:
             ledger.append("high_watermarks", [_watermark_row(partition, history, target_log_start)])
@@ -34,11 +37,39 @@ def offsets(history: History) -> range:
     return range(max(history.source_start - 2, 0), history.furthest + 3)
 
 
+def known_map(history: History, target_log_start: int | None) -> KnownMap:
+    """What the ledger says of one history."""
+    return KnownMap(
+        offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
+        target_log_start=target_log_start,
+        truncations=tuple(
+            Truncation(recorded.sync.source_start, recorded_at_ms(recorded))
+            for recorded in history.recorded
+            if recorded.sync.cause is SyncCause.SOURCE_TRUNCATED
+        ),
+    )
+
+
+def commit_at(committed_offset: int) -> Commit:
+    """The commit of the group of an offset: with some leader epoch, or without and made at some time."""
+    return Commit(
+        offset=committed_offset,
+        topic_id=SOURCE.topic_id,
+        leader_epoch=committed_offset % 3 or None,
+        made_after_ms=(committed_offset % 5 + 1) * 500_000 if committed_offset % 2 else None,
+    )
+
+
+def recorded_at_ms(recorded: Recorded) -> int:
+    return recorded.writer_epoch * 1_000_000 + recorded.round
+
+
 def group_of(committed_offset: int) -> str:
     return f"{committed_offset:06}"
 
 
-def _sync_row(partition: int, recorded: Recorded) -> Row:
+def sync_row(partition: int, recorded: Recorded, *, flow: str = FLOW) -> Row:
+    """A row of `offset_syncs`; those of `FLOW` go from east to west, all others back."""
     sync = recorded.sync
     values = {name: value for name, value in asdict(sync).items() if name not in ("source", "target")}
     for side, at in (("source", sync.source), ("target", sync.target)):
@@ -47,22 +78,29 @@ def _sync_row(partition: int, recorded: Recorded) -> Row:
             f"{side}_topic_id": at.topic_id,
             f"{side}_partition": partition,
         }
-    values |= {"flow": FLOW, "source_cluster": EAST, "target_cluster": WEST}
-    values |= {"writer": f"flow:{FLOW}", "writer_epoch": recorded.writer_epoch, "round": recorded.round}
-    values |= {"recorded_at_ms": recorded.writer_epoch * 1_000_000 + recorded.round}
+    source, target = (EAST, WEST) if flow == FLOW else (WEST, EAST)
+    values |= {"flow": flow, "source_cluster": source, "target_cluster": target}
+    values |= {"writer": f"flow:{flow}", "writer_epoch": recorded.writer_epoch, "round": recorded.round}
+    values |= {"recorded_at_ms": recorded_at_ms(recorded)}
     return row("offset_syncs", **values)
 
 
-def _checkpoint_row(partition: int, committed_offset: int) -> Row:
-    return row(
-        "checkpoints",
-        cluster=EAST,
-        group_id=group_of(committed_offset),
-        topic=SOURCE.topic,
-        topic_id=SOURCE.topic_id,
-        partition=partition,
-        committed_offset=committed_offset,
-    )
+def _checkpoint_rows(partition: int, committed_offset: int) -> list[Row]:
+    """The commit of `commit_at`, and where the group had been before."""
+    commit = commit_at(committed_offset)
+    of_group = {
+        "cluster": EAST,
+        "group_id": group_of(committed_offset),
+        "topic": SOURCE.topic,
+        "topic_id": commit.topic_id,
+        "partition": partition,
+    }
+    last = {"committed_offset": commit.offset, "leader_epoch": commit.leader_epoch, "round": 2}
+    rows: list[Row] = [row("checkpoints", **of_group, **last)]
+    if commit.made_after_ms is not None:
+        before = {"committed_offset": commit.offset + 1, "round": 1, "read_at_ms": commit.made_after_ms}
+        rows.append(row("checkpoints", **of_group, **before))
+    return rows
 
 
 def _watermark_row(partition: int, history: History, log_start: int) -> Row:

@@ -107,18 +107,24 @@ class Guarded:
         with self._administered() as client:
             client.create_acls(acls)
 
-    def allow_only(self, user: str, topic: str, *operations: ACLOperation) -> None:
-        """Whatever the user was allowed on the topic, it may do nothing else now."""
+    def allow_only(
+        self,
+        user: str,
+        name: str,
+        *operations: ACLOperation,
+        kind: ResourceType = ResourceType.TOPIC,
+    ) -> None:
+        """Whatever the user was allowed on the resource of that name, it may do nothing else now."""
         everything = ACLFilter(
             principal=f"User:{user}",
             host="*",
             operation=ACLOperation.ANY,
             permission_type=ACLPermissionType.ANY,
-            resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL),
+            resource_pattern=ResourcePatternFilter(kind, name, ACLResourcePatternType.LITERAL),
         )
         with self._administered() as client:
             client.delete_acls([everything])
-        self.allow(user, topic, *operations)
+        self.allow(user, name, *operations, kind=kind)
 
     @contextmanager
     def _administered(self) -> Iterator[KafkaAdminClient]:

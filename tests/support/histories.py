@@ -1,6 +1,7 @@
 """Generated histories of one partition: what a flow could have recorded, and the record pairs behind it."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -32,9 +33,11 @@ def started(source_start: int, target_start: int) -> OffsetSync:
     return _sync(source_start, source_start, target_start, 0, (), SyncKind.STARTED, SyncCause.EARLIEST)
 
 
-def superseded(source_start: int, source_end: int, target_start: int) -> OffsetSync:
+def superseded(
+    source_start: int, source_end: int, target_start: int, cause: SyncCause = SyncCause.RESYNC
+) -> OffsetSync:
     """What holds no longer; the flow goes on at `source_start` and `target_start`."""
-    return _sync(source_start, source_end, target_start, 0, (), SyncKind.SUPERSEDED, SyncCause.RESYNC)
+    return _sync(source_start, source_end, target_start, 0, (), SyncKind.SUPERSEDED, cause)
 
 
 def unpaired(source_start: int, target_start: int, records: int) -> OffsetSync:
@@ -106,7 +109,9 @@ class History:
     gaps: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
     unpaired: list[tuple[int, int, int]] = field(default_factory=list)
+    source: TopicPartition = SOURCE
     target: TopicPartition = TARGET
+    leader_epoch: int | None = None
     writer_epoch: int = 1
     round: int = 1
 
@@ -124,14 +129,26 @@ class History:
 
     def copy_round(self, marks: list[bool], foreign: int, *, is_adopted: bool = False) -> None:
         """A round over the next source offsets: True is a record. Others wrote `foreign` records before it."""
+        causes = (GapCause.CONTROL, GapCause.ABORTED)
+        offsets = range(self.source_end, self.source_end + len(marks))
+        told = [
+            None if mark else causes[offset // 3 % 2] for offset, mark in zip(offsets, marks, strict=True)
+        ]
+        self.copy_stretch(told, foreign, is_adopted=is_adopted)
+
+    def copy_stretch(
+        self, causes: Sequence[GapCause | None], foreign: int, *, is_adopted: bool = False
+    ) -> None:
+        """The next source offsets, each a record or why it is none."""
         start, target_start = self.source_end, self.target_end + foreign
+        marks = [cause is None for cause in causes]
         for offset, is_record in enumerate(marks, start):
             if is_record:
                 self.pairs[offset] = target_start + sum(marks[: offset - start])
             else:
                 self.gaps.add(offset)
         said = adopted if is_adopted else copied
-        self._record(said(start, start + len(marks), target_start, *_gaps(start, marks)))
+        self._record(said(start, start + len(marks), target_start, *_gaps(start, causes)))
 
     def lose(self, count: int) -> None:
         self.lost.update(range(self.source_end, self.source_end + count))
@@ -147,9 +164,9 @@ class History:
         self.sequence += own
         self._record(expired(self.source_end, self.target_end, self.target_end + count))
 
-    def supersede(self, source_start: int, target_start: int) -> None:
+    def supersede(self, source_start: int, target_start: int, cause: SyncCause = SyncCause.RESYNC) -> None:
         """All from `source_start` on is void: the source was truncated, or is to be copied again."""
-        self._record(superseded(source_start, self.source_end, target_start))
+        self._record(superseded(source_start, self.source_end, target_start, cause))
         self.pairs = {source: target for source, target in self.pairs.items() if source < source_start}
         self.gaps = {offset for offset in self.gaps if offset < source_start}
         self.lost = {offset for offset in self.lost if offset < source_start}
@@ -180,20 +197,24 @@ class History:
         self.round = 1 if is_restart else self.round + 1
 
     def _record(self, sync: OffsetSync) -> None:
-        placed = replace(sync, target=self.target, first_sequence=self.sequence)
+        placed = replace(
+            sync,
+            source=self.source,
+            target=self.target,
+            source_leader_epoch=self.leader_epoch,
+            first_sequence=self.sequence,
+        )
         self.recorded.append(Recorded(self.writer_epoch, self.round, placed))
         self.source_end, self.target_end = sync.source_end, sync.target_end
         self.furthest = max(self.furthest, self.source_end)
         self.sequence += sync.records if sync.kind in (SyncKind.COPIED, SyncKind.UNPAIRED) else 0
 
 
-def _gaps(start: int, marks: list[bool]) -> list[Gap]:
+def _gaps(start: int, causes: Sequence[GapCause | None]) -> list[Gap]:
     """Neighbouring gaps of different causes stay apart, as a writer would list them."""
-    causes = (GapCause.CONTROL, GapCause.ABORTED)
     gaps: list[Gap] = []
-    for offset, is_record in enumerate(marks, start):
-        cause = causes[offset // 3 % 2]
-        if is_record:
+    for offset, cause in enumerate(causes, start):
+        if cause is None:
             continue
         if gaps and gaps[-1].source_end == offset and gaps[-1].cause is cause:
             gaps[-1] = Gap(gaps[-1].source_start, offset + 1, cause)
@@ -219,6 +240,7 @@ def _happen(history: History, chance: random.Random, foreign: int) -> None:
     """One event; most of them copy."""
     match chance.choices(range(8), weights=[8, 3, 2, 2, 2, 1, 1, 1])[0]:
         case 0:
+            history.leader_epoch = _next_epoch(history.leader_epoch, chance)
             history.copy_round(_marks(chance), foreign)
         case 1:
             history.lose(chance.randint(1, 4))
@@ -228,7 +250,8 @@ def _happen(history: History, chance: random.Random, foreign: int) -> None:
             history.copy_round(_marks(chance), foreign, is_adopted=True)
         case 4:
             lowest = max(history.source_start - 3, 0)
-            history.supersede(chance.randint(lowest, history.source_end), history.target_end + foreign)
+            cause = chance.choice([SyncCause.RESYNC, SyncCause.SOURCE_TRUNCATED])
+            history.supersede(chance.randint(lowest, history.source_end), history.target_end + foreign, cause)
         case 5:
             history.truncate_target(chance.randint(history.target_start, history.target_end))
         case 6:
@@ -236,6 +259,11 @@ def _happen(history: History, chance: random.Random, foreign: int) -> None:
         case 7:
             count = chance.randint(1, 5)
             history.expire(count, chance.randint(0, count))
+
+
+def _next_epoch(before: int | None, chance: random.Random) -> int | None:
+    """Mostly the same; nobody knows it at times."""
+    return chance.choice([before, before, before, None, (before or 0) + 1])
 
 
 def _marks(chance: random.Random) -> list[bool]:

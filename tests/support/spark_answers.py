@@ -9,10 +9,10 @@ from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import Snapshot, connect
 from ledger.adapters.spark.views import register_derived_views, run_query
-from ledger.domain.offsets import OffsetMap
+from ledger.domain.translation import translate_commit
 from ledger.schema import TABLES
 from tests.support.cases import Case
-from tests.support.generated_ledgers import FLOW, group_of, ledger_of, offsets
+from tests.support.generated_ledgers import FLOW, commit_at, group_of, known_map, ledger_of, offsets
 from tests.support.histories import random_history
 
 VIEWS = ("last_syncs", "effective_syncs", "current_maps", "segments", "gaps", "last_high_watermarks")
@@ -51,8 +51,8 @@ class SparkLedger:
         log_start = history.target_start + 2
         snapshot = ledger_of(history, log_start)
         self.read(snapshot)
-        offset_map = OffsetMap.from_syncs(FLOW, history.syncs)
-        translated = {offset: offset_map.translate(offset, log_start) for offset in offsets(history)}
+        known = known_map(history, log_start)
+        translated = {offset: translate_commit([known], commit_at(offset)) for offset in offsets(history)}
         rows = run_query(self._spark, catalog.query("offset_translation"), {"flow": FLOW}).collect()
         assert {row.group_id: (row.target_offset, row.status) for row in rows} == {
             group_of(offset): (found.target_offset, found.status.value)

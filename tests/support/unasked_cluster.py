@@ -71,6 +71,9 @@ class UnaskedCluster:
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
         self._unasked("commits", groups, topic_ids)
 
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        self._unasked("dead_groups", groups)
+
     def allocate_producer_id(self) -> int:
         self._unasked("allocate_producer_id")
 

@@ -42,6 +42,7 @@ from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.ports import FlowPosition, RecordedStop
+from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import STAMP, TABLES
 
@@ -148,7 +149,7 @@ class DeltaLedgerState:
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._last("checkpoints", cluster, ("group_id", "topic", "partition"))
-        return [Checkpoint(**row) for row in rows]
+        return [recorded_checkpoint(row) for row in rows]
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
         rows = self._last("high_watermarks", cluster, ("topic", "topic_id", "partition"))

@@ -1,4 +1,5 @@
--- One row of `checkpoints` that stands for a single offset of the latest mapped incarnation of a partition.
+-- One row of `checkpoints` that stands for a single offset of the latest mapped incarnation of a partition, as the
+-- source has it now: of the last leader epoch that is recorded there.
 with flow_source as (
     select w.source_cluster
     from writers as w
@@ -17,6 +18,13 @@ latest_sync as (
         and p.partition = s.source_partition
     order by s.writer_epoch desc nulls last, s.round desc nulls last, s.source_end desc nulls last
     limit 1
+),
+
+latest_epoch as (
+    select max(o.source_leader_epoch) as leader_epoch
+    from offset_syncs as o
+    inner join params as p on p.flow = o.flow
+    inner join latest_sync as s on s.source_topic_id = o.source_topic_id
 )
 
 select
@@ -32,9 +40,11 @@ select
     s.source_topic_id as topic_id,
     p.partition,
     p.committed_offset,
-    cast(null as integer) as leader_epoch,
+    coalesce(e.leader_epoch, 0) as leader_epoch,
     cast(null as varchar) as metadata,
-    cast(0 as bigint) as read_at_ms
+    cast(0 as bigint) as read_at_ms,
+    cast(null as varchar) as absence
 from params as p
 inner join flow_source as f on true
+cross join latest_epoch as e
 left join latest_sync as s on true

@@ -213,6 +213,18 @@ class KafkaAdmin:
             found += self._commits(groups[start : start + _GROUPS_AT_ONCE], topic_ids)
         return found
 
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        dead: set[str] = set()
+        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+            dead |= self._dead_groups(groups[start : start + _GROUPS_AT_ONCE])
+        return frozenset(dead)
+
+    def _dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        async def work(manager: KafkaConnectionManager) -> frozenset[str]:
+            return await group_requests.dead_groups(manager, groups)
+
+        return self._connection.run(f"look for {_listed(groups, 'group')}", work)
+
     def _described(self, names: Sequence[str] | None) -> list[TopicDescription]:
         async def work(manager: KafkaConnectionManager) -> Any:
             return await topic_requests.metadata(manager, names)

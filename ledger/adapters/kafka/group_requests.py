@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -17,6 +17,8 @@ from ledger.ports import GroupListing
 
 _GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
+_NOT_DESCRIBED = (errors.GroupAuthorizationFailedError,)
+_DEAD = "Dead"
 
 Commit = tuple[str, Any]
 """A topic name and the partition's entry in an OffsetFetch response."""
@@ -58,14 +60,42 @@ async def committed_offsets(
     }
 
 
-async def _by_coordinator(manager: KafkaConnectionManager, groups: Sequence[str]) -> dict[int, list[str]]:
+async def dead_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
+    """Which of these groups no coordinator has; one that may not be described is not among them."""
+    by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
+    sent = [
+        manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
+        for node, coordinated in by_coordinator.items()
+    ]
+    answers = [await pending for pending in sent]
+    return frozenset(group.group_id for answer in answers for group in answer.groups if _is_dead(group))
+
+
+def _is_dead(group: Any) -> bool:
+    """Brokers call an unknown group dead without an error, or say since DescribeGroups 6 that it is not found.
+
+    Groups of other protocols than the classic one are not found either, but those were listed.
+    """
+    if group.error_code == errors.GroupAuthorizationFailedError.errno:
+        return False
+    if not is_present(group.error_code, group.group_id, _ABSENT_GROUP):
+        return True
+    return bool(group.group_state == _DEAD)
+
+
+async def _by_coordinator(
+    manager: KafkaConnectionManager,
+    groups: Sequence[str],
+    absent: tuple[type[errors.KafkaError], ...] = _ABSENT_GROUP,
+) -> dict[int, list[str]]:
+    """Groups by the node that coordinates them; those with an error of `absent` are left out."""
     await metadata(manager, [])
     request = FindCoordinatorRequest(
         key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
     )
     by_coordinator = defaultdict(list)
     for found in (await manager.send(request)).coordinators:
-        if is_present(found.error_code, found.key, _ABSENT_GROUP):
+        if is_present(found.error_code, found.key, absent):
             by_coordinator[found.node_id].append(found.key)
     return by_coordinator
 

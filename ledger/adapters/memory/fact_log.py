@@ -36,6 +36,7 @@ from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.ports import Clock, FlowPosition, RecordedStop, Row, WriterClaim
+from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.schema import STAMP
 
 _ROUNDS_PER_EPOCH = 1 << 32
@@ -172,7 +173,7 @@ class MemoryLedgerState:
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._newest("checkpoints", cluster, ("group_id", "topic", "partition"))
-        return [Checkpoint(**row) for row in rows]
+        return [recorded_checkpoint(row) for row in rows]
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
         rows = self._newest("high_watermarks", cluster, ("topic", "topic_id", "partition"))

@@ -250,6 +250,10 @@ class MemoryCluster:
             if group_id in by_id
         ]
 
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        self._reach()
+        return frozenset(groups) - {key[0] for key in self.committed}
+
     def allocate_producer_id(self) -> int:
         self._reach()
         return self.producer_ids.give(self.nodes)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, TopicPartition
+from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause
 from ledger.domain.offsets import (
     OffsetMap,
     ReverseTranslation,
@@ -17,7 +17,6 @@ from ledger.domain.offsets import (
     UnmappedKind,
     Unpaired,
     expand,
-    translate_commit,
 )
 from ledger.domain.supersession import effective, recording_order
 from ledger.errors import InvalidValueError
@@ -326,16 +325,6 @@ def test_the_first_status_that_applies(committed_offset: int, expected: Translat
 def test_a_lost_stretch_below_the_log_start_stays_lost() -> None:
     offset_map = OffsetMap.from_syncs("flow", [lost(10, 15, 100), copied(15, 20, 100)])
     assert offset_map.translate(12, 101) == Translation(101, STATUS.LOST, expired_offsets=1)
-
-
-def test_a_commit_finds_the_map_of_its_topic_id() -> None:
-    old = OffsetMap.from_syncs("flow", [replace(copied(0, 9, 0), source=TopicPartition("t", "old", 0))])
-    new = OffsetMap.from_syncs("flow", [copied(0, 9, 50)])
-    assert translate_commit([old, new], SOURCE.topic_id, 4) == Translation(54, STATUS.EXACT)
-    assert translate_commit([old, new], "old", 4) == Translation(4, STATUS.EXACT)
-    assert translate_commit([old, new], "never", 4) == Translation(None, STATUS.OTHER_INCARNATION)
-    assert translate_commit([old, new], None, 4) == Translation(None, STATUS.OTHER_INCARNATION)
-    assert translate_commit([], SOURCE.topic_id, 4) == Translation(None, STATUS.NO_MAP)
 
 
 OTHER_PARTITION = replace(SOURCE, partition=1)

@@ -46,6 +46,19 @@ def test_a_break_at_the_target_begins_another_sync() -> None:
     assert ranges(builder.syncs()) == [(0, 2, 0, 2, 0), (2, 3, 5, 6, 2)]
 
 
+def test_another_leader_epoch_of_the_source_begins_another_sync() -> None:
+    """So that a truncation lies between two of them, and a commit's epoch tells how far it can count."""
+    builder = SyncBuilder(assignment())
+    builder.copied(copy(0, 2), base_offset=0, recovered=False)
+    builder.copied(replace(copy(2, 3), leader_epoch=6), base_offset=2, recovered=False)
+    builder.skip(Skip(Gap(3, 5, GapCause.CONTROL), leader_epoch=6))
+    builder.skip(Skip(Gap(5, 6, GapCause.CONTROL), leader_epoch=7))
+    builder.skip(Skip(Gap(6, 7, GapCause.COMPACTED), leader_epoch=None))
+    syncs = builder.syncs()
+    assert ranges(syncs) == [(0, 2, 0, 2, 0), (2, 5, 2, 3, 2), (5, 7, 3, 3, 3)]
+    assert [sync.source_leader_epoch for sync in syncs] == [4, 6, 7]
+
+
 def test_recovered_batches_are_a_sync_of_their_own() -> None:
     builder = SyncBuilder(assignment())
     builder.copied(copy(0, 2), base_offset=0, recovered=True)

@@ -19,8 +19,17 @@ from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.domain.facts import OffsetSync
 from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
 from ledger.domain.supersession import effective
-from tests.support.generated_ledgers import FLOW, group_of, ledger_of_partitions, offsets
+from ledger.domain.translation import translate_commit
+from tests.support.generated_ledgers import (
+    FLOW,
+    commit_at,
+    group_of,
+    known_map,
+    ledger_of_partitions,
+    offsets,
+)
 from tests.support.histories import History, histories
+from tests.support.two_way import THERE, lived, snapshot_of, topic_of
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=12)
 PARTITIONS = 5
@@ -35,8 +44,8 @@ def ledger_of(several: Sequence[History]) -> MemorySnapshot:
 
 
 def expected_answers(history: History, log_start: int | None) -> dict[str, Translation]:
-    offset_map = OffsetMap.from_syncs(FLOW, history.syncs)
-    return {group_of(offset): offset_map.translate(offset, log_start) for offset in offsets(history)}
+    known = known_map(history, log_start)
+    return {group_of(offset): translate_commit([known], commit_at(offset)) for offset in offsets(history)}
 
 
 def answers(table: pa.Table) -> dict[tuple[int, str], Answer]:
@@ -58,6 +67,23 @@ def test_sql_translates_every_offset_as_the_algebra(
         for number, (history, log_start) in enumerate(partitions)
         for group, translation in expected_answers(history, log_start).items()
     }
+
+
+@settings(PRINTED, max_examples=4)
+@given(st.lists(st.tuples(st.integers(0, 2**32), st.booleans()), min_size=12, max_size=12))
+def test_sql_and_algebra_agree_where_two_clusters_mirror_each_other(seeds: list[tuple[int, bool]]) -> None:
+    """And with several looks at the commits of a group, by clocks that differ."""
+    lives = [lived(seed, is_two_way=is_two_way) for seed, is_two_way in seeds]
+    found = run_query(catalog.query("offset_translation"), {"flow": THERE}, snapshot_of(lives)).to_pylist()
+    expected = {
+        (topic_of(number), group.name): translate_commit([life.known()], life.commit_of(group))
+        for number, life in enumerate(lives)
+        for group in life.groups
+        if group.seen
+    }
+    assert {
+        (row["source_topic"], row["group_id"]): (row["target_offset"], row["status"]) for row in found
+    } == {key: (landed.target_offset, landed.status.value) for key, landed in expected.items()}
 
 
 def of_current(connection: duckdb.DuckDBPyConnection, columns: str, view: str) -> list[tuple[Any, ...]]:

@@ -58,9 +58,12 @@ def test_it_lands_where_a_commit_on_the_latest_incarnation_would(snapshot: Memor
             "source_partition": 0,
             "committed_offset": 4,
             "target_topic": "f.t.T.0",
+            "target_topic_id": "X",
             "target_partition": 0,
             "target_offset": 4,
             "status": "exact",
+            "absence": None,
+            "absent_since_ms": None,
         }
     ]
 

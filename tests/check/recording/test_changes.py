@@ -6,48 +6,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Checkpoint, HighWatermark, TopicState
-from ledger.recording.checkpoints import CheckpointKey, changed_checkpoints, checkpoints_by_key
+from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
+from ledger.recording.checkpoints import (
+    CheckpointKey,
+    changed_checkpoints,
+    checkpoints_by_key,
+    to_be_explained,
+)
 from ledger.recording.high_watermarks import changed_high_watermarks, high_watermarks_by_key
 from ledger.recording.topic_states import TopicEvent, topic_changes
-from tests.support.fakes import checkpoint, gone
+from tests.support.fakes import absent, checkpoint
 
 keys = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.integers(0, 1))
 reads = st.dictionaries(keys, st.integers(0, 3))
-
-
-def everything(_: CheckpointKey) -> bool:
-    return True
 
 
 def by_key(offsets: dict[CheckpointKey, int]) -> dict[CheckpointKey, Checkpoint]:
     return checkpoints_by_key([checkpoint(*key, offset) for key, offset in offsets.items()])
 
 
-@given(st.lists(reads, max_size=5))
-def test_replaying_the_rows_gives_what_was_read(looks: list[dict[CheckpointKey, int]]) -> None:
+def rows_of(
+    recorded: dict[CheckpointKey, Checkpoint], look: dict[CheckpointKey, int], absence: Absence, at_ms: int
+) -> list[Checkpoint]:
+    read = by_key(look)
+    missing = to_be_explained(recorded, read, was_read=lambda _: True)
+    absences = dict.fromkeys(missing, absence)
+    return changed_checkpoints(recorded, read, absences=absences, read_at_ms=at_ms)
+
+
+@given(st.lists(st.tuples(reads, st.sampled_from(Absence)), max_size=5))
+def test_replaying_the_rows_gives_what_was_read(
+    looks: list[tuple[dict[CheckpointKey, int], Absence]],
+) -> None:
     recorded: dict[CheckpointKey, Checkpoint] = {}
-    for at_ms, look in enumerate(looks):
-        rows = changed_checkpoints(recorded, by_key(look), was_read=everything, read_at_ms=at_ms)
-        recorded |= checkpoints_by_key(rows)
+    for at_ms, (look, absence) in enumerate(looks):
+        recorded |= checkpoints_by_key(rows_of(recorded, look, absence, at_ms))
         living = {
             key: row.committed_offset for key, row in recorded.items() if row.committed_offset is not None
         }
         assert living == look
-        assert changed_checkpoints(recorded, by_key(look), was_read=everything, read_at_ms=at_ms) == []
+        assert all((row.absence is None) == (key in look) for key, row in recorded.items())
+        assert rows_of(recorded, look, absence, at_ms) == []
 
 
 def test_a_vanished_commit_is_recorded_once() -> None:
     row = checkpoint("g", "t", 0, 5)
     last = checkpoints_by_key([row])
-    assert changed_checkpoints(last, {}, was_read=everything, read_at_ms=9) == [gone(row, 9)]
-    last = checkpoints_by_key([gone(row, 9)])
-    assert changed_checkpoints(last, {}, was_read=everything, read_at_ms=10) == []
+    assert rows_of(last, {}, Absence.GONE, 9) == [absent(row, Absence.GONE, 9)]
+    last = checkpoints_by_key([absent(row, Absence.GONE, 9)])
+    assert to_be_explained(last, {}, was_read=lambda _: True) == []
+
+
+def test_a_hidden_commit_is_asked_for_until_it_is_known_to_be_gone() -> None:
+    row = absent(checkpoint("g", "t", 0, 5), Absence.HIDDEN, 9)
+    last = checkpoints_by_key([row])
+    assert rows_of(last, {}, Absence.HIDDEN, 10) == []
+    assert rows_of(last, {}, Absence.GONE, 10) == [absent(row, Absence.GONE, 10)]
 
 
 def test_what_was_not_read_has_not_vanished() -> None:
     last = checkpoints_by_key([checkpoint("g", "t", 0, 5)])
-    assert changed_checkpoints(last, {}, was_read=lambda key: key[0] != "g", read_at_ms=9) == []
+    assert to_be_explained(last, {}, was_read=lambda key: key[0] != "g") == []
 
 
 COMMIT = checkpoint("g", "t", 0, 5)
@@ -68,7 +87,7 @@ COMMIT = checkpoint("g", "t", 0, 5)
 )
 def test_what_counts_as_a_changed_checkpoint(changed: Checkpoint, is_change: bool) -> None:
     rows = changed_checkpoints(
-        checkpoints_by_key([COMMIT]), checkpoints_by_key([changed]), was_read=everything, read_at_ms=9
+        checkpoints_by_key([COMMIT]), checkpoints_by_key([changed]), absences={}, read_at_ms=9
     )
     assert rows == ([changed] if is_change else [])
 

@@ -210,6 +210,57 @@ def test_the_next_epoch_knows_what_the_last_recorded(
     assert {(row["topic"], row["committed_offset"]) for row in last} == {("orders", None), ("unmirrored", 7)}
 
 
+def absences(ledger: FakeLedger) -> list[tuple[object, ...]]:
+    rows = [row for row in ledger.rows("checkpoints") if row["committed_offset"] is None]
+    return [(row["group_id"], row["topic"], row["absence"]) for row in rows]
+
+
+def test_a_group_that_is_not_listed_is_asked_for_by_name(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.committed["other", "orders", 1] = 4
+    recorder.record_once()
+    del cluster.committed["other", "orders", 1]
+    cluster.hidden_groups = {"app"}
+    recorder.record_once()
+    assert absences(ledger) == [
+        ("app", "orders", "hidden"),
+        ("app", "unmirrored", "hidden"),
+        ("other", "orders", "gone"),
+    ]
+    assert cluster.asked_for == ["app", "other"]
+    assert "commits of group app for topic orders are not shown to this principal any more" in caplog.text
+    assert "other" not in caplog.text
+    recorder.record_once()
+    assert cluster.asked_for == ["app", "other", "app"], "what is gone is asked for once"
+    assert len(absences(ledger)) == 3
+
+
+def test_a_hidden_group_is_recorded_as_usual_when_it_is_shown_again_and_as_gone_when_it_is(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    recorder.record_once()
+    cluster.hidden_groups = {"app"}
+    recorder.record_once()
+    cluster.hidden_groups = set()
+    del cluster.committed["app", "unmirrored", 0]
+    recorder.record_once()
+    last = ledger.rows("checkpoints")[-2:]
+    assert [(row["topic"], row["committed_offset"], row["absence"]) for row in last] == [
+        ("orders", 3, None),
+        ("unmirrored", None, "gone"),
+    ]
+
+
+def test_a_commit_of_a_topic_that_is_not_shown_any_more_is_hidden(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    recorder.record_once()
+    cluster.hidden = {"orders"}
+    recorder.record_once()
+    assert absences(ledger) == [("app", "orders", "hidden")]
+
+
 def test_one_recorder_at_a_time(recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger) -> None:
     other = FakeProcesses(ProcessMark("host-a", 20, 200), alive={FakeProcesses().mark})
     second = recorder_of(cluster, ledger, other)

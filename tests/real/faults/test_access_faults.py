@@ -1,11 +1,14 @@
 """TLS, SCRAM and an authorizer: the copy's own connections and the admin's, and what a denial stops."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from kafka.admin import ACLOperation
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
@@ -13,9 +16,12 @@ from ledger.config import FlowConfig
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.mirror.copy_task import CopyTask
 from ledger.recording.observation import Observer, RecorderSettings, Subject
+from ledger.recording.recorder import ClusterRecorder
 from tests.support.copies import LIMITS, Pair, config_of
+from tests.support.fakes import FakeClock, FakeLedger, FakeProcesses
 from tests.support.guarded import SECRET, Guarded, make_keys
 from tests.support.sources import writers
+from tests.support.waiting import eventually
 
 FLOW = FlowConfig(name="f", source="solo", target="other", topics=(".*",))
 
@@ -118,3 +124,55 @@ def test_a_recorder_tells_what_it_may_not_describe_and_records_the_rest(guarded:
             assert list(observer.hidden([denied.topics["target"], "no-such-topic"])) == [
                 denied.topics["target"]
             ]
+
+
+def test_a_group_that_may_not_be_described_any_more_is_told_from_one_that_is_gone(
+    guarded: Guarded, user: str
+) -> None:
+    """The cluster lists neither, and says nothing about it."""
+    with (
+        pair_of(guarded, user) as pair,
+        closing(KafkaAdmin("solo", pair.configs()[0], SystemClock())) as admin,
+    ):
+        topic = pair.topics["source"]
+        groups = {kind: f"{topic}-{kind}" for kind in ("kept", "denied", "deleted")}
+        at = ClientPartition(topic, 0, 7)
+        for group in groups.values():
+            guarded.allow(user, group, ACLOperation.DESCRIBE, kind=ResourceType.GROUP)
+            client = Consumer({"bootstrap.servers": guarded.open, "group.id": group, "log_level": 0})
+            client.commit(offsets=[at], asynchronous=False)
+            client.close()
+        clock = FakeClock()
+        ledger = FakeLedger(clock)
+        settings = RecorderSettings.of_flows([FLOW])
+        recorder = ClusterRecorder(
+            admin, ledger, ledger, clock, settings, partitions=list, processes=FakeProcesses()
+        )
+        assert recorder.take_role().is_free
+        recorder.record_once()
+        assert told_of(ledger, groups) == {(group, 7, None) for group in groups.values()}
+
+        guarded.allow_only(user, groups["denied"], kind=ResourceType.GROUP)
+        deletes = AdminClient({"bootstrap.servers": guarded.open})
+        deletes.delete_consumer_groups([groups["deleted"]])[groups["deleted"]].result(30)
+        eventually(lambda: len(admin.groups()) == 1, "the cluster lists one group")
+        recorder.record_once()
+        assert told_of(ledger, groups) == {
+            (groups["kept"], 7, None),
+            (groups["denied"], None, "hidden"),
+            (groups["deleted"], None, "gone"),
+        }
+
+        guarded.allow(user, groups["denied"], ACLOperation.DESCRIBE, kind=ResourceType.GROUP)
+        eventually(lambda: len(admin.groups()) == 2, "the cluster lists both")
+        recorder.record_once()
+        assert (groups["denied"], 7, None) in told_of(ledger, groups)
+
+
+def told_of(ledger: FakeLedger, groups: Mapping[str, str]) -> set[tuple[str, int | None, str | None]]:
+    """What the ledger says last of the groups."""
+    return {
+        (row.group_id, row.committed_offset, row.absence)
+        for row in ledger.last_checkpoints("solo")
+        if row.group_id in groups.values()
+    }

@@ -1,0 +1,101 @@
+"""Where a group's commit lands on the target of one flow: what is known of the commit, the topics and the map.
+
+`OffsetMap.translate` places an offset. Here: which life of which topic the commit and the map are about, whether
+the records that it was made on are still the source's, and whether it is there at all. The query
+`offset_translation` states the same rules set-wise, and a test holds the two together.
+
+A commit cannot lie beyond the first record of a leader epoch later than its own: what lay there when it was made
+was taken back by the source (an unclean leader election), and a consumer there is put back to that place
+(KIP-320). Without an epoch a commit counts as made before a truncation of the source was recorded, unless the
+group is known to have committed another offset after that. Both times are told by clocks of different hosts,
+which are taken to agree within `CLOCK_MARGIN_MS`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ledger.domain.facts import Absence
+from ledger.domain.offsets import OffsetMap, Translation, TranslationStatus
+
+CLOCK_MARGIN_MS = 300_000
+"""By how much the clocks of a recorder and of a driver may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What a group had committed when that was last known.
+
+    `topic_id` None: nobody knows which life of the topic it belongs to. `made_after_ms`: when the group was last
+    seen with another offset, or with none; None when it never was. `absence`: why it is not there any more.
+    """
+
+    offset: int
+    topic_id: str | None
+    leader_epoch: int | None = None
+    made_after_ms: int | None = None
+    absence: Absence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The source was found to hold nothing of what it had held from `source_start` on."""
+
+    source_start: int
+    recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMap:
+    """A flow's map of one life of a source partition, and what else the ledger knows about it.
+
+    `is_copied_back`: another flow copies the target topic to the source topic. `is_other_life`: the target topic
+    that the map is about is gone, or has another topic id by now.
+    """
+
+    offset_map: OffsetMap
+    target_log_start: int | None = None
+    is_copied_back: bool = False
+    is_other_life: bool = False
+    truncations: tuple[Truncation, ...] = ()
+
+    def translate(self, commit: Commit) -> Translation:
+        """Where a commit of this life of the topic lands."""
+        if self.is_other_life:
+            return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
+        offset = self.valid_to(commit)
+        landed = self.offset_map.translate(offset, self.target_log_start, is_copied_back=self.is_copied_back)
+        if landed.status not in _PLAIN:
+            return landed
+        if commit.absence is not None:
+            return replace(landed, status=_ABSENT[commit.absence])
+        if offset < commit.offset:
+            return replace(landed, status=TranslationStatus.TRUNCATED)
+        return landed
+
+    def valid_to(self, commit: Commit) -> int:
+        """The commit's offset, or the lower one from which on the source took back what it was made on."""
+        starts = [commit.offset]
+        if commit.leader_epoch is None:
+            starts += [cut.source_start for cut in self.truncations if _may_precede(commit, cut)]
+        elif (start := self.offset_map.start_after_epoch(commit.leader_epoch)) is not None:
+            starts.append(start)
+        return min(starts)
+
+
+def translate_commit(known: Iterable[KnownMap], commit: Commit) -> Translation:
+    """The translation of a commit, given what is known of one flow and source partition, a map per topic id."""
+    by_topic_id = {one.offset_map.source.topic_id: one for one in known}
+    if not by_topic_id:
+        return Translation(None, TranslationStatus.NO_MAP)
+    if commit.topic_id is None or commit.topic_id not in by_topic_id:
+        return Translation(None, TranslationStatus.OTHER_INCARNATION)
+    return by_topic_id[commit.topic_id].translate(commit)
+
+
+_PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.GAP, TranslationStatus.AT_END})
+"""Statuses that say where an offset lies and nothing else: what is odd about its commit goes before them."""
+_ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}
+
+
+def _may_precede(commit: Commit, cut: Truncation) -> bool:
+    return commit.made_after_ms is None or commit.made_after_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS
