@@ -46,6 +46,20 @@ def test_a_break_at_the_target_begins_another_sync() -> None:
     assert ranges(builder.syncs()) == [(0, 2, 0, 2, 0), (2, 3, 5, 6, 2)]
 
 
+def test_another_leader_epoch_of_the_source_begins_another_sync() -> None:
+    """A truncation of the source, and a commit of an earlier epoch, can be placed between the two."""
+    builder = SyncBuilder(replace(assignment(), leader_epoch=3))
+    builder.copied(replace(copy(0, 2), leader_epoch=3), base_offset=0, recovered=False)
+    builder.copied(copy(2, 3), base_offset=2, recovered=False)
+    builder.skip(Skip(Gap(3, 4, GapCause.CONTROL), leader_epoch=4))
+    builder.skip(Skip(Gap(4, 6, GapCause.CONTROL), leader_epoch=5))
+    builder.skip(Skip(Gap(6, 7, GapCause.COMPACTED), leader_epoch=None))
+    syncs = builder.syncs()
+    assert ranges(syncs) == [(0, 2, 0, 2, 0), (2, 4, 2, 3, 2), (4, 7, 3, 3, 3)]
+    assert [sync.source_leader_epoch for sync in syncs] == [3, 4, 5]
+    assert builder.leader_epoch == 5
+
+
 def test_recovered_batches_are_a_sync_of_their_own() -> None:
     builder = SyncBuilder(assignment())
     builder.copied(copy(0, 2), base_offset=0, recovered=True)
