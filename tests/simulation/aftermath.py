@@ -9,6 +9,7 @@ from functools import cached_property
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import TargetMode
+from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.mirror.assignments import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
@@ -16,7 +17,7 @@ from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.operators import Operator
-from tests.simulation.stops import ALLOWED, MORE_WHEN_TOLD
+from tests.simulation.stops import ALLOWED, LOST_SOURCE, MORE_WHEN_TOLD
 from tests.simulation.told_and_done import check_receipts_are_true, check_stops_exist
 from tests.simulation.workload import TopicKind
 
@@ -36,6 +37,7 @@ class Aftermath:
         """Everything that must hold; `AssertionError` with the rows of the first partition for which it does not."""
         self._check_stops()
         self._check_operations()
+        self._check_unpaired()
         self._check_l3()
         for key in self._accounts:
             self._check_partition(*key)
@@ -72,6 +74,15 @@ class Aftermath:
             living = frozenset(topic.topic_id for topic in flow.source.topic_by_name.values())
             check_stops_exist(flow.flow, syncs, operations)
             check_receipts_are_true(flow.flow, operations, living)
+
+    def _check_unpaired(self) -> None:
+        """Own records lose their source by what happened to it, or to where the flow stood, and by nothing else."""
+        for account in self._accounts.values():
+            is_explained = bool(LOST_SOURCE & self.faults)
+            for row in account.rows:
+                if (row["kind"], row["cause"]) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE):
+                    assert is_explained, row
+                is_explained |= row["cause"] in (SyncCause.RESYNC, SyncCause.ACCEPTED, SyncCause.SKIPPED)
 
     def _check_l3(self) -> None:
         for cluster in self.clusters:
@@ -115,6 +126,9 @@ class Aftermath:
             stop=self._stop(flow.name, place),
             stops_told=self._stops_told(flow.name, account.source_topic, place[1]),
             told=self._told(flow.name, place, account.target_topic_id),
+            returning=self._chronicles[flow.target].former(
+                flow.naming.target_name(account.source_topic), place[1]
+            ),
         )
 
     def _told(self, flow: str, place: Place, target_topic_id: str) -> frozenset[int]:

@@ -64,6 +64,7 @@ class Chronicles:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.living = {topic.topic_id for topic in cluster.topic_by_name.values()}
+        self._deleted = list(cluster.deleted)
         topics: list[MemoryTopic] = [*cluster.deleted, *cluster.topic_by_name.values()]
         self._by_place = {
             (topic.topic_id, number): Chronicle(log)
@@ -74,6 +75,15 @@ class Chronicles:
     def at(self, place: Place) -> Chronicle:
         return self._by_place[place]
 
+    def former(self, topic: str, number: int) -> frozenset[Told]:
+        """What earlier lives of a topic held in a partition."""
+        lives = [
+            self._by_place[life.topic_id, number]
+            for life in self._deleted
+            if life.name == topic and number < len(life.logs)
+        ]
+        return frozenset(record.told for life in lives for record in life.records.values())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Copied:
@@ -82,7 +92,8 @@ class Copied:
     `stop` is why it stands still, `stops_told` every stop there was. `told`: offsets of the target partition
     that rows of the flow speak of, those of earlier incarnations of the source included. `mirror_ids`:
     producer ids of flows at the source. `is_reopened`: the source may have taken a committed transaction back.
-    `is_accepted`: an operator said that the flow may go on after what others wrote.
+    `is_accepted`: an operator said that the flow may go on after what others wrote. `returning`: what earlier
+    lives of the target topic held, and may come back though a mirror wrote it.
     """
 
     account: Account
@@ -100,6 +111,7 @@ class Copied:
     stop: StopCause | None
     stops_told: frozenset[StopCause]
     told: frozenset[int]
+    returning: frozenset[Told]
 
     @property
     def number(self) -> int:
@@ -171,7 +183,7 @@ def check_records_are_the_same(copied: Copied) -> None:
             continue  # what a topic took back before it was deleted can be asked of nobody
         if sent is None or found is None or sent.told != found.told:
             different[offset] = (at, sent, found)
-        elif not (offset in copied.owed or copied.is_reopened):
+        elif not (offset in copied.owed or sent.told in copied.returning or copied.is_reopened):
             different[offset] = (at, "was not to be copied", sent)
         elif found.producer_id != copied.producer_id and offset not in copied.account.adopted:
             different[offset] = (at, "was written by", found.producer_id)

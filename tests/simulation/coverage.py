@@ -18,6 +18,7 @@ COMMON = (
     *("superseded source_truncated", "superseded target_truncated", "superseded target_recreated"),
     *("stopped by foreign_write", "stopped by denied", "stopped by refused", "stopped by lost"),
     *("tasks killed", "drivers killed", "zombies", "drivers ended by ShutOutError"),
+    *("commits with a leader epoch", "commits without one", "consumers out of range"),
 )
 """What a few hundred seeds come to."""
 
@@ -39,7 +40,7 @@ REQUESTS = (RequestKind.PAUSE, RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN, R
 
 WANTED = (
     *COMMON,
-    *("superseded resync", "unpaired accepted"),
+    *("superseded resync", "unpaired accepted", "consumers put back"),
     *("drivers ended by Killed", "drivers ended by ClusterUnavailableError"),
     *(f"shape: {shape}" for shape in Shape),
     *(f"promise: {promise}" for promise in Promise),
@@ -63,3 +64,20 @@ def wanted_of(seeds: int) -> tuple[str, ...]:
 def missing(names: Iterable[str], tally: Counter[str]) -> list[str]:
     """Those of the names that nothing was counted for."""
     return [name for name in names if not tally[name]]
+
+
+LEAST_SHARE_WITH_AN_OFFSET = {"one-way": 0.9, "two-way": 0.01}
+"""Of the groups that would move: an answer without an offset skips nothing, and one that never has any helps nobody.
+
+Where another flow copies back, most groups have something unread at both sides, for which one flow's map has no place.
+"""
+
+
+def seldom_answered(tally: Counter[str]) -> list[str]:
+    """Kinds of ways whose answers had an offset less often than they are to."""
+    return [
+        f"{way}: {answered} of {asked} moves with an offset"
+        for way, least in LEAST_SHARE_WITH_AN_OFFSET.items()
+        if (asked := tally[f"moves {way}"])
+        and (answered := tally[f"moves with an offset {way}"]) < least * asked
+    ]

@@ -22,7 +22,7 @@ from itertools import count
 from unittest.mock import patch
 
 from ledger.mirror import appender
-from tests.simulation.coverage import missing, wanted_of
+from tests.simulation.coverage import missing, seldom_answered, wanted_of
 from tests.simulation.faults import Promise
 from tests.simulation.processes import SimulatedExecutor
 from tests.simulation.simulation import Plot, Simulation
@@ -145,7 +145,7 @@ def _soak(first: int, seconds: float) -> int:
                 print(f"{life.failure}\n{command(life.seed)}")
         lived += len(lives)
         print(f"{lived} seeds, {len(failed)} failed so far: {failed}", flush=True)
-    lacking = missing(wanted_of(lived), tally)
+    lacking = [*missing(wanted_of(lived), tally), *seldom_answered(tally)]
     if lacking:
         print(f"{lived} seeds never came to: {', '.join(lacking)}")
     return 1 if failed or lacking else 0

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,18 @@ from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.recording.operation_log import OperatorOperations
-from tests.simulation.accounts import Place
+from tests.simulation.accounts import Place, Row
 from tests.simulation.aftermath import Aftermath
+from tests.simulation.consumers import Consumers
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
+from tests.simulation.moves import Moves, Way
 from tests.simulation.operators import Operator, StoppedPartition
+from tests.simulation.readings import Readings
+from tests.simulation.recorders import Recorders
 from tests.simulation.storm import Storm, Targets
-from tests.simulation.topologies import Shape, draw_topology
+from tests.simulation.topologies import RECREATED_NOW_AND_THEN, Shape, draw_topology
 from tests.simulation.weather import StormyWeather
 from tests.simulation.workload import OTHER_MIRROR_PRODUCER_ID, TopicKind, Workload
 
@@ -27,6 +31,7 @@ _LAST_ROUNDS_S = 2.0
 _CALM_S = 8.0
 _PASSES = 8
 HEARTBEATS = "contents repeat"
+_CUTS = 2
 _OTHER_FLOW = {
     "event": "claimed",
     "host": "elsewhere",
@@ -97,7 +102,7 @@ class Simulation:
         self.topology = draw_topology(rng, plot.shape or self._draw_shape())
         self._is_old = rng.random() < 0.4
         self._repeats = self._draw_repeats(seed)
-        self.faults = self._draw_faults(seed)
+        self.faults = self._draw_faults(seed) | self._draw_recreation(random.Random(f"{seed}:recreation"))
         self.schedule = Schedule()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
         self.weather = StormyWeather(rng, self.tally, loses=Fault.LOST_CONNECTIONS in self.faults)
@@ -135,6 +140,12 @@ class Simulation:
             for f in self.flows
         ]
         self.workloads = self._draw_workloads()
+        self._readings = Readings()
+        self.consumers = self._draw_consumers(seed)
+        self._own_rng = random.Random(f"{seed}:moves")
+        self._recorders = Recorders(
+            random.Random(f"{seed}:recorders"), self.schedule, self.clusters.values(), self._ledger
+        )
         self.storm = Storm(rng, self.schedule, self._where(), self._own_faults(), self.tally)
         self.tally.update(self._drawn())
 
@@ -170,6 +181,11 @@ class Simulation:
             return draw_forgetful_faults(self._rng, allowed) | more
         return draw_faults(self._rng, allowed, old_timestamps=self._is_old) | more
 
+    def _draw_recreation(self, rng: random.Random) -> frozenset[Fault]:
+        is_drawn = self._plot.faults is None and self.topology.shape in RECREATED_NOW_AND_THEN
+        is_once = self._plot.promise is Promise.ONCE
+        return frozenset({Fault.TARGET_RECREATED} if is_drawn and is_once and rng.random() < 0.4 else ())
+
     def _draw_plan(self) -> CrashPlan:
         if self._plot.crashes:
             return CrashPlan(self._rng, self._plot.crashes, chance=0.0, certain=2)
@@ -201,6 +217,20 @@ class Simulation:
             for workload in workloads.values():
                 workload.add_topic(f"{kind}-{number}", kind, partitions)
         return workloads
+
+    def _draw_consumers(self, seed: int) -> dict[str, Consumers]:
+        """By cluster that something is mirrored from."""
+        sources = dict.fromkeys(flow.source for flow in self.topology.flows)
+        return {
+            alias: Consumers(
+                random.Random(f"{seed}:consumers:{alias}"),
+                self.schedule,
+                self.clusters[alias],
+                self._readings,
+                self.tally,
+            )
+            for alias in sources
+        }
 
     def _where(self) -> Targets:
         sources = [(self.clusters[alias], self._names(alias)) for alias in self.topology.written_at]
@@ -247,6 +277,11 @@ class Simulation:
             workload.start()
         self.storm.start(self.faults)
         self._meddle_later()
+        self._recorders.start()
+        for consumers in self.consumers.values():
+            consumers.start()
+        for _ in range(_CUTS):
+            self.schedule.after(self._own_rng.uniform(0.5, _STORM_S), self._judge_moves_now)
         supervisors = [self.schedule.spawn(f"supervisor {f.flow.name}", f.supervise) for f in self.flows]
         self.schedule.wait(_STORM_S, lambda: any(actor.done for actor in supervisors))
         self._calm_down()
@@ -262,6 +297,7 @@ class Simulation:
             assert drivers.are_all_done, "a driver did not stop"
         self._settle()
         self._look_back()
+        self._judge_moves_afterwards()
 
     def _meddle_later(self) -> None:
         def meddle() -> None:
@@ -278,6 +314,7 @@ class Simulation:
         self._clock.ahead_ms = 0
         for workload in self.workloads.values():
             workload.stop()
+        self._recorders.is_over = True
 
     def _settle(self) -> None:
         """Let all flows catch up and operators resolve what is stopped, until nothing changes any more."""
@@ -314,10 +351,62 @@ class Simulation:
 
     def _look_back(self) -> None:
         aftermath = Aftermath(
-            self._plot.promise, self.faults, self.clusters, self.flows, self._operators, self._ledger
+            self._plot.promise,
+            self.topology.felt(self.faults),
+            self.clusters,
+            self.flows,
+            self._operators,
+            self._ledger,
         )
         aftermath.check()
         self.tally.update(aftermath.tally())
         for point, times in self.plan.crashed.items():
             self.tally[f"crashed: {point}"] += times
             self.tally[f"struck: {Fault.CRASH_POINTS}"] += times
+
+    # -- groups that move ------------------------------------------------------------------------
+
+    def _judge_moves_now(self) -> None:
+        """In the middle of the storm; what a target has lost and nobody looked at yet, no ledger can know."""
+        if Fault.TARGET_UNCLEAN not in self.faults and self._recorders.record_all():
+            self._moves().check()
+
+    def _judge_moves_afterwards(self) -> None:
+        for consumers in self.consumers.values():
+            consumers.stop()
+        assert self._recorders.record_all()
+        self._moves().check()
+
+    def check_queried_moves(self) -> None:
+        """The answers of the SQL query are those that were judged: for lives that are over, because it takes long."""
+        self._moves().check_queried()
+
+    def _moves(self) -> Moves:
+        ways = [way for drivers in self.flows if self._is_promised(way := self._way(drivers))]
+        agree = Fault.CLOCK_JUMPS not in self.faults
+        return Moves(self.clusters, ways, self._ledger, self.consumers, self._readings, self.tally, agree)
+
+    def _is_promised(self, way: Way) -> bool:
+        """Answers of one flow do not know of the flow back, of commits that were truncated, of recreated targets."""
+        return not (way.has_way_back or self.faults & {Fault.SOURCE_UNCLEAN, Fault.TARGET_RECREATED})
+
+    def _way(self, drivers: FlowDrivers) -> Way:
+        flow = drivers.flow
+        back = (flow.target, flow.source)
+        own = frozenset(drivers.flow.name for drivers in self.flows)
+        writers = self.rows("writers")
+        return Way(
+            flow,
+            has_way_back=any((other.flow.source, other.flow.target) == back for other in self.flows),
+            left_out=frozenset() if flow.relay else _producer_ids(writers, flow.source, besides=frozenset()),
+            not_carried_back=_producer_ids(writers, flow.target, besides=own),
+        )
+
+
+def _producer_ids(writers: Iterable[Row], cluster: str, *, besides: frozenset[str]) -> frozenset[int]:
+    """Producer ids of the flows that write to a cluster."""
+    return frozenset(
+        int(row["producer_id"])
+        for row in writers
+        if row["target_cluster"] == cluster and row["flow"] not in besides
+    )

@@ -40,6 +40,17 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
 }
 """At least one of the faults must be at work. A cause without any is a defect."""
 
+LOST_SOURCE = frozenset(
+    {
+        Fault.COMPACTION,
+        Fault.SOURCE_RETENTION,
+        Fault.SOURCE_UNCLEAN,
+        Fault.SOURCE_RECREATED,
+        Fault.SOURCE_DELETED,
+    }
+)
+"""Without one of these every record of a flow at its target has its source: none is unpaired because that is gone."""
+
 MORE_WHEN_TOLD = frozenset({StopCause.TAIL_MISMATCH, StopCause.SEQUENCE_REFUSED, StopCause.FOREIGN_WRITE})
 """Where brokers forgot what is late, these tell of what was written twice."""
 

@@ -21,7 +21,10 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Flows, the clusters that they join, and the clusters that applications write at."""
+    """Flows, the clusters that they join, and the clusters that applications write at.
+
+    `is_relayed_on`: a flow's target is another one's source, so that what happens to the one happens to the other.
+    """
 
     shape: Shape
     clusters: tuple[str, ...]
@@ -29,7 +32,18 @@ class Topology:
     flows: tuple[FlowConfig, ...]
     allowed: frozenset[Fault]
 
+    @property
+    def is_relayed_on(self) -> bool:
+        return bool({flow.source for flow in self.flows} & {flow.target for flow in self.flows})
 
+    def felt(self, faults: frozenset[Fault]) -> frozenset[Fault]:
+        """The faults as flows meet them: at a cluster in the middle a target that is recreated is a source, too."""
+        is_felt_twice = self.is_relayed_on and Fault.TARGET_RECREATED in faults
+        return faults | {Fault.SOURCE_RECREATED} if is_felt_twice else faults
+
+
+RECREATED_NOW_AND_THEN = frozenset({Shape.ACTIVE_ACTIVE, Shape.MERGED, Shape.CHAIN})
+"""Where targets are recreated beside the faults that are drawn: now and then, by a draw of its own."""
 _EVERYDAY = frozenset(Fault) - BY_WHOLE_LOGS - {Fault.FOREIGN_WRITES}
 _LINKS = {
     Shape.SINGLE: (("east", "west"),),

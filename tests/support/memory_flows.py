@@ -19,6 +19,7 @@ from ledger.mirror.following_record import FollowingRecord
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import NewTopic
+from ledger.recording.operation_log import ClaimedOperations
 from tests.support.ledger_rows import row
 from tests.support.operation_logs import claimed
 
@@ -94,9 +95,10 @@ class Flow:
         *,
         delete_topics: bool = False,
         acls: AclFollow = AclFollow.NONE,
+        operations: ClaimedOperations | None = None,
     ) -> FlowTopics:
-        """The topics of a driver that starts now."""
-        operations = claimed(MemoryFactLog(self.ledger, self.clock), "f")
+        """The topics of a driver that starts now; unless it brings its `operations` it has just claimed the flow."""
+        operations = operations or claimed(MemoryFactLog(self.ledger, self.clock), "f")
         record = FollowingRecord("f", operations, MemoryLedgerState(self.ledger))
         return FlowTopics(
             TopicSelection((".*",), naming=naming),

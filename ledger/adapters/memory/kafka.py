@@ -62,7 +62,8 @@ class MemoryCluster:
 
     `undescribable`: names of topics that a copy may not even describe.
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
-    `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id.
+    `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id. `committed`: offsets by group,
+    topic and partition, with the leader epochs that some commits name in `committed_epochs`.
     """
 
     alias: str
@@ -72,6 +73,7 @@ class MemoryCluster:
     undescribable: set[str] = field(default_factory=set)
     topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    committed_epochs: dict[tuple[str, str, int], int | None] = field(default_factory=dict)
     denied: set[tuple[str, Access]] = field(default_factory=set)
     hung: set[int] = field(default_factory=set)
     deleted: list[MemoryTopic] = field(default_factory=list)
@@ -242,7 +244,7 @@ class MemoryCluster:
                 topic_id=topic_ids.get(topic),
                 partition=partition,
                 committed_offset=offset,
-                leader_epoch=None,
+                leader_epoch=self.committed_epochs.get((group_id, topic, partition)),
                 metadata="",
                 read_at_ms=self.clock.now_ms(),
             )
@@ -284,9 +286,13 @@ class MemoryCluster:
         return self.topic_by_name[topic].logs[partition]
 
     def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
-        """The topic is gone; with an id, as the mirror asks for it, only if that life is still there."""
+        """The topic is gone, and with it what groups had committed there.
+
+        With an id, as the mirror asks for it, only if that life is still there.
+        """
         if topic_id in (None, self.topic_by_name[name].topic_id):
             self.deleted.append(self.topic_by_name.pop(name))
+            self.committed = {key: offset for key, offset in self.committed.items() if key[1] != name}
 
     def recreate_topic(self, name: str) -> None:
         """The same name and settings, another topic id, nothing in it."""

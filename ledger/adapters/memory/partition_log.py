@@ -290,6 +290,10 @@ class PartitionLog:
         """Every batch as it was appended and not truncated, also those deleted or cleaned since."""
         return list(self._written)
 
+    def batches(self) -> list[tuple[BatchHeader, bytes]]:
+        """All batches in the log, as they are now."""
+        return list(self._batches)
+
     def committed(self, header: BatchHeader) -> bool:
         """Whether committed readers are, or were, shown the batch."""
         is_data = header.count > 0 and not header.is_control

@@ -106,6 +106,21 @@ def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:
     assert restart_at(orphaned, 45) == Restart(40, 45, 45, 5)
 
 
+def test_of_two_claims_of_a_target_offset_the_later_tells_the_sequence() -> None:
+    """Others' records lay at 10 to 15 before the target lost them, and the flow's own behind them."""
+    recorded = in_rounds(
+        row((0, 10), (0, 10), 0),
+        row((10, 20), (15, 25), 10),
+        row((10, 20), (10, 10), 10, kind=SyncKind.SUPERSEDED),
+        row((10, 20), (10, 20), 10),
+    )
+    assert [sequence_at(recorded, COPY.topic_id, offset, producer_id=7) for offset in (9, 17, 19)] == [
+        9,
+        17,
+        19,
+    ]
+
+
 def test_a_truncation_inside_unpaired_records_keeps_their_sequences() -> None:
     recorded = in_rounds(
         FIRST, row((10, 10), (108, 112), 8, kind=SyncKind.UNPAIRED), row((10, 12), (112, 114), 12)

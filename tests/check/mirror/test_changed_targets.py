@@ -57,6 +57,21 @@ def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(t
     assert target.copy.tail.position == target.copy.assignment.target_end
 
 
+@pytest.mark.parametrize("is_drained", [True, False], ids=["no more", "more to come"])
+def test_own_records_without_a_source_are_told_once_the_source_has_no_more(is_drained: bool) -> None:
+    """Not before the task ends, and not while the source may still show what they are copies of."""
+    told = replace(assignment(position=5, target_end=0), lost_before=True)
+    target = Target(source_log(2, 3), told, written_log())
+    target.read_tail()
+    if is_drained:
+        target.fetch()
+    assert target.copy.result().syncs == ()
+    target.copy.conclude()
+    syncs = target.copy.result().syncs
+    found = [(sync.kind, sync.cause, sync.target_start, sync.target_end) for sync in syncs]
+    assert found == ([(SyncKind.UNPAIRED, SyncCause.LOST_SOURCE, 0, 5)] if is_drained else [])
+
+
 @pytest.mark.parametrize("kept", [4, 2, 0])
 def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int) -> None:
     """Also where the log was shorter for a while and reaches past the recorded end by others' records."""

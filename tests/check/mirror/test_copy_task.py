@@ -102,6 +102,30 @@ def test_p5_no_batch_overtakes_one_that_was_refused(refused_s: float) -> None:
     assert bench.is_copied()
 
 
+@dataclass(frozen=True)
+class Uneven(CalmWeather):
+    """Requests that are sent together arrive one after another."""
+
+    asked: list[None] = field(default_factory=list)
+
+    def delay_s(self) -> float:
+        self.asked.append(None)
+        return 0.001 * (1 + len(self.asked) * 7 % 5)
+
+
+@pytest.mark.parametrize("held_s", [0.02 + 0.002 * n for n in range(10)])
+def test_p4_what_was_sent_before_a_doubt_and_is_taken_after_it_is_found_in_the_tail(held_s: float) -> None:
+    """Replicas do not follow for a moment: one batch is there and not acknowledged, those behind it are."""
+    bench = Bench(weather=Uneven())
+    bench.write(*[2] * 12)
+    log = bench.target_log()
+    bench.schedule.after(held_s, log.hold)
+    bench.schedule.after(held_s + 0.003, lambda: log.fail_over(keep_held=True))
+    [result] = bench.run(bench.assignment())
+    assert (cause(result), result.position, result.next_sequence) == (None, 24, 24)
+    assert bench.is_copied()
+
+
 class SlowFirstNode(CalmWeather):
     """Answers take turns in being slow, so that two nodes overtake each other."""
 

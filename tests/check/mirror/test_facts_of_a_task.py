@@ -57,6 +57,7 @@ def test_another_leader_epoch_of_the_source_begins_another_sync() -> None:
     syncs = builder.syncs()
     assert ranges(syncs) == [(0, 2, 0, 2, 0), (2, 5, 2, 3, 2), (5, 7, 3, 3, 3)]
     assert [sync.source_leader_epoch for sync in syncs] == [4, 6, 7]
+    assert builder.leader_epoch == 7
 
 
 def test_recovered_batches_are_a_sync_of_their_own() -> None:

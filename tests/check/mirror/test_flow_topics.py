@@ -204,6 +204,19 @@ def test_one_topics_refusal_stops_this_topic_only(refused: str) -> None:
     assert (topics.blocked, flow.findings()) == ({}, [])
 
 
+def test_a_target_of_fewer_partitions_is_paired_as_far_as_it_goes_and_not_at_all_while_it_refuses_more() -> (
+    None
+):
+    """A flow pairs none: producers spread keys over all of them. Who only looks pairs what is there."""
+    flow = Flow()
+    flow.source("a", partitions=3)
+    flow.west.create_topic("east.a", partitions=2, replication_factor=1, configuration={})
+    flow.west.refused.add(("extend", "east.a"))
+    existing = [(pair.source.partition, pair.target.partition) for pair in flow.topics().existing()]
+    assert existing == [(0, 0), (1, 1)]
+    assert follow(flow.topics()) == []
+
+
 def test_many_topics_are_created_and_recorded_together() -> None:
     flow = Flow()
     for number in range(250):

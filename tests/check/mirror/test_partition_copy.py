@@ -117,6 +117,18 @@ def test_a_tail_with_the_right_records_under_another_sequence_is_not_recognised(
     assert target.stop is StopCause.TAIL_MISMATCH
 
 
+def test_own_records_out_of_sequence_are_explained_by_no_loss() -> None:
+    """Something that the ledger does not know of lies before them, or they came twice."""
+    log = PartitionLog()
+    own = application_batch(
+        [content(b"else", b"v")] * 2, [NOW_MS] * 2, producer=Producer(OWN_PRODUCER_ID, 0, 7)
+    )
+    log.append(own, now_ms=NOW_MS)
+    target = Target(source_log(2), replace(assignment(), lost_before=True), log)
+    target.copy_all()
+    assert (target.stop, target.ranges()) == (StopCause.TAIL_MISMATCH, [])
+
+
 def test_a_recompressed_tail_is_recognised_by_its_records() -> None:
     log = PartitionLog(target_codec=2)
     first = Target(source_log(2, 3), assignment(), log)

@@ -197,6 +197,20 @@ def test_a_failed_append_is_repeated_in_a_later_round(recorder: ClusterRecorder,
     assert (recorded.round_number, recorded.rows["checkpoints"]) == (2, 2)
 
 
+def test_a_change_whose_append_failed_is_not_taken_for_recorded(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    """Without a full sweep nothing else would bring it up again."""
+    recorder.record_once()
+    cluster.committed["app", "orders", 0] = 4
+    cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
+    cluster.settings["orders"] = {"retention.ms": "1"}
+    ledger.fail_next_append = ClusterUnavailableError("no answer; nothing was appended")
+    with pytest.raises(ClusterUnavailableError):
+        recorder.record_once()
+    assert recorder.record_once().rows == {"checkpoints": 1, "high_watermarks": 1, "topics": 1}
+
+
 def test_the_next_epoch_knows_what_the_last_recorded(
     recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
 ) -> None:

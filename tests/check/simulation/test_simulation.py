@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.coverage import WANTED, missing
+from tests.simulation.coverage import WANTED, missing, seldom_answered
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.seeds import command, live, live_all, plot_of, simulate
@@ -31,8 +31,10 @@ def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.
         if life.failure:
             pytest.fail(f"{command(life.seed)}\n{life.failure}", pytrace=False)
     assert {life.seed for life in lives} == set(chosen_seeds())
-    lacking = missing(WANTED, sum((life.tally for life in lives), Counter[str]()))
+    tally = sum((life.tally for life in lives), Counter[str]())
+    lacking = missing(WANTED, tally)
     assert lacking == [], f"no chosen seed comes to these any more; choose them anew: {COMMAND}"
+    assert seldom_answered(tally) == []
 
 
 @pytest.mark.timeout(120)
@@ -54,6 +56,15 @@ def test_everything_holds_after_a_crash_at(point: CrashPoint) -> None:
 def test_flows_that_meet_copy_what_applications_wrote_and_nothing_else(shape: Shape) -> None:
     simulation = simulate(11, Plot(Promise.ONCE, faults=frozenset(), shape=shape))
     assert simulation.tally["records"] > 0
+
+
+@pytest.mark.parametrize("seed", [8, 27])
+def test_the_query_sends_groups_where_they_skip_nothing(seed: int) -> None:
+    """In every life the algebra is asked, which takes less time."""
+    simulation = simulate(seed, plot_of(seed))
+    before = simulation.tally["moves with an offset one-way"]
+    simulation.check_queried_moves()
+    assert simulation.tally["moves with an offset one-way"] > before
 
 
 def test_a_seed_repeats_itself() -> None:

@@ -1,0 +1,303 @@
+"""In which order a driver tells, records and reacts: whatever it is about to rely on is in the ledger before."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
+from ledger.adapters.memory.stored_batches import application_batch, content
+from ledger.config import FlowConfig, Policy
+from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError
+from ledger.mirror import appender
+from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.flow_driver import FlowPorts, run_flow
+from ledger.ports import Row, WriterClaim
+from ledger.recording.operation_log import ClaimedOperations
+from tests.support.memory_flows import Flow
+from tests.support.operation_logs import numbered, operators
+
+Step = Callable[[Assignment], PartitionResult]
+
+
+class _Later:
+    """An append that is made when somebody waits for it, and not before."""
+
+    def __init__(self, append: Callable[[], None]) -> None:
+        self._append: Callable[[], None] | None = append
+        self._error: MirrorLedgerError | None = None
+
+    def make(self) -> None:
+        append, self._append = self._append, None
+        try:
+            if append is not None:
+                append()
+        except MirrorLedgerError as error:
+            self._error = error
+
+    def result(self) -> None:
+        self.make()
+        if self._error is not None:
+            raise self._error
+
+
+class WhenAwaited:
+    """Stands in for the appender's thread: as slow as it can be."""
+
+    def __init__(self, **_settings: object) -> None:
+        self._submitted: list[_Later] = []
+
+    def submit(self, action: Callable[..., None], *arguments: object) -> _Later:
+        self._submitted.append(_Later(lambda: action(*arguments)))
+        return self._submitted[-1]
+
+    def shutdown(self, *, wait: bool) -> None:
+        for append in self._submitted if wait else ():
+            append.make()
+
+
+class AtOnce(WhenAwaited):
+    """The same, as quick as it can be."""
+
+    def submit(self, action: Callable[..., None], *arguments: object) -> _Later:
+        append = super().submit(action, *arguments)
+        append.make()
+        return append
+
+
+@dataclass
+class Driver:
+    """A driver of one flow with one partition; its tasks do what the steps say, then it is asked to stop."""
+
+    steps: Sequence[Step]
+    flow: Flow = field(default_factory=Flow)
+    policy: Policy = Policy.CONTINUE
+    assigned: list[Assignment] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    _left: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left = list(self.steps)
+        if not self.flow.east.topic_by_name:
+            self.flow.source("t")
+
+    def run(self) -> None:
+        flow = FlowConfig(
+            name="f",
+            source="east",
+            target="west",
+            topics=(".*",),
+            on_loss=self.policy,
+            on_source_truncated=self.policy,
+        )
+        fact_log = _ToldFacts(self)
+        operations = ClaimedOperations(fact_log, operator="driver", new_id=numbered())
+        ports = FlowPorts(
+            source=self.flow.east,
+            target=self.flow.west,
+            fact_log=fact_log,
+            state=MemoryLedgerState(self.flow.ledger),
+            operations=operations,
+            runner=_Runner(self),
+            clock=self.flow.clock,
+        )
+        run_flow(
+            flow,
+            self.flow.topics(operations=operations),
+            ports,
+            host="host:1:1",
+            until_caught_up=False,
+            stop=_StopAfter(self._left),
+            on_round=lambda _summary: None,
+        )
+
+    def syncs(self) -> list[Row]:
+        return list(self.flow.ledger.rows("offset_syncs"))
+
+    def take(self, assignment: Assignment) -> PartitionResult:
+        self.assigned.append(assignment)
+        return self._left.pop(0)(assignment)
+
+
+class _Runner:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
+        assert seconds > 0
+        return [self._driver.take(assignment) for share in tasks for assignment in share]
+
+
+class _StopAfter:
+    def __init__(self, left: Sequence[object]) -> None:
+        self._left = left
+
+    def is_set(self) -> bool:
+        return not self._left
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise AssertionError(f"{timeout}: the partition cannot go on, and steps are left")
+
+
+class _ToldFacts(MemoryFactLog):
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver.flow.ledger, driver.flow.clock)
+        self._driver = driver
+
+    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        super().append(claim, table, round_number, rows)
+        self._driver.told += [str(row["kind"]) for row in rows if "kind" in row]
+
+
+def copied(assignment: Assignment, count: int, *, epoch: int = 1) -> PartitionResult:
+    """A task that copied so many records of one leader epoch."""
+    start, target = assignment.position, assignment.target_end
+    sync = OffsetSync(
+        source=assignment.source,
+        target=assignment.target,
+        source_leader_epoch=epoch,
+        source_start=start,
+        source_end=start + count,
+        target_start=target,
+        target_end=target + count,
+        first_sequence=assignment.next_sequence,
+        kind=SyncKind.COPIED,
+        cause=None,
+        records=count,
+    )
+    return PartitionResult(
+        assignment=assignment,
+        syncs=(sync,) if count else (),
+        position=start + count,
+        target_end=target + count,
+        next_sequence=assignment.next_sequence + count,
+        stop=None,
+        trouble=None,
+        leader_epoch=epoch,
+    )
+
+
+def nothing(assignment: Assignment) -> PartitionResult:
+    return copied(assignment, 0)
+
+
+def stopped(cause: StopCause, count: int, divergence: Divergence | None = None) -> Step:
+    """A task that copied so many records and could not go on."""
+
+    def step(assignment: Assignment) -> PartitionResult:
+        return replace(copied(assignment, count), stop=Stop(cause, "as told"), divergence=divergence)
+
+    return step
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appender, "ThreadPoolExecutor", WhenAwaited)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appender, "ThreadPoolExecutor", AtOnce)
+
+
+@pytest.mark.usefixtures("slowly")
+def test_where_a_partition_begins_is_recorded_before_a_task_writes_to_it() -> None:
+    seen: list[object] = []
+
+    def look(assignment: Assignment) -> PartitionResult:
+        seen.extend(row["kind"] for row in driver.syncs())
+        return nothing(assignment)
+
+    driver = Driver([look])
+    driver.run()
+    assert seen == ["started"]
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_reaction_knows_what_was_copied_in_its_own_round() -> None:
+    """Up to offset 7 both sides agree: the epoch there is that of the sync which was copied just now."""
+    driver = Driver([stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), nothing])
+    driver.run()
+    superseded = driver.syncs()[-1]
+    assert (superseded["kind"], superseded["source_start"]) == ("superseded", 7)
+    assert superseded["source_leader_epoch"] == 1
+
+
+@pytest.mark.usefixtures("slowly")
+def test_what_a_reaction_recorded_is_there_before_the_partition_goes_on() -> None:
+    seen: list[object] = []
+
+    def look(assignment: Assignment) -> PartitionResult:
+        seen.extend(row["kind"] for row in driver.syncs())
+        return nothing(assignment)
+
+    driver = Driver([stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), look])
+    driver.run()
+    assert seen == ["started", "copied", "superseded"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_stop_is_told_before_the_facts_of_its_round() -> None:
+    """A driver that dies in between must not leave facts from which the next one goes on."""
+    driver = Driver([stopped(StopCause.TAIL_MISMATCH, 3)])
+    driver.run()
+    assert driver.told[-2:] == ["partition_stopped", "copied"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_stop_by_policy_is_told_before_the_fact_that_it_is_about() -> None:
+    step = stopped(StopCause.SOURCE_TRUNCATED, 3, Divergence(1, 2))
+    driver = Driver([step], policy=Policy.STOP)
+    driver.run()
+    assert driver.told[-3:] == ["copied", "partition_stopped", "superseded"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -> None:
+    def meet_a_deletion(assignment: Assignment) -> PartitionResult:
+        log.delete_before(3)
+        return stopped(StopCause.SOURCE_OUT_OF_RANGE, 0)(assignment)
+
+    driver = Driver([meet_a_deletion, nothing])
+    log = driver.flow.east.log("t", 0)
+    log.append(application_batch([content(b"k", b"v")] * 5, [0] * 5), now_ms=0)
+    driver.run()
+    first, second = driver.assigned
+    assert [row["kind"] for row in driver.syncs()] == ["started", "lost"]
+    assert (first.lost_before, second.lost_before) == (False, True)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
+    """The supersession gets a round of its own: it would void what is lost in the same one."""
+    driver = Driver([lambda assignment: copied(assignment, 4)])
+    log = driver.flow.east.log("t", 0)
+    log.append(application_batch([content(b"k", b"v")] * 9, [0] * 9), now_ms=0)
+    driver.run()
+    driver.flow.west.recreate_topic("east.t")
+    operations = operators(driver.flow.ledger, driver.flow.clock)
+    request = {"topic": "t", "partition": 0, "offset": 6}
+    operations.record("skip_to", flow="f", reason="enough", content=request)
+    again = Driver([nothing], driver.flow)
+    again.run()
+    assert [row["kind"] for row in again.syncs()] == ["started", "copied", "superseded", "lost"]
+    assert again.assigned[0].position == 6
+    [position] = MemoryLedgerState(driver.flow.ledger).positions("f")
+    assert position.source_end == 6
+
+
+@pytest.mark.usefixtures("slowly")
+def test_facts_that_cannot_be_appended_end_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(
+        log: MemoryFactLog, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]
+    ) -> None:
+        if table == "offset_syncs":
+            raise LedgerUnavailableError(f"{table} does not answer; nothing was appended")
+        MemoryFactLog.append(log, claim, table, round_number, rows)
+
+    driver = Driver([nothing])
+    monkeypatch.setattr(_ToldFacts, "append", refuse)
+    with pytest.raises(LedgerUnavailableError):
+        driver.run()
+    assert driver.assigned == []

@@ -1,0 +1,34 @@
+"""The list of mutants fits the code: each place is there once, what is put there is Python, its killers exist."""
+
+import ast
+from collections import Counter
+
+import pytest
+
+from tests.soak.mutants.mutant import Mutant, mutants
+from tests.support.checkout import CHECKOUT
+
+each_mutant = pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
+
+
+@each_mutant
+def test_its_place_is_there_once_and_the_change_is_python(mutant: Mutant) -> None:
+    source = (CHECKOUT / mutant.module).read_text(encoding="utf-8")
+    changed = mutant.applied_to(source)
+    if mutant.module.endswith(".py"):
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+
+
+@each_mutant
+def test_something_is_to_notice_it_and_exists(mutant: Mutant) -> None:
+    assert mutant.killers, "nothing is said to notice it"
+    for node in mutant.tests:
+        path, _, name = node.partition("::")
+        tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))
+        assert name in {found.name for found in tree.body if isinstance(found, ast.FunctionDef)}, node
+
+
+def test_no_mutant_is_listed_twice() -> None:
+    counted = Counter[object](mutant.name for mutant in mutants())
+    counted.update((mutant.module, mutant.text, mutant.instead) for mutant in mutants())
+    assert [what for what, times in counted.items() if times > 1] == []

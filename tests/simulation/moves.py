@@ -1,0 +1,238 @@
+"""Groups that would move now: what of the other side they would never read, judged by the records themselves.
+
+No offset map has a say here. A group that is sent to an offset skips a record when it has not read it, when
+nothing that is readable from that offset on is that record, and when it lies below. What it has not read is
+what the cluster that it reads at has, or had, and where another flow copies the target back, whatever lies at
+the target: it would have come. What is not at the target yet, or is to be copied again, lands behind its end.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from ledger.adapters.duck.engine import run_query
+from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.kafka import MemoryCluster, MemoryTopic
+from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.catalog import query
+from ledger.config import FlowConfig
+from ledger.domain.facts import Checkpoint, SyncKind
+from ledger.mirror.sync_rows import recorded_sync
+from tests.simulation.accounts import Row
+from tests.simulation.answering import Answering
+from tests.simulation.consumers import Consumers, Group, Reader, is_stale
+from tests.simulation.readings import Found, Identity, Readings
+from tests.simulation.workload import TopicKind
+
+_NOWHERE = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A flow, and whether another one copies its target topics back to its source.
+
+    `left_out`: producer ids at the source whose records the flow does not copy. `not_carried_back`: those at the
+    target whose records no flow carries to the source.
+    """
+
+    flow: FlowConfig
+    has_way_back: bool
+    left_out: frozenset[int]
+    not_carried_back: frozenset[int]
+
+    @property
+    def kind(self) -> str:
+        return "two-way" if self.has_way_back else "one-way"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One partition of a flow as it lies at both clusters now.
+
+    `first_at`: where each record lies first at the source. `last_at`: where each readable one lies last at the target.
+    """
+
+    way: Way
+    topic: MemoryTopic
+    number: int
+    target_end: int
+    first_at: Mapping[Identity, int]
+    last_at: Mapping[Identity, int]
+
+    @property
+    def source_log(self) -> PartitionLog:
+        return self.topic.logs[self.number]
+
+    def first_unread(self, read: set[Identity]) -> tuple[float, Identity | None]:
+        """The lowest place at the target behind which no unread record lies for the last time."""
+        unread = ((offset, identity) for identity, offset in self.last_at.items() if identity not in read)
+        return min(unread, key=itemgetter(0), default=(_NOWHERE, None))
+
+    def first_unread_by_commit(self) -> list[float]:
+        """The same for a group that has read everything below an offset of the source, by that offset."""
+        end = self.source_log.end
+        lowest = [_NOWHERE] * (end + 2)
+        for identity, offset in self.last_at.items():
+            first_at = min(self.first_at.get(identity, end + 1), end + 1)
+            lowest[first_at] = min(lowest[first_at], offset)
+        for offset in range(end, -1, -1):
+            lowest[offset] = min(lowest[offset], lowest[offset + 1])
+        return lowest
+
+    def leader_epochs_before(self) -> list[int | None]:
+        """By offset of the source, the leader epoch of the last batch below it, as far as it was not truncated."""
+        epochs: list[int | None] = [None]
+        for header, _batch in self.source_log.written():
+            before = epochs[-1] if len(epochs) > 1 else header.leader_epoch
+            epochs += [before] * (header.base_offset + 1 - len(epochs))
+            epochs += [header.leader_epoch] * (header.end_offset + 1 - len(epochs))
+        return epochs
+
+
+@dataclass(frozen=True)
+class Moves:
+    """All groups, real ones and one at every offset, and where every flow's ledger would send them now."""
+
+    clusters: Mapping[str, MemoryCluster]
+    ways: Sequence[Way]
+    ledger: MemoryLedger
+    consumers: Mapping[str, Consumers]
+    readings: Readings
+    tally: Counter[str]
+    clocks_agree: bool = True
+
+    def check(self) -> None:
+        """Raises `AssertionError` for the first group that would skip a record."""
+        for way in self.ways:
+            rows = self._rows(way)
+            for sides in self._sides(way, rows):
+                answering = Answering(self.ledger, way.flow.name, rows[sides.topic.name, sides.number])
+                self._check_every_offset(sides, answering)
+                self._check_groups(sides, answering)
+
+    def check_queried(self) -> None:
+        """The same for the groups alone, with the answers of the query `offset_translation`."""
+        for way in self.ways:
+            answers = self._queried(way.flow.name)
+            for sides in self._sides(way, self._rows(way)):
+                for commit, reader in self._commits(sides):
+                    target_offset = answers[commit.group_id, commit.topic, commit.partition]
+                    self._judge_group(sides, commit, reader, target_offset)
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    def _rows(self, way: Way) -> dict[tuple[str, int], list[Row]]:
+        """Offset syncs of a flow by source partition, oldest first."""
+        rows = [row for row in self.ledger.rows("offset_syncs") if row["flow"] == way.flow.name]
+        rows.sort(key=lambda row: (_partition(row), recorded_sync(row).place))
+        return {partition: list(found) for partition, found in groupby(rows, key=_partition)}
+
+    def _sides(self, way: Way, rows: Mapping[tuple[str, int], Sequence[Row]]) -> Iterator[Sides]:
+        """Of every partition whose topics live at both clusters."""
+        source, target = self.clusters[way.flow.source], self.clusters[way.flow.target]
+        for (name, number), recorded in rows.items():
+            topic = source.topic_by_name.get(name)
+            copy = target.topic_by_name.get(way.flow.naming.target_name(name))
+            if topic is not None and copy is not None and number < min(len(topic.logs), len(copy.logs)):
+                position = _position(row for row in recorded if row["source_topic_id"] == topic.topic_id)
+                yield self._sides_of(way, topic, copy, number, position)
+
+    def _sides_of(self, way: Way, topic: MemoryTopic, copy: MemoryTopic, number: int, position: int) -> Sides:
+        first_at: dict[Identity, int] = {}
+        to_come: set[Identity] = set()
+        for offset, identity, producer_id in self._owed(topic, topic.logs[number]):
+            first_at.setdefault(identity, offset)
+            if offset >= position and producer_id not in way.left_out:
+                to_come.add(identity)
+        last_at = {
+            identity: offset
+            for offset, identity, producer_id in self.readings.readable(copy.name, copy.logs[number])
+            if identity in first_at or (way.has_way_back and producer_id not in way.not_carried_back)
+        }
+        for identity in to_come:
+            last_at.pop(identity, None)
+        return Sides(way, topic, number, copy.logs[number].end, first_at, last_at)
+
+    def _owed(self, topic: MemoryTopic, log: PartitionLog) -> Iterator[Found]:
+        """What a group at the source is to read, there or elsewhere; what a cleaner took it misses there, too."""
+        is_cleaned = TopicKind.COMPACTED in topic.name
+        found = self.readings.readable if is_cleaned else self.readings.committed
+        return found(topic.name, log)
+
+    # -- judging ---------------------------------------------------------------------------------
+
+    def _check_every_offset(self, sides: Sides, answering: Answering) -> None:
+        """A group that has read the source as it is now, up to any offset."""
+        epochs = sides.leader_epochs_before()
+        for offset, first_unread in enumerate(sides.first_unread_by_commit()[:-1]):
+            target_offset = answering.of_offset(sides.topic.topic_id, offset, epochs[offset])
+            self._judge(sides, f"a group at {offset}", target_offset, first_unread)
+
+    def _check_groups(self, sides: Sides, answering: Answering) -> None:
+        for commit, reader in self._commits(sides):
+            self._judge_group(sides, commit, reader, answering.of_checkpoint(commit))
+
+    def _commits(self, sides: Sides) -> Iterator[tuple[Checkpoint, Reader]]:
+        """What the ledger says that groups have committed last, with what they had read then."""
+        place = sides.topic.name, sides.number, sides.topic.topic_id
+        for commit in MemoryLedgerState(self.ledger).last_checkpoints(sides.way.flow.source):
+            if (
+                commit.topic,
+                commit.partition,
+                commit.topic_id,
+            ) == place and commit.committed_offset is not None:
+                group = self.consumers[commit.cluster].groups[commit.group_id]
+                reader = group.readers[sides.topic.topic_id, sides.number]
+                if not self._is_unknowable(sides, group, reader):
+                    yield commit, reader
+
+    def _judge_group(
+        self, sides: Sides, commit: Checkpoint, reader: Reader, target_offset: int | None
+    ) -> None:
+        first_unread, record = sides.first_unread(reader.read)
+        who = f"group {commit.group_id}, commit {commit.committed_offset} of leader epoch {commit.leader_epoch},"
+        self._judge(sides, f"{who} (unread: {record})", target_offset, first_unread)
+
+    def _judge(self, sides: Sides, who: str, target_offset: int | None, first_unread: float) -> None:
+        self.tally[f"moves {sides.way.kind}"] += 1
+        if target_offset is None:
+            return
+        self.tally[f"moves with an offset {sides.way.kind}"] += 1
+        where = f"{sides.way.flow.name}, {sides.topic.name} partition {sides.number}"
+        assert target_offset <= sides.target_end, (
+            f"{where}: {who} is sent to {target_offset}, the target ends at {sides.target_end}"
+        )
+        assert target_offset <= first_unread, (
+            f"{where}: {who} is sent to {target_offset} and never reads the record at target offset {first_unread}"
+        )
+
+    def _is_unknowable(self, sides: Sides, group: Group, reader: Reader) -> bool:
+        """A commit without an epoch on records that were taken back: by wrong clocks it was made afterwards."""
+        made = reader.commit
+        may_be_later = not group.names_epochs and not self.clocks_agree
+        return may_be_later and made is not None and is_stale(sides.source_log, made)
+
+    def _queried(self, flow: str) -> dict[tuple[str, str, int], int | None]:
+        """Target offsets by group, source topic and partition."""
+        answers = run_query(
+            query("offset_translation"), {"flow": flow}, self.ledger.at(self.ledger.latest())
+        ).to_pylist()
+        return {
+            (row["group_id"], row["source_topic"], row["source_partition"]): row["target_offset"]
+            for row in answers
+        }
+
+
+def _position(oldest_first: Iterable[Row]) -> int:
+    """Where the flow stands: what lies from there on will land behind everything that is at the target."""
+    position = 0
+    for row in oldest_first:
+        is_back = row["kind"] == SyncKind.SUPERSEDED
+        position = row["source_start" if is_back else "source_end"]
+    return position
+
+
+_partition: Callable[[Row], tuple[str, int]] = itemgetter("source_topic", "source_partition")

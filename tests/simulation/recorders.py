@@ -1,0 +1,93 @@
+"""The recorders of a simulation: they look at groups, ends and topics of every cluster now and then."""
+
+import random
+from collections.abc import Iterable, Sequence
+
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.schedule import Schedule
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import TopicState
+from ledger.domain.topics import NamePatterns
+from ledger.domain.writer_roles import LastClaim
+from ledger.errors import ClusterUnavailableError
+from ledger.recording.observation import RecorderSettings
+from ledger.recording.recorder import ClusterRecorder
+from tests.support.fakes import FakeProcesses
+
+_SETTINGS = RecorderSettings(
+    groups=(NamePatterns((".*",)),),
+    checkpoint_seconds=1.0,
+    high_watermark_seconds=1.0,
+    topic_refresh_seconds=1.0,
+    full_sweep_seconds=4.0,
+)
+
+
+class _NothingRecordedBefore(MemoryLedgerState):
+    """Implements `recorder.RecordingState` for the first and only recorder of each cluster."""
+
+    def last_topic_states(self, cluster: str) -> list[TopicState]:  # noqa: ARG002  a port
+        return []
+
+    def last_claim(self, writer: str) -> LastClaim | None:  # noqa: ARG002  a port
+        return None
+
+
+class Recorders:
+    """One for each cluster; a cluster that does not answer is looked at the next time."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        schedule: Schedule,
+        clusters: Iterable[MemoryCluster],
+        ledger: MemoryLedger,
+    ) -> None:
+        self._rng = rng
+        self._schedule = schedule
+        state, fact_log = _NothingRecordedBefore(ledger), MemoryFactLog(ledger, schedule)
+        self._recorders = [
+            ClusterRecorder(
+                cluster,
+                fact_log,
+                state,
+                schedule,
+                _SETTINGS,
+                partitions=_Partitions(cluster),
+                processes=FakeProcesses(),
+            )
+            for cluster in clusters
+        ]
+        self.is_over = False
+
+    def start(self) -> None:
+        self._schedule.after(self._rng.uniform(0.2, 1.0), self._tick)
+
+    def _tick(self) -> None:
+        if not self.is_over:
+            self._record(self._rng.choice(self._recorders))
+            self._schedule.after(self._rng.uniform(0.1, 0.8), self._tick)
+
+    def record_all(self) -> bool:
+        """Look at everything now; whether every cluster answered."""
+        return all([self._record(recorder) for recorder in self._recorders])
+
+    def _record(self, recorder: ClusterRecorder) -> bool:
+        try:
+            recorder.take_role()
+            recorder.record_once()
+        except ClusterUnavailableError:
+            return False
+        return True
+
+
+class _Partitions:
+    """All partitions of a cluster, as they are now."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def __call__(self) -> Sequence[tuple[str, int]]:
+        topics = self._cluster.topic_by_name.values()
+        return [(topic.name, number) for topic in topics for number in range(len(topic.logs))]
