@@ -1,10 +1,11 @@
 """What the ledger of a simulation says to a commit, by the algebra of one flow's offset maps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint
-from ledger.domain.offsets import OffsetMap, translate_commit
+from ledger.domain.facts import Checkpoint, SyncCause
+from ledger.domain.offsets import OffsetMap
+from ledger.domain.translation import Commit, KnownMap, Truncation, translate_commit
 from ledger.mirror.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 
@@ -14,20 +15,70 @@ class Answering:
 
     def __init__(self, ledger: MemoryLedger, flow: str, rows: Sequence[Row]) -> None:
         self._ledger = ledger
+        self._flow = flow
         by_topic_id: dict[str, list[Row]] = {}
         for row in rows:
             by_topic_id.setdefault(row["source_topic_id"], []).append(row)
-        self._maps = [
-            OffsetMap.from_syncs(flow, [recorded_sync(row).sync for row in found])
-            for found in by_topic_id.values()
-        ]
+        self._known = [self._known_map(found) for found in by_topic_id.values()]
 
     def of_offset(self, topic_id: str, offset: int, leader_epoch: int | None) -> int | None:
         """For a commit that was made just now on records of a leader epoch."""
-        assert offset == 0 or leader_epoch is not None
-        return translate_commit(self._maps, topic_id, offset).target_offset
+        commit = Commit(offset=offset, topic_id=topic_id, leader_epoch=leader_epoch)
+        return translate_commit(self._known, commit).target_offset
 
     def of_checkpoint(self, commit: Checkpoint) -> int | None:
         """For what a group had committed when it was recorded last."""
         assert commit.committed_offset is not None
-        return translate_commit(self._maps, commit.topic_id, commit.committed_offset).target_offset
+        made = Commit(
+            offset=commit.committed_offset,
+            topic_id=commit.topic_id,
+            leader_epoch=commit.leader_epoch,
+            made_after_ms=self._made_after_ms(commit),
+        )
+        return translate_commit(self._known, made).target_offset
+
+    # -- what else the ledger knows --------------------------------------------------------------
+
+    def _known_map(self, rows: Sequence[Row]) -> KnownMap:
+        offset_map = OffsetMap.from_syncs(self._flow, [recorded_sync(row).sync for row in rows])
+        seen = self._last_seen(rows[-1]["target_cluster"], offset_map)
+        return KnownMap(
+            offset_map=offset_map,
+            target_log_start=None if seen is None else seen["log_start"],
+            is_copied_back=self._is_copied_back(offset_map),
+            is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
+            truncations=tuple(
+                Truncation(row["source_start"], row["recorded_at_ms"])
+                for row in rows
+                if row["cause"] == SyncCause.SOURCE_TRUNCATED
+            ),
+        )
+
+    def _is_copied_back(self, offset_map: OffsetMap) -> bool:
+        ways = {
+            (row["source_topic_id"], row["target_topic_id"])
+            for row in self._ledger.rows("offset_syncs")
+            if row["flow"] != self._flow
+        }
+        return (offset_map.target.topic_id, offset_map.source.topic_id) in ways
+
+    def _last_seen(self, cluster: str, offset_map: OffsetMap) -> Mapping[str, int | str] | None:
+        """The target's last recorded ends, of whichever life."""
+        at = (cluster, offset_map.target.topic, offset_map.target.partition)
+        seen = [
+            row
+            for row in self._ledger.rows("high_watermarks")
+            if (row["cluster"], row["topic"], row["partition"]) == at
+        ]
+        return seen[-1] if seen else None
+
+    def _made_after_ms(self, commit: Checkpoint) -> int | None:
+        """When the group was last seen with another offset, or with none."""
+        at = (commit.cluster, commit.group_id, commit.topic, commit.partition)
+        others = [
+            row["read_at_ms"]
+            for row in self._ledger.rows("checkpoints")
+            if (row["cluster"], row["group_id"], row["topic"], row["partition"]) == at
+            and (row["committed_offset"], row["topic_id"]) != (commit.committed_offset, commit.topic_id)
+        ]
+        return max(others, default=None)

@@ -147,9 +147,9 @@ def test_what_is_to_be_copied_again_lands_behind_the_end(answered: dict[int, int
 
 
 def test_answers_that_hardly_ever_have_an_offset_are_told() -> None:
-    few = Counter({"moves one-way": 100, "moves with an offset one-way": 89})
-    assert seldom_answered(few) == ["one-way: 89 of 100 moves with an offset"]
-    assert seldom_answered(Counter({"moves one-way": 100, "moves with an offset one-way": 95})) == []
+    few = Counter({"moves one-way": 100, "moves with an offset one-way": 39})
+    assert seldom_answered(few) == ["one-way: 39 of 100 moves with an offset"]
+    assert seldom_answered(Counter({"moves one-way": 100, "moves with an offset one-way": 40})) == []
     assert seldom_answered(Counter()) == []
 
 
