@@ -22,6 +22,7 @@ from ledger.mirror import target_stops
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.copy_rules import CopyRules
+from ledger.mirror.expired_target import end_of_expired, sequence_behind_expired
 from ledger.mirror.sent import Sent
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
@@ -159,7 +160,11 @@ class PartitionCopy(Troubles):
         if leader_epoch == self._target_leader_epoch or self.tail.position != self._next_offset:
             return
         self._target_leader_epoch = leader_epoch
-        if self._builder.next_sequence and self._builder.target_end and not self._is_cut_off:
+        if (
+            self._builder.next_sequence
+            and self._builder.target_end
+            and not self._builder.target_end < self.assignment.target_log_start
+        ):
             self._looks_for_last_record = True
             self.tail = TargetTail(start=self._builder.target_end - 1)
 
@@ -251,7 +256,7 @@ class PartitionCopy(Troubles):
             pass
         self._settle()
         if self.tail.complete and self.tail.head is None and not self._unsettled:
-            if self._is_cut_off:
+            if self._builder.target_end < self.assignment.target_log_start:
                 self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
             self._next_offset = max(self._next_offset, self.tail.position)
@@ -270,7 +275,7 @@ class PartitionCopy(Troubles):
         if not self._is_own(found):
             self._meet_foreign(found)
             return True
-        if self._is_cut_off:
+        if self._builder.target_end < self.assignment.target_log_start:
             self._begin_behind_expired(found.header)
         if step is None:
             return False
@@ -285,29 +290,15 @@ class PartitionCopy(Troubles):
         is_current = found.header.producer_id == self._producer.current
         return self._next_sequence if is_current else self._builder.former_next(found.header.producer_id)
 
-    @property
-    def _is_cut_off(self) -> bool:
-        """Whether the target's log begins behind where the flow stands."""
-        return self._builder.target_end < self.assignment.target_log_start
-
     def _begin_behind_expired(self, first: BatchHeader | None) -> None:
-        """Go on where the target's log begins, or at the flow's own first batch there if that reaches below.
-
-        Its sequence, else what the target remembers, says how much of the flow is gone; where both do not, the next
-        batch is refused if it was anything.
-        """
+        """Go on where the target's log begins."""
         self._settle()
-        end = self.assignment.target_log_start
-        end = end if first is None else min(end, first.base_offset)
-        if end <= self._builder.target_end:
-            return
-        following = self.assignment.remembered_sequence
-        if first is not None and first.producer_id == self._producer.current:
-            following = first.base_sequence
-        following = self._builder.next_sequence if following is None else following
-        self._has_expired = self._has_expired or following != self._builder.next_sequence
-        self._builder.expired(target_end=end, next_sequence=following, first=first)
-        self._next_sequence = following
+        end = end_of_expired(self.assignment, first)
+        if end > self._builder.target_end:
+            following = sequence_behind_expired(self.assignment, first, self._builder.next_sequence)
+            self._has_expired = self._has_expired or following != self._builder.next_sequence
+            self._builder.expired(target_end=end, next_sequence=following, first=first)
+            self._next_sequence = following
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""

@@ -7,6 +7,7 @@ or a condition that is not needed: write the query without it, or list it in `EQ
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import duckdb
 import pytest
@@ -27,6 +28,9 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     ),
 }
 """Query to mutants that give the same answers, each with its reason."""
+
+ONE_IN = {"offset_translation": 4}
+"""Query to how few of its mutants are tried here, where they take long; the long tests try all."""
 
 _CONDITION = re.compile(r"(?<=\b)(on|and) (\w+\.\w+ (?:=|<|<=|>|>=|<>) \w+\.\w+)(?= |\n)")
 _COMPARISON = re.compile(r"(?<= )(<=|>=|<>|<|>|=|is not null|is null)(?=[ \n)])")
@@ -104,10 +108,10 @@ class Bench:
             return False
 
 
-def survivors(query: Query, benches: Sequence[Bench]) -> Iterator[str]:
+def survivors(query: Query, benches: Sequence[Bench], *, one_in: int) -> Iterator[str]:
     """Names of the mutants that meet every case; the case that caught the last one is tried first."""
     tried = list(benches)
-    for name, sql in mutants(query.sql):
+    for name, sql in islice(mutants(query.sql), 0, None, one_in):
         caught_by = next((bench for bench in tried if not bench.is_met_by(sql)), None)
         if caught_by is None:
             yield name
@@ -119,7 +123,9 @@ def survivors(query: Query, benches: Sequence[Bench]) -> Iterator[str]:
 def test_every_mutant_is_caught(query: Query) -> None:
     benches = [Bench.of(query, case) for case in cases_of(query.name)]
     assert all(bench.is_met_by(query.sql) for bench in benches)
-    text_by_name = {name: name.split(": ", 1)[1] for name in survivors(query, benches)}
+    one_in = ONE_IN.get(query.name, 1)
+    text_by_name = {name: name.split(": ", 1)[1] for name in survivors(query, benches, one_in=one_in)}
     equivalent = EQUIVALENT.get(query.name, frozenset())
     assert [name for name, text in text_by_name.items() if text not in equivalent] == []
-    assert equivalent - set(text_by_name.values()) == set(), "caught: no longer equivalent"
+    if one_in == 1:
+        assert equivalent - set(text_by_name.values()) == set(), "caught: no longer equivalent"
