@@ -203,7 +203,8 @@ class PartitionCopy(Troubles):
         """A record of the flow's own among what came between was written twice; all of it is known at once."""
         while (found := self.tail.head) is not None:
             self.tail.pop()
-            if self._is_own(found) and found.header.base_offset < landed.landed_offset:
+            is_own = self._producer.wrote(found.header.producer_id)
+            if is_own and found.header.base_offset < landed.landed_offset:
                 self._own_between.append(found)
         if not self.tail.complete:
             return
@@ -219,9 +220,8 @@ class PartitionCopy(Troubles):
         if self._own_between:
             self.stop_at_once(target_stops.repeated(self._own_between))
         elif self.assignment.exclusive:
-            self.stop_at_once(
-                target_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
-            )
+            stop = target_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
+            self.stop_at_once(stop)
         self.advance()
 
     def stops_looking(self) -> bool:
@@ -272,7 +272,7 @@ class PartitionCopy(Troubles):
         found = self.tail.head
         if found is None:
             return False
-        if not self._is_own(found):
+        if not self._producer.wrote(found.header.producer_id):
             self._meet_foreign(found)
             return True
         if self._builder.target_end < self.assignment.target_log_start:
@@ -281,9 +281,6 @@ class PartitionCopy(Troubles):
             return False
         self._recognise(step, found)
         return True
-
-    def _is_own(self, found: TailBatch) -> bool:
-        return self._producer.wrote(found.header.producer_id)
 
     def _expected_sequence(self, found: TailBatch) -> int | None:
         """The next sequence of the batch's producer id; None when it is not known any more."""
@@ -460,7 +457,7 @@ class PartitionCopy(Troubles):
         Not sooner: right after a change of leader a source may show less than it has.
         """
         while self.stop is None and self._is_drained and not self._pending and self.tail.head is not None:
-            if self._is_own(self.tail.head):
+            if self._producer.wrote(self.tail.head.header.producer_id):
                 self._meet_unpaired(self.tail.head, "the source has no more records")
             else:
                 self._meet_foreign(self.tail.head)

@@ -1,0 +1,124 @@
+"""Every join condition and every comparison of a query matters: without it, or turned, a case fails.
+
+Mutants are texts in memory, run on DuckDB. One that no case can tell from the query is either a missing case
+or a condition that is not needed: write the query without it, or list it in `EQUIVALENT` with the reason.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import duckdb
+
+from ledger.adapters.duck.engine import connect, register_params
+from ledger.catalog import Query
+from tests.support.cases import Case
+
+EQUIVALENT: Mapping[str, frozenset[str]] = {
+    "offset_translation": frozenset(
+        {
+            # A stripe bounds what is compared; all that lies ahead of a commit has the same answer.
+            "and t.stripe = m.stripe: t.stripe = m.stripe -> true",
+        }
+    ),
+}
+"""Query to mutants that give the same answers, each with its reason."""
+
+ONE_IN = {"offset_translation": 4}
+"""Query to how few of its mutants are tried here, where they take long; the long tests try all."""
+
+_CONDITION = re.compile(r"(?<=\b)(on|and) (\w+\.\w+ (?:=|<|<=|>|>=|<>) \w+\.\w+)(?= |\n)")
+_COMPARISON = re.compile(r"(?<= )(<=|>=|<>|<|>|=|is not null|is null)(?=[ \n)])")
+_TURNED = {
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "=": "<>",
+    "<>": "=",
+    "is null": "is not null",
+    "is not null": "is null",
+}
+_WORD = re.compile(
+    r"\b(left join|min\(|max\(|min_by\(|max_by\(|desc|asc|least\(|greatest\(|union all)(?=[ \n\w])"
+)
+_OTHER_WORD = {
+    "left join": "inner join",
+    "min(": "max(",
+    "max(": "min(",
+    "min_by(": "max_by(",
+    "max_by(": "min_by(",
+    "desc": "asc",
+    "asc": "desc",
+    "least(": "greatest(",
+    "greatest(": "least(",
+    "union all": "except",
+}
+
+
+def mutants(sql: str) -> Iterator[tuple[str, str]]:
+    """Each mutant with a name: the line it changes, and how."""
+    code = re.sub(r"--.*", lambda comment: " " * len(comment[0]), sql)
+    for match in _CONDITION.finditer(code):
+        yield _replaced(code, match.span(2), "true")
+    for match in _COMPARISON.finditer(code):
+        yield _replaced(code, match.span(), _TURNED[match[0]])
+    for match in _WORD.finditer(code):
+        yield _replaced(code, match.span(), _OTHER_WORD[match[0]])
+
+
+def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
+    start, end = span
+    number = code.count("\n", 0, start) + 1
+    line = code.splitlines()[number - 1].strip()
+    return f"line {number}: {line}: {code[start:end]} -> {by}", code[:start] + by + code[end:]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A case laid out for a query: what the query reads as plain tables, and the answer that it must give.
+
+    Views are evaluated once, not once for each mutant.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    expected: list[tuple[object, ...]]
+
+    @classmethod
+    def of(cls, query: Query, case: Case) -> "Bench":
+        """The relations in the query's header, as `connect` gives them for the case."""
+        connection = duckdb.connect(":memory:")
+        connection.execute("set threads = 1")
+        with connect(case, {}) as ledger:
+            for name in query.reads:
+                connection.from_arrow(ledger.table(name).to_arrow_table()).create(name)
+        register_params(connection, query.params, case.params(query))
+        return cls(connection, [tuple(row.values()) for row in case.expected(query).to_pylist()])
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether a text gives the expected answer; one that is refused does not."""
+        try:
+            return self.connection.execute(sql).fetchall() == self.expected
+        except duckdb.Error:
+            return False
+
+
+def survivors(query: Query, benches: Sequence[Bench], *, one_in: int) -> Iterator[str]:
+    """Names of the mutants that meet every case; the case that caught the last one is tried first."""
+    tried = list(benches)
+    for name, sql in islice(mutants(query.sql), 0, None, one_in):
+        caught_by = next((bench for bench in tried if not bench.is_met_by(sql)), None)
+        if caught_by is None:
+            yield name
+        else:
+            tried.sort(key=lambda bench: bench is not caught_by)
+
+
+def uncaught(query: Query, benches: Sequence[Bench], *, one_in: int) -> list[str]:
+    """What is wrong about the mutants of a query: those that meet every case and are not said to be equivalent."""
+    text_by_name = {name: name.split(": ", 1)[1] for name in survivors(query, benches, one_in=one_in)}
+    equivalent = EQUIVALENT.get(query.name, frozenset())
+    found = [name for name, text in text_by_name.items() if text not in equivalent]
+    no_longer = equivalent - set(text_by_name.values()) if one_in == 1 else ()
+    return found + [f"caught, no longer equivalent: {text}" for text in sorted(no_longer)]
