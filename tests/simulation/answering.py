@@ -44,7 +44,7 @@ class Answering:
         seen = self._last_seen(rows[-1]["target_cluster"], offset_map)
         return KnownMap(
             offset_map=offset_map,
-            target_log_start=None if seen is None else seen["log_start"],
+            target_log_start=None if seen is None else int(seen["log_start"]),
             is_copied_back=self._is_copied_back(offset_map),
             is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
             truncations=tuple(
