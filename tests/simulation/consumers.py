@@ -135,6 +135,8 @@ class Consumers:
     # -- reading ---------------------------------------------------------------------------------
 
     def _read(self, group: Group, reader: Reader, topic: str, log: PartitionLog) -> None:
+        if log.garbling is not None:
+            return  # a consumer cannot read that either, and tries again
         read = _fetch(log, reader, last_epoch=reader.epoch if group.names_epochs else None)
         if read.error:
             # What was deleted before the group came to it, it has passed.
