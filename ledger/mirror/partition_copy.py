@@ -18,7 +18,7 @@ from collections import deque
 
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.errors import ProtocolError
-from ledger.mirror import target_stops
+from ledger.mirror import partition_stops
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.copy_rules import CopyRules
@@ -120,7 +120,10 @@ class PartitionCopy(Troubles):
         self.settle_trouble(Side.SOURCE)
         self._source_ends = fetched.last_stable, fetched.high_watermark
         if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
-            self._diverge(Divergence(fetched.diverging_epoch, fetched.diverging_end))
+            self._divergence = Divergence(fetched.diverging_epoch, fetched.diverging_end)
+            self.stop_at_once(
+                partition_stops.source_took_back(self.fetch_position, self.fetch_epoch, self._divergence)
+            )
             return
         try:
             for step in plan_batches(
@@ -136,14 +139,6 @@ class PartitionCopy(Troubles):
         finally:
             self._is_drained = self.fetch_position >= fetched.last_stable
             self.advance()
-
-    def _diverge(self, divergence: Divergence) -> None:
-        self._divergence = divergence
-        self.halt(
-            StopCause.SOURCE_TRUNCATED,
-            f"the source took back records of leader epoch {self.fetch_epoch} before offset {self.fetch_position}: "
-            f"what it holds of epoch {divergence.epoch} ends at {divergence.end}; nothing after that was copied",
-        )
 
     def _plan(self, step: Step) -> None:
         self._pending.append(step)
@@ -169,15 +164,12 @@ class PartitionCopy(Troubles):
             self.tail = TargetTail(start=self._builder.target_end - 1)
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
-        """Take the next piece of what the target holds past the recorded end, or of what came between (P6).
-
-        Bad bytes stop the partition.
-        """
+        """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
         landed = self._landed
         try:
             self.tail.add(records, high_watermark=high_watermark if landed is None else landed.landed_offset)
         except ProtocolError as error:
-            self.stop_at_once(target_stops.unreadable(self.tail, error))
+            self.stop_at_once(partition_stops.unreadable(self.tail, error))
             return
         self.settle_trouble(Side.TARGET)
         if landed is not None:
@@ -187,12 +179,6 @@ class PartitionCopy(Troubles):
             self._looks_for_last_record = False
             self._take_last_record()
         self.advance()
-
-    def _look_before(self, landed: Sent) -> None:
-        """P6."""
-        self._landed = landed
-        self._own_between = []
-        self.tail = TargetTail(start=landed.expected_offset)
 
     @property
     def looks_between(self) -> bool:
@@ -218,10 +204,11 @@ class PartitionCopy(Troubles):
             )
         self._settle_first()
         if self._own_between:
-            self.stop_at_once(target_stops.repeated(self._own_between))
+            self.stop_at_once(partition_stops.repeated(self._own_between))
         elif self.assignment.exclusive:
-            stop = target_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
-            self.stop_at_once(stop)
+            self.stop_at_once(
+                partition_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
+            )
         self.advance()
 
     def stops_looking(self) -> bool:
@@ -242,11 +229,11 @@ class PartitionCopy(Troubles):
             self.tail = TargetTail(start=self._next_offset)
         elif found.base_offset <= last:
             sequence = found.sequence_at(last)
-            is_own = self._producer.wrote(found.producer_id)
             is_former = found.producer_id in self._producer.former
-            if not is_own or not (is_former or next_sequence(sequence, 1) == self._builder.next_sequence):
+            is_next = next_sequence(sequence, 1) == self._builder.next_sequence
+            if not self._producer.wrote(found.producer_id) or not (is_former or is_next):
                 wanted = self._builder.next_sequence - 1
-                self.stop_at_once(target_stops.another_record(found, offset=last, wanted=wanted))
+                self.stop_at_once(partition_stops.another_record(found, offset=last, wanted=wanted))
             elif not found.is_control:
                 self.tail.pop()
 
@@ -329,7 +316,7 @@ class PartitionCopy(Troubles):
         """The flow's own records without a source: recorded as such where that is explained, else a stop."""
         cause = self._unpaired_cause(found, source_has_holes=source_has_holes)
         if cause is None:
-            self.stop_at_once(target_stops.not_explained(found, expected=expected))
+            self.stop_at_once(partition_stops.not_explained(found, expected=expected))
             return
         self._settle()
         self._builder.unpaired(
@@ -356,7 +343,7 @@ class PartitionCopy(Troubles):
     def _meet_foreign(self, found: TailBatch) -> None:
         is_accepted = found.header.base_offset < self.assignment.accepted_below
         if self.assignment.exclusive and not is_accepted and found.header.count:
-            self.stop_at_once(target_stops.foreign(found.header, own=self.assignment.producer_id))
+            self.stop_at_once(partition_stops.foreign(found.header, own=self.assignment.producer_id))
             return
         self._take_over(found)
 
@@ -408,7 +395,8 @@ class PartitionCopy(Troubles):
         sent.base_offset = base_offset
         may_hide_own = is_first or self.assignment.exclusive
         if base_offset > sent.expected_offset and may_hide_own and self._landed is None:
-            self._look_before(sent)
+            self._landed, self._own_between = sent, []  # P6
+            self.tail = TargetTail(start=sent.expected_offset)
         self._settle()
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
@@ -419,7 +407,7 @@ class PartitionCopy(Troubles):
             self._fall_back()
             return
         self._target_lost_from = base_offset
-        self.stop_at_once(target_stops.landed_below(base_offset, expected=expected_offset))
+        self.stop_at_once(partition_stops.landed_below(base_offset, expected=expected_offset))
 
     def _settle(self) -> None:
         while self._unsettled and self._may_settle(self._unsettled[0]):
@@ -431,8 +419,8 @@ class PartitionCopy(Troubles):
         if sent.base_offset is None or sent is self._landed:
             return False
         # Behind a stop nothing is looked at any more: what has others before it is left to the next look.
-        is_looked_before = self.stop is None or not self.assignment.exclusive
-        return is_looked_before or sent.base_offset == self._builder.target_end
+        may_look = self.stop is None or not self.assignment.exclusive
+        return may_look or sent.base_offset == self._builder.target_end
 
     def _settle_first(self) -> None:
         sent = self._unsettled.popleft()

@@ -135,6 +135,8 @@ class Consumers:
     # -- reading ---------------------------------------------------------------------------------
 
     def _read(self, group: Group, reader: Reader, topic: str, log: PartitionLog) -> None:
+        if log.garbling is not None:
+            return  # a consumer cannot read that either, and tries again
         read = _fetch(log, reader, last_epoch=reader.epoch if group.names_epochs else None)
         if read.error:
             # What was deleted before the group came to it, it has passed.
@@ -160,7 +162,8 @@ class Consumers:
             end = self._rng.randint(reader.position + 1, end)
         self._pass(reader, topic, log, _agreed_end(log, reader), end)
         reader.position = end
-        reader.epoch = [header.leader_epoch for header in fetched if header.base_offset < end][-1]
+        passed = [header.leader_epoch for header in fetched if header.base_offset < end]
+        reader.epoch = passed[-1] if passed else reader.epoch  # none within a hole that a cleaner left
 
     def _pass(self, reader: Reader, topic: str, log: PartitionLog, start: int, end: int) -> None:
         """Whatever lies there is behind the group, also what a cleaner or retention had taken already."""

@@ -47,6 +47,7 @@ LOST_SOURCE = frozenset(
         Fault.SOURCE_UNCLEAN,
         Fault.SOURCE_RECREATED,
         Fault.SOURCE_DELETED,
+        Fault.TARGET_RETENTION,  # own records that are left, and whose source records lay below them
     }
 )
 """Without one of these every record of a flow at its target has its source: none is unpaired because that is gone."""

@@ -1,10 +1,18 @@
-"""The stops of a partition whose target does not hold what it should, in words that name the values."""
+"""The stops of a partition whose logs do not hold what they should, in words that name the values."""
 
 from collections.abc import Sequence
 
-from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.assignments import Divergence, Stop, StopCause
 from ledger.mirror.tail import TailBatch, TargetTail
 from ledger.wire.record_batch import BatchHeader
+
+
+def source_took_back(position: int, epoch: int | None, divergence: Divergence) -> Stop:
+    return Stop(
+        StopCause.SOURCE_TRUNCATED,
+        f"the source took back records of leader epoch {epoch} before offset {position}: what it holds of epoch "
+        f"{divergence.epoch} ends at {divergence.end}; nothing after that was copied",
+    )
 
 
 def unreadable(tail: TargetTail, error: Exception) -> Stop:
