@@ -123,6 +123,7 @@ maps as (
         m.source_topic,
         m.source_topic_id,
         m.source_partition,
+        m.source_cluster,
         m.target_cluster,
         m.target_topic,
         m.target_topic_id,
@@ -429,13 +430,15 @@ left_behind as (
     group by e.map_number
 ),
 
--- Other flows that copy the target topic to the source topic.
+-- Other flows that copy the target topic to the source topic, whatever life of either they have copied so far.
 copied_back as (
     select w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
     from maps as w
     inner join offset_syncs as o
-        on o.source_topic_id = w.target_topic_id
-        and o.target_topic_id = w.source_topic_id
+        on o.source_cluster = w.target_cluster
+        and o.source_topic = w.target_topic
+        and o.target_cluster = w.source_cluster
+        and o.target_topic = w.source_topic
         and o.flow <> w.flow
     group by w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
 ),

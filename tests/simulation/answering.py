@@ -16,6 +16,7 @@ class Answering:
     def __init__(self, ledger: MemoryLedger, flow: str, rows: Sequence[Row]) -> None:
         self._ledger = ledger
         self._flow = flow
+        self._source_cluster, self._target_cluster = rows[-1]["source_cluster"], rows[-1]["target_cluster"]
         by_topic_id: dict[str, list[Row]] = {}
         for row in rows:
             by_topic_id.setdefault(row["source_topic_id"], []).append(row)
@@ -55,12 +56,12 @@ class Answering:
         )
 
     def _is_copied_back(self, offset_map: OffsetMap) -> bool:
-        ways = {
-            (row["source_topic_id"], row["target_topic_id"])
+        return any(
+            row["flow"] != self._flow
+            and (row["source_cluster"], row["source_topic"]) == (self._target_cluster, offset_map.target.topic)
+            and (row["target_cluster"], row["target_topic"]) == (self._source_cluster, offset_map.source.topic)
             for row in self._ledger.rows("offset_syncs")
-            if row["flow"] != self._flow
-        }
-        return (offset_map.target.topic_id, offset_map.source.topic_id) in ways
+        )
 
     def _last_seen(self, cluster: str, offset_map: OffsetMap) -> Mapping[str, int | str] | None:
         """The target's last recorded ends, of whichever life."""

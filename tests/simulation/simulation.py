@@ -369,7 +369,7 @@ class Simulation:
     def _judge_moves_now(self) -> None:
         """In the middle of the storm; what a target has lost and nobody looked at yet, no ledger can know."""
         if Fault.TARGET_UNCLEAN not in self.faults and self._recorders.record_all():
-            self._moves(is_storm=True).check()
+            self._moves().check()
 
     def _judge_moves_afterwards(self) -> None:
         for consumers in self.consumers.values():
@@ -381,11 +381,8 @@ class Simulation:
         """The answers of the SQL query are those that were judged: for lives that are over, because it takes long."""
         self._moves().check_queried()
 
-    def _moves(self, *, is_storm: bool = False) -> Moves:
+    def _moves(self) -> Moves:
         ways = [self._way(drivers) for drivers in self.flows]
-        if is_storm and Fault.TARGET_RECREATED in self.faults:
-            # What a flow has not begun to copy back to a new life, one flow's answer does not know of.
-            ways = [way for way in ways if not way.has_way_back]
         agree = Fault.CLOCK_JUMPS not in self.faults
         return Moves(self.clusters, ways, self._ledger, self.consumers, self._readings, self.tally, agree)
 
