@@ -84,6 +84,7 @@ class RoundLoop:
     summary: RunSummary
     _followed_at: float = float("-inf")
     _progressed_at: float = 0.0
+    _leaderless: frozenset[tuple[str, int]] = frozenset()
     _troubles: frozenset[str] = frozenset()
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
@@ -137,6 +138,7 @@ class RoundLoop:
     def _follow_topics(self, until_caught_up: bool, *, is_first_look: bool) -> None:
         pairs = self.topics.follow(written_topic_ids=self.progress.written_topic_ids)
         new = self.progress.unknown(pairs)
+        self._leaderless = frozenset()
         if not new:
             return
         source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
@@ -144,11 +146,13 @@ class RoundLoop:
         starts = self.intake.start_offsets(new, is_first_look=is_first_look)
         taken_already = self.intake.taken_already(new)
         taken_on = []
+        leaderless: set[tuple[str, int]] = set()
         for pair in new:
             source = source_ends.get((pair.source.topic, pair.source.partition))
             target = target_ends.get((pair.target.topic, pair.target.partition))
             if source is None or target is None:
                 log.warning("%s: %s has no leader; it is taken on later", self.flow.name, _name(pair))
+                leaderless.add((pair.source.topic, pair.source.partition))
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
             taken = self.intake.take_on(
@@ -163,6 +167,7 @@ class RoundLoop:
                 taken.standing.end_at(source)
             self.progress.take_on(taken.standing)
             taken_on.append(taken)
+        self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])
         for taken in taken_on:
             self._tell(taken)
@@ -180,6 +185,9 @@ class RoundLoop:
     def _answer(self, requests: FlowRequests) -> None:
         self.summary.pauses = pauses_after(requests.asked)
         for request in requests.waiting:
+            if any(request.concerns(*partition) for partition in self._leaderless):
+                log.info("%s: a request waits for a partition that has no leader", self.flow.name)
+                continue
             try:
                 facts, give_receipt = self.desk.answer(request)
             except ClusterUnavailableError as error:

@@ -58,8 +58,10 @@ class Answering:
     def _is_copied_back(self, offset_map: OffsetMap) -> bool:
         return any(
             row["flow"] != self._flow
-            and (row["source_cluster"], row["source_topic"]) == (self._target_cluster, offset_map.target.topic)
-            and (row["target_cluster"], row["target_topic"]) == (self._source_cluster, offset_map.source.topic)
+            and (row["source_cluster"], row["source_topic"])
+            == (self._target_cluster, offset_map.target.topic)
+            and (row["target_cluster"], row["target_topic"])
+            == (self._source_cluster, offset_map.source.topic)
             for row in self._ledger.rows("offset_syncs")
         )
 

@@ -59,7 +59,7 @@ class World:
 
 
 @dataclass(slots=True)
-class _Driver:
+class RunningDriver:
     process: Process
     workers: Workers
     stop: StormyStop
@@ -75,7 +75,7 @@ class FlowDrivers:
         self.source = world.clusters[flow.source]
         self.target = world.clusters[flow.target]
         self.state = MemoryLedgerState(world.ledger)
-        self._living: list[_Driver] = []
+        self._living: list[RunningDriver] = []
         self._is_over = False
 
     # -- trouble ---------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ class FlowDrivers:
                     raise error
                 self._world.tally[f"drivers ended by {type(error).__name__}"] += 1
 
-    def _is_given_up(self, driver: _Driver) -> Callable[[], bool]:
+    def _is_given_up(self, driver: RunningDriver) -> Callable[[], bool]:
         return lambda: driver.actor.done or driver.process.is_lost or self._is_over
 
-    def start(self, *, until_caught_up: bool) -> _Driver:
+    def start(self, *, until_caught_up: bool) -> RunningDriver:
         world = self._world
         process = Process("driver", world.plan)
         writers = (
@@ -177,7 +177,7 @@ class FlowDrivers:
         actor = world.schedule.spawn(
             "driver", lambda: self._drive(process, workers, stop, until_caught_up=until_caught_up)
         )
-        driver = _Driver(process, workers, stop, actor)
+        driver = RunningDriver(process, workers, stop, actor)
         self._living.append(driver)
         return driver
 

@@ -15,12 +15,12 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig, Policy, TargetMode
-from ledger.domain.requests import RequestKind
+from ledger.domain.requests import RECEIPT, RequestKind
 from ledger.domain.topics import NamingKind
 from ledger.mirror import appender
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
-from tests.simulation.drivers import FlowDrivers, World
+from tests.simulation.drivers import FlowDrivers, RunningDriver, World
 from tests.simulation.processes import SimulatedExecutor
 from tests.simulation.weather import StormyWeather
 
@@ -38,6 +38,7 @@ class CalmFlow:
         mode: TargetMode = TargetMode.EXCLUSIVE,
         crash: CrashPoint | None = None,
         topics: tuple[str, ...] = (TOPIC,),
+        on_loss: Policy = Policy.CONTINUE,
         **settings: str,
     ) -> None:
         rng = random.Random(1)
@@ -46,7 +47,7 @@ class CalmFlow:
         self.east, self.west = (MemoryCluster(alias, self.schedule) for alias in ("east", "west"))
         weather = StormyWeather(rng, Counter(), loses=False)
         weather.is_over = True
-        plan = CrashPlan(rng, frozenset({crash} if crash else ()), chance=0.0, certain=1)
+        self.plan = plan = CrashPlan(rng, frozenset({crash} if crash else ()), chance=0.0, certain=1)
         clusters = {"east": self.east, "west": self.west}
         world = World(
             rng,
@@ -67,7 +68,7 @@ class CalmFlow:
             topic_naming=NamingKind.IDENTITY,
             round_seconds=0.5,
             target_mode=mode,
-            on_loss=Policy.CONTINUE,
+            on_loss=on_loss,
         )
         self._drivers = FlowDrivers(world, flow)
         self._operations = OperatorOperations(
@@ -95,6 +96,21 @@ class CalmFlow:
     def run(self, seconds: float = 3.0) -> None:
         """One driver for a while, or until it dies."""
         self._drivers.run_a_while(seconds)
+
+    def start(self) -> RunningDriver:
+        """A driver, beside others that may live."""
+        return self._drivers.start(until_caught_up=False)
+
+    def end(self, *drivers: RunningDriver) -> None:
+        """Ask them to end, and wait until all have."""
+        for driver in drivers:
+            driver.stop.is_asked = True
+        self.schedule.wait(_ENDS_WITHIN_S * 2, lambda: all(driver.actor.done for driver in drivers))
+        self._drivers.bury_the_dead()
+
+    def receipts(self) -> list[str]:
+        """Results, in the order in which they were given."""
+        return [content["result"] for content in self._drivers.state.events("f", RECEIPT)]
 
     def ask(self, kind: RequestKind, **content: object) -> None:
         given = {"topic": TOPIC, "partition": 0, **content}

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.adapters.memory.partition_log import Garbling
-from ledger.config import TargetMode
+from ledger.config import Policy, TargetMode
 from ledger.domain.requests import RequestKind
 from ledger.mirror.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
@@ -149,3 +149,73 @@ def test_a_batch_that_is_none_stops_its_partition_alone(
     flow.run()
     assert flow.stops() == {}
     assert values(flow.target("bad")) == ["theirs", "a"]
+
+
+@pytest.mark.fault(1)
+def test_a_request_waits_for_a_partition_that_has_no_leader_when_the_driver_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Done is said of a partition that goes on, not of one that the driver does not know yet."""
+    flow = CalmFlow(monkeypatch)
+    flow.write("a")
+    flow.run()
+    flow.write("theirs", at=flow.west)
+    flow.write("b")
+    flow.run()
+    assert flow.stops() == {TOPIC: "foreign_write"}
+    flow.west.move_leader(TOPIC, 0, None)
+    flow.ask(RequestKind.ACCEPT_FOREIGN)
+    flow.run()
+    assert flow.stops() == {TOPIC: "foreign_write"}
+    assert flow.receipts() == []
+    flow.west.move_leader(TOPIC, 0, flow.west.nodes[0])
+    flow.run()
+    assert flow.stops() == {}
+    assert flow.receipts() == ["done"]
+    assert values(flow.target()) == ["a", "theirs", "b"]
+
+
+@pytest.mark.fault(33)
+@pytest.mark.parametrize("waited_s", [0.0, 0.15, 0.4])
+def test_a_driver_that_was_taken_over_answers_nothing(
+    monkeypatch: pytest.MonkeyPatch, waited_s: float
+) -> None:
+    """It has nothing to append, so it does not know yet; the driver that has the flow carries the request out."""
+    flow = CalmFlow(monkeypatch)
+    flow.write("a")
+    first = flow.start()
+    flow.schedule.wait(2.0)
+    flow.write("theirs", at=flow.west)
+    flow.write("b")
+    flow.schedule.wait(3.0)
+    assert flow.stops() == {TOPIC: "foreign_write"}
+    second = flow.start()
+    flow.schedule.wait(2.0 + waited_s)
+    flow.ask(RequestKind.ACCEPT_FOREIGN)
+    flow.schedule.wait(10.0)
+    assert flow.receipts() == ["done"]
+    assert flow.stops() == {}
+    assert values(flow.target()) == ["a", "theirs", "b"]
+    flow.end(first, second)
+
+
+@pytest.mark.fault(12, 32)
+def test_a_driver_that_dies_after_a_loss_leaves_the_stop_that_its_policy_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow = CalmFlow(monkeypatch, crash=CrashPoint.FACTS_APPENDED, on_loss=Policy.STOP)
+    flow.plan.is_over = True
+    flow.write("a", "b")
+    flow.run()
+    flow.write("c", "d")
+    flow.source().delete_before(3)
+    flow.plan.is_over = False
+    flow.run()
+    assert flow.syncs()[-1][:2] == ("lost", "retention"), "the driver died behind the fact"
+    flow.run()
+    assert flow.stops() == {TOPIC: "lost"}
+    assert values(flow.target()) == ["a", "b"]
+    flow.ask(RequestKind.RESUME)
+    flow.run()
+    assert flow.stops() == {}
+    assert values(flow.target()) == ["a", "b", "d"]
