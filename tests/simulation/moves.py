@@ -147,14 +147,23 @@ class Moves:
             first_at.setdefault(identity, offset)
             if offset >= position and producer_id not in way.left_out:
                 to_come.add(identity)
+        comes_back = way.has_way_back and self._has_begun_back(way, topic.name, copy.name)
         last_at = {
             identity: offset
             for offset, identity, producer_id in self.readings.readable(copy.name, copy.logs[number])
-            if identity in first_at or (way.has_way_back and producer_id not in way.not_carried_back)
+            if identity in first_at or (comes_back and producer_id not in way.not_carried_back)
         }
         for identity in to_come:
             last_at.pop(identity, None)
         return Sides(way, topic, number, copy.logs[number].end, first_at, last_at)
+
+    def _has_begun_back(self, way: Way, name: str, copy_name: str) -> bool:
+        """Whether a flow back has recorded anything of the topic: before, nobody can know of it by the ledger."""
+        back = (way.flow.target, copy_name, way.flow.source, name)
+        columns = ("source_cluster", "source_topic", "target_cluster", "target_topic")
+        return any(
+            tuple(row[column] for column in columns) == back for row in self.ledger.rows("offset_syncs")
+        )
 
     def _owed(self, topic: MemoryTopic, log: PartitionLog) -> Iterator[Found]:
         """What a group at the source is to read, there or elsewhere; what a cleaner took it misses there, too."""
