@@ -91,7 +91,7 @@ class ClusterAcceptance:
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentities:
-    """What `writers` and acceptances say of clusters: both in the order of recording."""
+    """What `writers` and acceptances say of clusters; acceptances in the order of the operators' serial."""
 
     writers: Sequence[Row]
     acceptances: Sequence[ClusterAcceptance]
@@ -99,23 +99,29 @@ class ClusterIdentities:
     @classmethod
     def of_rows(cls, writers: Iterable[Row], operations: Iterable[Row]) -> Self:
         """From rows of `writers`, and those of `operations` of the kind `cluster_accepted`, in order."""
-        in_order = sorted(writers, key=lambda row: (row["recorded_at_ms"], row["writer_epoch"], row["round"]))
-        return cls(in_order, [ClusterAcceptance.of_row(row) for row in operations])
+        return cls(list(writers), [ClusterAcceptance.of_row(row) for row in operations])
 
     # -- aliases ---------------------------------------------------------------------------------
 
     def recorded_id(self, cluster: str) -> str | None:
-        """The Kafka cluster id that an alias stands for; None when nobody ever claimed with it."""
+        """The Kafka cluster id that an alias stands for; None when nobody ever claimed with it, or with several."""
+        possible = self._possible_ids(cluster)
+        return next(iter(possible)) if len(possible) == 1 else None
+
+    def _possible_ids(self, cluster: str) -> frozenset[str]:
+        """The id that was accepted last; before the first acceptance, those that anybody claimed with.
+
+        Several can be claimed with only by first claims at one moment: each later one is held against the others.
+        """
         accepted = [told.cluster_id for told in self.acceptances if told.cluster == cluster]
         if accepted:
-            return accepted[-1]
-        claimed = [
+            return frozenset({accepted[-1]})
+        return frozenset(
             str(row[f"{side}_cluster_id"])
             for row in self.writers
             for side in ("source", "target")
             if row[f"{side}_cluster"] == cluster and row[f"{side}_cluster_id"] is not None
-        ]
-        return claimed[-1] if claimed else None
+        )
 
     def recorded_ids(self) -> dict[str, str]:
         """`recorded_id` by alias, of all aliases that anybody claimed with or accepted."""
@@ -127,13 +133,13 @@ class ClusterIdentities:
 
     def require(self, cluster: str, live: LiveCluster) -> None:
         """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""
-        recorded, live_id = self.recorded_id(cluster), live.cluster_id
-        if recorded is not None and live_id != recorded:
+        possible, live_id = self._possible_ids(cluster), live.cluster_id
+        if possible and possible != {live_id}:
             raise PreconditionError(
                 f"another cluster answers behind {cluster}: its Kafka cluster id is {live_id}, the ledger knows "
-                f"{recorded}; nothing was copied, recorded or deleted. Correct bootstrap_servers; or, if {cluster} "
-                f"is to be that cluster from now on: mirror-ledger accept-cluster {cluster} --cluster-id {live_id} "
-                "--reason WHY"
+                f"{' and '.join(sorted(possible))}; nothing was copied, recorded or deleted. Correct "
+                f"bootstrap_servers; or, if {cluster} is to be that cluster from now on: mirror-ledger "
+                f"accept-cluster {cluster} --cluster-id {live_id} --reason WHY"
             )
         reached = self._metadata_offset(live_id)
         found = live.metadata_offset

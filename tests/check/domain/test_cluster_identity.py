@@ -45,6 +45,17 @@ def test_an_alias_stands_for_what_any_writer_claimed_with(cluster: str, cluster_
     assert identities.recorded_ids() == {"east": "E", "west": "W", "north": "N"}
 
 
+def test_where_first_claims_met_two_clusters_an_operator_says_which() -> None:
+    rows = [recorder("east", "E"), {**recorder("east", "E2"), "writer": "flow:g"}]
+    both = ClusterIdentities.of_rows(rows, [])
+    assert both.recorded_id("east") is None
+    for cluster_id in ("E", "E2"):
+        with pytest.raises(PreconditionError, match="the ledger knows E and E2"):
+            both.require("east", LiveCluster(cluster_id, None))
+    told = ClusterIdentities.of_rows(rows, [after(both, "east", "E2", rebuilt=False)])
+    told.require("east", LiveCluster("E2", None))
+
+
 def test_the_last_acceptance_counts_whatever_was_claimed_before_and_back_again() -> None:
     rows = [claimed("f", 1, producer_id=7)]
     first = after(ClusterIdentities.of_rows(rows, []), "east", "E2", rebuilt=False)

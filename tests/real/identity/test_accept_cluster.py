@@ -50,7 +50,7 @@ def test_another_cluster_is_refused_everywhere_until_it_is_accepted(
         app.adopt_flow(config, FLOW, topics=[], consent=Consent(missing=False, foreign=False), dry_run=True)
     with pytest.raises(PreconditionError, match=refused):
         app.resync_keys(config, FLOW, topic=topic, partition=None, dry_run=True)
-    recorded = command(capsys, config, "doctor", FLOW)
+    recorded = command(capsys, config, "doctor", FLOW, "-o", "json")
     assert "mirror-ledger accept-cluster" in recorded.out
 
     accept = ("accept-cluster", "east", "--reason", "moved", "--cluster-id")
