@@ -124,12 +124,12 @@ class ClusterIdentities:
         )
 
     def recorded_ids(self) -> dict[str, str]:
-        """`recorded_id` by alias, of all aliases that anybody claimed with or accepted."""
+        """By alias what it stands for, of all that anybody claimed with or accepted; several ids are told together."""
         aliases = {told.cluster for told in self.acceptances}
         for row in self.writers:
             aliases |= {row["source_cluster"], row["target_cluster"]}
-        found = {alias: self.recorded_id(alias) for alias in aliases if alias is not None}
-        return {alias: cluster_id for alias, cluster_id in found.items() if cluster_id is not None}
+        found = {alias: self._possible_ids(alias) for alias in aliases if alias is not None}
+        return {alias: " and ".join(sorted(possible)) for alias, possible in found.items() if possible}
 
     def require(self, cluster: str, live: LiveCluster) -> None:
         """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""

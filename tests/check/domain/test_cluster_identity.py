@@ -49,6 +49,7 @@ def test_where_first_claims_met_two_clusters_an_operator_says_which() -> None:
     rows = [recorder("east", "E"), {**recorder("east", "E2"), "writer": "flow:g"}]
     both = ClusterIdentities.of_rows(rows, [])
     assert both.recorded_id("east") is None
+    assert both.recorded_ids() == {"east": "E and E2"}
     for cluster_id in ("E", "E2"):
         with pytest.raises(PreconditionError, match="the ledger knows E and E2"):
             both.require("east", LiveCluster(cluster_id, None))
