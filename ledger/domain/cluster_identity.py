@@ -105,10 +105,10 @@ class ClusterIdentities:
 
     def recorded_id(self, cluster: str) -> str | None:
         """The Kafka cluster id that an alias stands for; None when nobody ever claimed with it, or with several."""
-        possible = self._possible_ids(cluster)
+        possible = self.possible_ids(cluster)
         return next(iter(possible)) if len(possible) == 1 else None
 
-    def _possible_ids(self, cluster: str) -> frozenset[str]:
+    def possible_ids(self, cluster: str) -> frozenset[str]:
         """The id that was accepted last; before the first acceptance, those that anybody claimed with.
 
         Several can be claimed with only by first claims at one moment: each later one is held against the others.
@@ -128,12 +128,12 @@ class ClusterIdentities:
         aliases = {told.cluster for told in self.acceptances}
         for row in self.writers:
             aliases |= {row["source_cluster"], row["target_cluster"]}
-        found = {alias: self._possible_ids(alias) for alias in aliases if alias is not None}
+        found = {alias: self.possible_ids(alias) for alias in aliases if alias is not None}
         return {alias: " and ".join(sorted(possible)) for alias, possible in found.items() if possible}
 
     def require(self, cluster: str, live: LiveCluster) -> None:
         """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""
-        possible, live_id = self._possible_ids(cluster), live.cluster_id
+        possible, live_id = self.possible_ids(cluster), live.cluster_id
         if possible and possible != {live_id}:
             raise PreconditionError(
                 f"another cluster answers behind {cluster}: its Kafka cluster id is {live_id}, the ledger knows "

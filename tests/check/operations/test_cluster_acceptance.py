@@ -17,6 +17,16 @@ def test_another_cluster_is_accepted_and_named() -> None:
     assert "west stands for W2 from now on, no longer for W" in consequences(accepted)
 
 
+def test_of_two_that_first_claims_met_one_is_accepted() -> None:
+    elsewhere = {**claimed("g", 1, producer_id=9), "target_cluster_id": "W2"}
+    both = ClusterIdentities.of_rows([claimed("f", 2, producer_id=7), elsewhere], [])
+    for cluster_id in ("W", "W2"):
+        accepted = judge_acceptance(both, "west", cluster_id, live_id=cluster_id, rebuilt=False)
+        assert accepted is not None
+        assert (accepted.cluster_id, accepted.former_id) == (cluster_id, None)
+        assert f"west stands for {cluster_id} from now on: flows" in consequences(accepted)
+
+
 def test_a_rebuilt_cluster_retires_what_was_claimed_there() -> None:
     accepted = judge_acceptance(KNOWN, "west", "W", live_id="W", rebuilt=True)
     assert accepted is not None
