@@ -29,6 +29,7 @@ _SETTINGS = {
     "spark.python.worker.reuse": "true",  # connections to brokers live in the worker
     "spark.speculation": "false",  # nothing may write to a partition after its task has returned
     "spark.ui.enabled": "false",
+    "spark.sql.maxPlanStringLength": "10000",  # each query tells listeners its plan: hundreds of MB for a large one
     "spark.ui.showConsoleProgress": "false",
     **_LEAN_APPENDS,
 }
@@ -46,7 +47,9 @@ def local_session(*, tasks: int) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{tasks + 1},{LOCAL_TASK_ATTEMPTS}]")
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in delta_jars()))
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    builder = builder.config("spark.driver.memory", "1g")
+    builder = builder.config(
+        "spark.driver.memory", "2g"
+    )  # a limit: 1 GB does not plan the largest query at all times
     return _started(builder.config("spark.driver.extraJavaOptions", _JVM_OPTIONS))
 
 

@@ -64,12 +64,12 @@ def test_a_recorder_that_fails_is_tried_again_and_its_trouble_is_told(failure: E
     recorders = BackgroundRecorders([recorder])
     with recorders:
         recorders.start()
-        eventually(has_looked(recorder, 5), "five looks")
+        eventually(has_looked(recorder, 5), "five looks", within_s=10)
         assert recorders.troubles == {recorder.writer: str(failure)}
         recorder.is_mended = True
-        eventually(lambda: not recorders.troubles, "it records again")
+        eventually(lambda: not recorders.troubles, "it records again", within_s=10)
         looks = recorder.looks
-        eventually(has_looked(recorder, looks + 2), "it goes on")
+        eventually(has_looked(recorder, looks + 2), "it goes on", within_s=10)
 
 
 def test_a_cluster_that_is_away_is_not_a_trouble_of_the_ledger() -> None:
@@ -77,7 +77,7 @@ def test_a_cluster_that_is_away_is_not_a_trouble_of_the_ledger() -> None:
     recorders = BackgroundRecorders([recorder])
     with recorders:
         recorders.start()
-        eventually(has_looked(recorder, 5), "five looks")
+        eventually(has_looked(recorder, 5), "five looks", within_s=10)
         assert recorders.troubles == {}
 
 
@@ -85,7 +85,7 @@ def test_what_nobody_foresaw_is_told_and_ends_the_flow_with_it() -> None:
     recorder = Failing(ZeroDivisionError("a defect"))
     recorders = BackgroundRecorders([recorder])
     recorders.__enter__().start()
-    eventually(lambda: bool(recorders.troubles), "the trouble is told")
+    eventually(lambda: bool(recorders.troubles), "the trouble is told", within_s=10)
     assert "a defect" in recorders.troubles[recorder.writer]
     with pytest.raises(ZeroDivisionError):
         recorders.__exit__(None, None, None)
