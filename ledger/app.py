@@ -48,7 +48,6 @@ from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
 from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
-from ledger.operations.cluster_acceptance import require_recorded
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
 from ledger.operations.flow_report import DriverReport, FlowReport
@@ -56,6 +55,7 @@ from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
+from ledger.ports import require_recorded
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject

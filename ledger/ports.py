@@ -339,6 +339,13 @@ class LedgerState(Protocol):
         ...
 
 
+def require_recorded(state: LedgerState, *admins: ClusterAdmin) -> None:
+    """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
+    identities = state.identities()
+    for admin in admins:
+        identities.require(admin.alias, live_cluster(admin))
+
+
 class WriterDirectory(Protocol):
     """Tells mirror flows from applications by their producer ids, for one Kafka cluster id."""
 

@@ -13,7 +13,7 @@ from ledger.ports import (
     NewTopic,
     OperationEntry,
     OperationLog,
-    live_cluster,
+    require_recorded,
 )
 
 TOPIC_FINDINGS = (
@@ -84,9 +84,9 @@ class FollowingRecord:
         """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""
         return self._state.deleted_topic_ids(cluster)
 
-    def require_recorded(self, admin: ClusterAdmin) -> None:
-        """Raise `PreconditionError` when another cluster answers than the one that the ledger knows."""
-        self._state.identities().require(admin.alias, live_cluster(admin))
+    def require_recorded(self, *admins: ClusterAdmin) -> None:
+        """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
+        require_recorded(self._state, *admins)
 
     def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
         """Topics that were created together; `topic_ids` by name."""

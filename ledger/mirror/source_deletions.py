@@ -81,8 +81,7 @@ class SourceDeletions:
 
     def _delete(self, topic: MirroredTopic) -> Finding | None:
         try:
-            self._record.require_recorded(self._source)
-            self._record.require_recorded(self._target)
+            self._record.require_recorded(self._source, self._target)
             self._target.delete_topic(topic.target, topic_id=topic.target_id)
         except PreconditionError as error:
             name = FindingName.TARGET_TOPIC_NOT_DELETED

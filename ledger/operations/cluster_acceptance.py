@@ -4,14 +4,6 @@ from dataclasses import dataclass
 
 from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.errors import PreconditionError, UsageError
-from ledger.ports import ClusterAdmin, LedgerState, live_cluster
-
-
-def require_recorded(state: LedgerState, *admins: ClusterAdmin) -> None:
-    """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
-    identities = state.identities()
-    for admin in admins:
-        identities.require(admin.alias, live_cluster(admin))
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,8 @@ def flow_report(
     *,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
-    now_ms: int | None = None,
-    full_sweep_seconds: float = 300.0,
+    now_ms: int | None,
+    full_sweep_seconds: float,
 ) -> FlowReport:
     """From the answers of `QUERIES`, by name; `now_ms` None: as of a past cut."""
     late_after_s = LATE_AFTER_SWEEPS * full_sweep_seconds
