@@ -64,6 +64,7 @@ from ledger.wiring import (
     cluster_recorder,
     driver_operations,
     flow_topics,
+    lookout,
     operator_operations,
     worker_networks,
     writer_directories,
@@ -158,6 +159,7 @@ def run_flow(
                 also_copied_by=config.also_copied_by(flow_name),
                 last_stop=last_stop,
                 recording_troubles=lambda: background.troubles,
+                looking_out=lambda watch: lookout(config, flow, topics, watch),
             )
 
 

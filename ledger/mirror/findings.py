@@ -12,6 +12,7 @@ A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("F
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from ledger.domain.recorded_operations import FindingKey
@@ -48,6 +49,9 @@ class FindingName(StrEnum):
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
+    # About the clusters; the topic is None where it is the whole cluster.
+    SOURCE_UNREACHABLE = "source_unreachable"
+    TARGET_UNREACHABLE = "target_unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,14 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",
         "look at the message: the store of the ledger, or the recorder's permissions; it is tried again by itself",
     ),
+    FindingName.SOURCE_UNREACHABLE: Explanation(
+        "no broker of the source answers, or no leader of partitions of the topic: nothing is copied from there",
+        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+    ),
+    FindingName.TARGET_UNREACHABLE: Explanation(
+        "no broker of the target answers, or no leader of partitions of the topic: nothing is copied to there",
+        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+    ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",
         'grant DESCRIBE on both clusters to the mirror\'s principal, or set acls = "none"',
@@ -141,12 +153,17 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic."""
+    """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic.
+
+    `cluster`: the alias that it is about; `since_ms`: when it began. None: nothing is said about it.
+    """
 
     name: FindingName
     topic: str | None = None
     partition: int | None = None
     message: str = field(compare=False)
+    cluster: str | None = field(default=None, compare=False)
+    since_ms: int | None = field(default=None, compare=False)
 
     @property
     def key(self) -> FindingKey:
@@ -194,13 +211,31 @@ class Findings:
 
     def _raised(self, finding: Finding) -> OperationEntry:
         advice = EXPLAINED[finding.name].next
-        log.warning("%s: %s: %s; %s", self._flow, finding.name, finding.message, advice)
-        return str(finding.name), {**_content(finding.key), "message": finding.message, "next": advice}
+        since = "" if finding.since_ms is None else f"; since {_time(finding.since_ms)}"
+        log.warning("%s: %s: %s%s; %s", self._flow, finding.name, finding.message, since, advice)
+        return str(finding.name), raised_content(finding)
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
         log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
         return key[0], _content(key)
 
 
+def raised_content(finding: Finding) -> dict[str, object]:
+    """What a row says that raises the finding."""
+    content = {
+        **_content(finding.key),
+        "message": finding.message,
+        "next": EXPLAINED[finding.name].next,
+        "cluster": finding.cluster,
+        "since_ms": finding.since_ms,
+    }
+    told_always = {"finding", "topic", "partition", "message", "next"}
+    return {name: value for name, value in content.items() if name in told_always or value is not None}
+
+
 def _content(key: FindingKey) -> dict[str, object]:
     return dict(zip(("finding", "topic", "partition"), key, strict=True))
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
@@ -20,6 +21,7 @@ from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.other_flows import AlsoCopiedBy, OtherFlows
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
+from ledger.mirror.reach_watch import REACH_FINDINGS, ReachWatch
 from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
@@ -27,6 +29,7 @@ from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
+from ledger.mirror.troubles import Side
 from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.operation_log import ClaimedOperations
 
@@ -64,10 +67,12 @@ def run_flow(
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
     recording_troubles: Troubles = dict,
+    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
     `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver.
@@ -85,7 +90,12 @@ def run_flow(
     # Two first drivers may each have allocated an id: the first claim's is the flow's.
     producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
     progress = FlowProgress(ports.state.positions(flow.name), producer)
-    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender:
+    reach = ReachWatch(
+        Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
+        ports.clock,
+        {Side.SOURCE: flow.source, Side.TARGET: flow.target},
+    )
+    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender, looking_out(reach):
         loop = RoundLoop(
             flow=flow,
             topics=topics,
@@ -120,6 +130,7 @@ def run_flow(
             recording=RecordingWatch(
                 Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
             ),
+            reach=reach,
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             producer=producer,
             last_stop=last_stop,

@@ -25,6 +25,7 @@ from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PartitionWatch
+from ledger.mirror.reach_watch import ReachWatch
 from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
@@ -78,6 +79,7 @@ class RoundLoop:
     watch: PartitionWatch
     selection: RecordSelection
     recording: RecordingWatch
+    reach: ReachWatch
     producer: FlowProducer
     last_stop: int
     on_round: Callable[[RunSummary], None]
@@ -95,6 +97,7 @@ class RoundLoop:
                 break
             self.heartbeat.beat()
             self.recording.look()
+            self.reach.look()
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
             assignments = self._assignments()
