@@ -52,6 +52,8 @@ class FindingName(StrEnum):
     # About the clusters; the topic is None where it is the whole cluster.
     SOURCE_UNREACHABLE = "source_unreachable"
     TARGET_UNREACHABLE = "target_unreachable"
+    # Of a recorder about its cluster; of no flow.
+    CLUSTER_UNREACHABLE = "cluster_unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "no broker of the target answers, or no leader of partitions of the topic: nothing is copied to there",
         "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
     ),
+    FindingName.CLUSTER_UNREACHABLE: Explanation(
+        "no broker of the cluster answers its recorder: what the ledger knows of it grows old",
+        "look at the brokers that the message names, and at the line to them; the recorder goes on by itself",
+    ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",
         'grant DESCRIBE on both clusters to the mirror\'s principal, or set acls = "none"',
@@ -217,13 +223,13 @@ class Findings:
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
         log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
-        return key[0], _content(key)
+        return key[0], cleared_content(key)
 
 
 def raised_content(finding: Finding) -> dict[str, object]:
     """What a row says that raises the finding."""
     content = {
-        **_content(finding.key),
+        **cleared_content(finding.key),
         "message": finding.message,
         "next": EXPLAINED[finding.name].next,
         "cluster": finding.cluster,
@@ -233,7 +239,8 @@ def raised_content(finding: Finding) -> dict[str, object]:
     return {name: value for name, value in content.items() if name in told_always or value is not None}
 
 
-def _content(key: FindingKey) -> dict[str, object]:
+def cleared_content(key: FindingKey) -> dict[str, object]:
+    """What a row says that clears a finding."""
     return dict(zip(("finding", "topic", "partition"), key, strict=True))
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from ledger.domain.reach import Instant
 from ledger.errors import MirrorLedgerError, ShutOutError
-from ledger.mirror.reach_watch import Instant, Partition, ReachWatch
+from ledger.mirror.reach_watch import Partition, ReachWatch
 from ledger.mirror.troubles import Side
 from ledger.ports import Clock, ReachProbe
 
@@ -58,7 +59,7 @@ class Lookout:
         leaders_at = float("-inf")
         try:
             while not self._ended.is_set():
-                began = Instant.now(self._clock)
+                began = Instant(self._clock.now_ms(), self._clock.monotonic())
                 partitions = watched.partitions() if began.monotonic >= leaders_at else ()
                 if self._look(side, watched, partitions, began) and partitions:
                     took_s = self._clock.monotonic() - began.monotonic

@@ -3,16 +3,17 @@
 Whoever looks at a cluster (`lookout`) says here what it found; `look` records what changed. Nothing here waits for
 a cluster, so what is known is recorded also while the rounds wait for one.
 
-One look that failed is no outage when the next one succeeds. The second in a row is one, or a first that took as
-long. A leader may move: partitions without one are told when that has lasted longer than an election takes.
+What counts as an outage is told by `domain.reach`. A leader may move: partitions without one are told when that has
+lasted longer than an election takes.
 """
 
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
 from ledger.domain.recorded_operations import FindingKey
 from ledger.mirror.findings import Finding, FindingName, Findings
 from ledger.mirror.troubles import Side
@@ -21,45 +22,12 @@ from ledger.ports import Clock
 REACH_FINDINGS = (FindingName.SOURCE_UNREACHABLE, FindingName.TARGET_UNREACHABLE)
 TOLD_WITHIN_S = 15.0
 """After the first failure."""
-_SURE_AFTER_LOOKS = 2
-_SURE_AFTER_S = 5.0
 _UNLED_AFTER_S = 7.0
 _LISTED = 5
 _UNREACHABLE = {Side.SOURCE: FindingName.SOURCE_UNREACHABLE, Side.TARGET: FindingName.TARGET_UNREACHABLE}
 
 Partition = tuple[str, int]
 """Topic and partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """When something began: milliseconds since the epoch, and seconds for measuring."""
-
-    at_ms: int
-    monotonic: float
-
-    @classmethod
-    def now(cls, clock: Clock) -> "Instant":
-        return cls(clock.now_ms(), clock.monotonic())
-
-
-@dataclass(frozen=True, slots=True)
-class Failing:
-    """That something has not answered since; `looks`: how often that was found in a row."""
-
-    since: Instant
-    reason: str
-    looks: int = 1
-
-    def again(self, reason: str) -> "Failing":
-        return replace(self, reason=reason, looks=self.looks + 1)
-
-    def lasted_s(self, now: float) -> float:
-        return now - self.since.monotonic
-
-
-def _after(before: Failing | None, reason: str, began: Instant) -> Failing:
-    return Failing(began, reason) if before is None else before.again(reason)
 
 
 @dataclass(slots=True)
@@ -93,13 +61,15 @@ class ReachWatch:
     def failed(self, side: Side, reason: str, *, began: Instant) -> None:
         """No broker answered a look that began then."""
         account = self._accounts[side]
-        account.failing, account.is_known = _after(account.failing, reason, began), True
+        account.failing, account.is_known = failed_again(account.failing, reason, began=began), True
 
     def unled(self, side: Side, partitions: Mapping[Partition, str], *, began: Instant) -> None:
         """All partitions without a leader that answers, and why, as of a look that began then."""
         account = self._accounts[side]
         before = account.unled
-        account.unled = {at: _after(before.get(at), reason, began) for at, reason in partitions.items()}
+        account.unled = {
+            at: failed_again(before.get(at), reason, began=began) for at, reason in partitions.items()
+        }
         account.leaders_known = True
 
     def is_failing(self, side: Side) -> bool:
@@ -133,13 +103,13 @@ class ReachWatch:
 
     def _holding(self, side: Side, now: float) -> Iterator[Finding]:
         account, name = self._accounts[side], _UNREACHABLE[side]
-        if account.failing is not None and _is_sure(account.failing, now):
+        if account.failing is not None and account.failing.is_sure(now):
             yield _of_cluster(name, account.cluster, account.failing)
         elif account.failing is not None or not account.is_known:
             yield from self._kept(name, {None})
         lasting: dict[str, dict[int, Failing]] = defaultdict(dict)
         for (topic, partition), failing in sorted(account.unled.items()):
-            if failing.looks >= _SURE_AFTER_LOOKS and failing.lasted_s(now) >= _UNLED_AFTER_S:
+            if failing.looks >= SURE_AFTER_LOOKS and failing.lasted_s(now) >= _UNLED_AFTER_S:
                 lasting[topic][partition] = failing
         for topic, partitions in lasting.items():
             yield _of_topic(name, account.cluster, topic, partitions)
@@ -154,10 +124,6 @@ class ReachWatch:
             concerned = topic is not None if topics is None else topic in topics
             if found == name and concerned and topic not in but:
                 yield Finding(name=name, topic=topic, partition=partition, message="as raised before")
-
-
-def _is_sure(failing: Failing, now: float) -> bool:
-    return failing.looks >= _SURE_AFTER_LOOKS or failing.lasted_s(now) >= _SURE_AFTER_S
 
 
 def _of_cluster(name: FindingName, cluster: str, failing: Failing) -> Finding:

@@ -130,6 +130,10 @@ class DeltaLedgerState:
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
         return open_findings(rows)
 
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        kinds = ["finding_raised", "finding_cleared"]
+        return open_findings(self._rows("operations", [("kind", "in", kinds), ("writer", "=", writer)]))
+
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
         rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])

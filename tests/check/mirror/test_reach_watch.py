@@ -4,8 +4,9 @@ import json
 
 from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.reach import Instant
 from ledger.mirror.findings import Findings
-from ledger.mirror.reach_watch import REACH_FINDINGS, Instant, Partition, ReachWatch
+from ledger.mirror.reach_watch import REACH_FINDINGS, Partition, ReachWatch
 from ledger.mirror.troubles import Side
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
@@ -34,14 +35,17 @@ class Watched:
     def fails(
         self, side: Side = Side.SOURCE, reason: str = "refused", *, took_s: float = 0
     ) -> frozenset[object]:
-        began = Instant.now(self.clock)
+        began = self._now()
         self.clock.now_s += took_s
         self.watch.failed(side, reason, began=began)
         return self._told()
 
     def unled(self, *partitions: Partition, reason: str = NO_LEADER) -> frozenset[object]:
-        self.watch.unled(Side.SOURCE, dict.fromkeys(partitions, reason), began=Instant.now(self.clock))
+        self.watch.unled(Side.SOURCE, dict.fromkeys(partitions, reason), began=self._now())
         return self._told()
+
+    def _now(self) -> Instant:
+        return Instant(self.clock.now_ms(), self.clock.monotonic())
 
     def _told(self) -> frozenset[object]:
         self.watch.look()
