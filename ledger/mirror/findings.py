@@ -52,6 +52,8 @@ class FindingName(StrEnum):
     # About the clusters; the topic is None where it is the whole cluster.
     SOURCE_UNREACHABLE = "source_unreachable"
     TARGET_UNREACHABLE = "target_unreachable"
+    SOURCE_THROTTLED = "source_throttled"
+    TARGET_THROTTLED = "target_throttled"
     # Of a recorder about its cluster; of no flow.
     CLUSTER_UNREACHABLE = "cluster_unreachable"
 
@@ -135,12 +137,20 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "look at the message: the store of the ledger, or the recorder's permissions; it is tried again by itself",
     ),
     FindingName.SOURCE_UNREACHABLE: Explanation(
-        "no broker of the source answers, or no leader of partitions of the topic: nothing is copied from there",
+        "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",
         "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
     ),
     FindingName.TARGET_UNREACHABLE: Explanation(
-        "no broker of the target answers, or no leader of partitions of the topic: nothing is copied to there",
+        "no broker of the target answers, or no leader serves partitions of the topic: nothing is copied to there",
         "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+    ),
+    FindingName.SOURCE_THROTTLED: Explanation(
+        "a quota makes brokers of the source hold their answers back: the copy may fall behind",
+        "raise consumer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
+    ),
+    FindingName.TARGET_THROTTLED: Explanation(
+        "a quota makes brokers of the target hold their answers back: the copy may fall behind",
+        "raise producer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
     ),
     FindingName.CLUSTER_UNREACHABLE: Explanation(
         "no broker of the cluster answers its recorder: what the ledger knows of it grows old",

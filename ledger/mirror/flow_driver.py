@@ -1,15 +1,15 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
-from ledger.errors import PreconditionError
+from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.findings import Findings
@@ -137,9 +137,22 @@ def run_flow(
             on_round=on_round,
             summary=RunSummary(),
         )
-        summary = loop.run(until_caught_up=until_caught_up, stop=stop)
+        with _telling_that_the_ledger_is_gone(flow.name):
+            summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     release(ports.fact_log, rounds, row)
     return summary
+
+
+@contextmanager
+def _telling_that_the_ledger_is_gone(flow: str) -> Iterator[None]:
+    """At once: it cannot be recorded, and what is under way may take its time to end."""
+    try:
+        yield
+    except LedgerUnavailableError as error:
+        log.error(
+            "%s: ends, for the ledger is not there: %s; what was copied is found by the next run", flow, error
+        )
+        raise
 
 
 def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:

@@ -13,6 +13,7 @@ from typing import Protocol
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.domain.reach import Instant
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import pauses_after
 from ledger.errors import ClusterUnavailableError, ProtocolError
@@ -108,8 +109,10 @@ class RoundLoop:
             elif until_caught_up:
                 break
             else:
+                self.reach.copied((), began=self._now())
                 stop.wait(_IDLE_PAUSE_S)
         self.appender.wait()
+        self.reach.ended()
         self.summary.stopped = [
             f"{standing.name}: {standing.stop.message}"
             for standing in self.progress.standings
@@ -216,7 +219,9 @@ class RoundLoop:
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+        began = self._now()
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        self.reach.copied(results, began=began)
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._tell_stops(results)
@@ -229,6 +234,9 @@ class RoundLoop:
         self._watch(results, begun)
         self.summary.rounds += 1
         self.on_round(self.summary)
+
+    def _now(self) -> Instant:
+        return Instant(self.clock.now_ms(), self.clock.monotonic())
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:

@@ -11,13 +11,18 @@ from ledger.mirror.troubles import Side
 _SIDES: Mapping[str, Side] = {
     FindingName.SOURCE_UNREACHABLE: Side.SOURCE,
     FindingName.TARGET_UNREACHABLE: Side.TARGET,
+    FindingName.SOURCE_THROTTLED: Side.SOURCE,
+    FindingName.TARGET_THROTTLED: Side.TARGET,
 }
 OUTAGE_FINDINGS = frozenset(_SIDES)
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A cluster, or leaders of one topic of it, that do not answer. `seconds` None: asked about the past."""
+    """A cluster, or partitions of one topic of it, that do not answer, or hold back.
+
+    `seconds` None: asked about the past.
+    """
 
     finding: str
     side: str

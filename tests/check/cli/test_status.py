@@ -249,7 +249,7 @@ def test_clusters_that_do_not_answer_come_first(flow: Operated) -> None:
         (
             "target_unreachable",
             "orders",
-            "west has no leader that answers for orders partition 0: refused",
+            "west cannot be used for orders partition 0: refused",
             1_000,
         ),
         ("source_unreachable", None, "east does not answer: 127.0.0.1:9 cannot be connected", since_ms),
@@ -260,7 +260,7 @@ def test_clusters_that_do_not_answer_come_first(flow: Operated) -> None:
     told = text(flow, "--check", code=4)
     assert re.match(
         r"east-to-west: source east does not answer since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00, 0:02:1\d ago: "
-        r"127.0.0.1:9 cannot be connected; target west has no leader that answers for orders partition 0 since "
+        r"127.0.0.1:9 cannot be connected; target west cannot be used for orders partition 0 since "
         r"1970-01-01 00:00:01\+00:00, .* ago: refused; 1 findings open\n",
         told,
     )

@@ -4,7 +4,9 @@ import json
 
 from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.facts import TopicPartition
 from ledger.domain.reach import Instant
+from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.findings import Findings
 from ledger.mirror.reach_watch import REACH_FINDINGS, Partition, ReachWatch
 from ledger.mirror.troubles import Side
@@ -35,17 +37,23 @@ class Watched:
     def fails(
         self, side: Side = Side.SOURCE, reason: str = "refused", *, took_s: float = 0
     ) -> frozenset[object]:
-        began = self._now()
+        began = self.now()
         self.clock.now_s += took_s
         self.watch.failed(side, reason, began=began)
         return self._told()
 
     def unled(self, *partitions: Partition, reason: str = NO_LEADER) -> frozenset[object]:
-        self.watch.unled(Side.SOURCE, dict.fromkeys(partitions, reason), began=self._now())
+        self.watch.unled(Side.SOURCE, dict.fromkeys(partitions, reason), began=self.now())
         return self._told()
 
-    def _now(self) -> Instant:
+    def now(self) -> Instant:
         return Instant(self.clock.now_ms(), self.clock.monotonic())
+
+    def round(self, *results: PartitionResult, took_s: float = 1) -> frozenset[object]:
+        began = self.now()
+        self.clock.now_s += took_s
+        self.watch.copied(results, began=began)
+        return self._told()
 
     def _told(self) -> frozenset[object]:
         self.watch.look()
@@ -102,7 +110,7 @@ def test_partitions_without_a_leader_are_told_by_topic_once_that_has_lasted() ->
     assert driver.unled(("orders", 0), ("orders", 1)) == {ORDERS}
     [content] = driver.raised()
     assert content["since_ms"] == began_ms
-    assert content["message"] == "east has no leader that answers for orders partition 0: it has no leader"
+    assert content["message"] == "east cannot be used for orders partition 0: it has no leader"
     assert driver.unled(("orders", 1)) == {ORDERS}, "0 is led again, 1 has only begun to be without"
     assert driver.unled(("invoices", 0)) == frozenset()
 
@@ -154,3 +162,84 @@ def test_nothing_is_recorded_after_the_end() -> None:
     driver.watch.close()
     driver.fails()
     assert driver.fails() == frozenset()
+
+
+def result_of(
+    topic: str = "orders",
+    *,
+    trouble: tuple[Side, str] | None = None,
+    throttled: tuple[Side, int] | None = None,
+) -> PartitionResult:
+    source, target = TopicPartition(topic, "id", 0), TopicPartition(f"east.{topic}", "id", 0)
+    assignment = Assignment(
+        source=source,
+        target=target,
+        position=0,
+        target_end=0,
+        next_sequence=0,
+        producer_id=7,
+        stop_at=None,
+        exclusive=True,
+    )
+    return PartitionResult(
+        assignment=assignment,
+        syncs=(),
+        position=0,
+        target_end=0,
+        next_sequence=0,
+        stop=None,
+        trouble=None,
+        unreached=() if trouble is None else (trouble,),
+        throttled_ms=() if throttled is None else (throttled,),
+    )
+
+
+COPIED_ORDERS = ("target_unreachable", "east.orders", None)
+REFUSES = (Side.TARGET, "the target answered with NOT_ENOUGH_REPLICAS")
+
+
+def test_partitions_that_rounds_cannot_use_are_told_once_that_has_lasted() -> None:
+    driver = Watched(MemoryLedger())
+    driver.answers(Side.TARGET)
+    driver.watch.unled(Side.TARGET, {}, began=driver.now())
+    assert driver.round(result_of(trouble=REFUSES), took_s=7) == frozenset(), "the first round"
+    assert driver.round(result_of(trouble=REFUSES), took_s=0) == {COPIED_ORDERS}
+    assert driver.raised()[0]["message"] == (
+        "west cannot be used for east.orders partition 0: the target answered with NOT_ENOUGH_REPLICAS"
+    )
+    assert driver.round(result_of(trouble=(Side.SOURCE, "slow"))) == frozenset()
+
+
+def test_rounds_say_nothing_of_partitions_while_the_whole_cluster_is_away() -> None:
+    driver = Watched(MemoryLedger())
+    driver.watch.unled(Side.TARGET, {}, began=driver.now())
+    driver.fails(Side.TARGET)
+    for _ in range(9):
+        assert COPIED_ORDERS not in driver.round(result_of(trouble=REFUSES))
+
+
+def test_quotas_are_told_until_they_have_not_been_felt_for_a_while() -> None:
+    driver = Watched(MemoryLedger())
+    began_ms = driver.clock.now_ms()
+    assert driver.round(result_of(throttled=(Side.TARGET, 99))) == frozenset()
+    began_ms = driver.clock.now_ms()
+    told = driver.round(result_of(), result_of(throttled=(Side.TARGET, 850)))
+    assert told == {("target_throttled", None, None)}
+    assert driver.raised()[0]["since_ms"] == began_ms
+    assert "held answers back for up to 850 ms" in str(driver.raised()[0]["message"])
+    assert driver.round(result_of(), took_s=13) == told
+    assert driver.round(result_of()) == frozenset()
+
+
+def test_nobody_is_held_back_once_the_run_is_over() -> None:
+    ledger = MemoryLedger()
+    driver = Watched(ledger)
+    driver.round(result_of(throttled=(Side.SOURCE, 850)))
+    later = Watched(ledger)
+    assert later.answers() == {("source_throttled", None, None)}, "nothing was copied so far"
+    later.watch.ended()
+    assert later.round(result_of()) == frozenset()
+    again = Watched(ledger)
+    assert again.round(result_of(throttled=(Side.SOURCE, 850))) == {("source_throttled", None, None)}
+    again.watch.ended()
+    assert again.state.open_findings(FLOW) == frozenset()

@@ -6,11 +6,14 @@ import pytest
 
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.recording.alone import record_once, record_until
+from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder, RecordedRound
-from tests.check.recording.test_recorder import recorder_of
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
 
 AWAY = ClusterUnavailableError("east does not answer")
+SETTINGS = RecorderSettings(
+    groups=(), checkpoint_seconds=1, high_watermark_seconds=1, topic_refresh_seconds=1, full_sweep_seconds=1
+)
 FOUND = RecordedRound(1, {"checkpoints": 2})
 
 
@@ -41,7 +44,16 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ClusterRecorder]:
 
         monkeypatch.setattr(ClusterRecorder, "record_once", look)
         monkeypatch.setattr(ClusterRecorder, "record_due", look)
-        return recorder_of(FakeCluster(), FakeLedger(FakeClock()))
+        ledger = FakeLedger(FakeClock())
+        return ClusterRecorder(
+            FakeCluster(),
+            ledger,
+            ledger,
+            ledger.clock,
+            SETTINGS,
+            partitions=list,
+            processes=FakeProcesses(),
+        )
 
     return made
 
