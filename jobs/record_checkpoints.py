@@ -4,9 +4,10 @@
         --config FILE --cluster CLUSTER [--once]
 
 A running flow records the same for its clusters; this job is for clusters or times without one.
+It goes on while its cluster does not answer and says so in the ledger; with --once that is an error.
 
 Reads    groups and their committed offsets
-Appends  checkpoints, writers
+Appends  checkpoints, writers; operations while the cluster does not answer
 Retry    start it again: what has not changed since the last row is not appended twice
 Exit     0 recorded; 1 failed; 2 configuration; 5 another recorder of the cluster is running
 """

@@ -5,7 +5,6 @@ Spark (configuration, ledger, brokers) is tried before a session is started.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -56,6 +55,7 @@ from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import Ask, KnownFlow, judge
 from ledger.ports import require_recorded
+from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
@@ -64,6 +64,7 @@ from ledger.wiring import (
     cluster_recorder,
     driver_operations,
     flow_topics,
+    lookout,
     operator_operations,
     worker_networks,
     writer_directories,
@@ -158,6 +159,7 @@ def run_flow(
                 also_copied_by=config.also_copied_by(flow_name),
                 last_stop=last_stop,
                 recording_troubles=lambda: background.troubles,
+                looking_out=lambda watch: lookout(config, flow, topics, watch),
             )
 
 
@@ -266,7 +268,10 @@ def record_cluster(
     stop: StopSignal,
     once: bool,
 ) -> Mapping[str, int]:
-    """Record one cluster for all flows that touch it, once or until asked to stop; returns rows by table."""
+    """Record one cluster for all flows that touch it, once or until asked to stop; returns rows by table.
+
+    Raises `ClusterUnavailableError` when the cluster does not answer at the start, or the one look that was asked for.
+    """
     config.cluster(cluster)
     flows = [flow for flow in config.flows.values() if cluster in (flow.source, flow.target)]
     if not flows:
@@ -293,16 +298,9 @@ def _record(
     recorder = cluster_recorder(admin, fact_log, state, settings, mirrored)
     if recorder.take_role() is RoleVerdict.IN_USE:
         raise PreconditionError(f"{recorder.writer} is held by a running recorder; nothing was recorded")
-    rows: Counter[str] = Counter()
     with ExitStack() as at_the_end:
         at_the_end.callback(recorder.release)
-        rows.update(recorder.record_once().rows)
-        while not once and not stop.wait(_RECORDER_TICK_S):
-            rows.update(recorder.record_due().rows)
-    return rows
-
-
-_RECORDER_TICK_S = 0.5
+        return record_once(recorder, stop) if once else record_until(stop, recorder)
 
 
 def request_stop(

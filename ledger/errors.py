@@ -8,7 +8,7 @@ MirrorLedgerError             exit 1
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   └── ShutOutError          exit 5   a later writer epoch has taken over
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
-├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read
+├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
 ├── InvalidValueError         exit 1   a value breaks a rule of the domain
 ├── EndedBySigintError        exit 130 SIGINT came before there was anything to end properly
@@ -67,7 +67,7 @@ class ClusterUnavailableError(MirrorLedgerError):
 
 
 class LedgerUnavailableError(MirrorLedgerError):
-    """A table of the ledger could not be read where it was needed."""
+    """A table of the ledger could not be read where it was needed, or not appended to."""
 
     retriable = True
 

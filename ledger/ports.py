@@ -3,8 +3,9 @@
 Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
 """
 
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
@@ -205,14 +206,31 @@ class EpochRounds:
     """The rounds of a claimed epoch: each append takes the next one, whatever its table.
 
     So all that one driver records is in one order. A number is never taken twice, also when its append failed.
+    Safe to use from several threads.
     """
 
     claim: WriterClaim
     last: int = 0
+    _taking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def take_next(self) -> int:
-        self.last += 1
-        return self.last
+        with self._taking:
+            self.last += 1
+            return self.last
+
+
+class ReachProbe(Protocol):
+    """Short questions to one cluster, apart from all that copies and administers."""
+
+    def look(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        """Which of these partitions have no leader that answers, and why.
+
+        Raises `ClusterUnavailableError`, or another error of ours, when no broker of the cluster answers: within
+        seconds, whatever state the brokers are in.
+        """
+        ...
+
+    def close(self) -> None: ...
 
 
 class FactLog(Protocol):

@@ -7,6 +7,7 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.reach import KafkaReach
 from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import DirectoryFactory
@@ -17,7 +18,10 @@ from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
+from ledger.mirror.lookout import Lookout, Watched
+from ledger.mirror.reach_watch import ReachWatch
 from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.troubles import Side
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.observation import Partitions, RecorderSettings
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
@@ -46,6 +50,14 @@ def flow_topics(
     return FlowTopics(
         config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
     )
+
+
+def lookout(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: ReachWatch) -> Lookout:
+    watched = {
+        Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
+        Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
+    }
+    return Lookout(watch, watched, SystemClock())
 
 
 def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:

@@ -8,7 +8,8 @@
 --
 -- A finding is open when its last event raised it. Its events are those of the flow's drivers, so their stamps
 -- order them. A null topic or partition says that all are concerned; such a finding is cleared as it was raised.
--- open_since_ms is when it was first raised after it had last been cleared, raised_at_ms when it was raised last.
+-- open_since_ms is since when it holds: what was said when it was first raised after it had last been cleared, else
+-- when that was; raised_at_ms is when it was raised last.
 with events as (
     select
         c.flow,
@@ -18,6 +19,7 @@ with events as (
         c.partition,
         c.message,
         c.next,
+        coalesce(c.since_ms, c.recorded_at_ms) as since_ms,
         c.recorded_at_ms,
         c.writer_epoch * 4294967296 + c.round as recorded_order
     from operation_contents as c
@@ -34,6 +36,7 @@ ordered as (
         e.partition,
         e.message,
         e.next,
+        e.since_ms,
         e.recorded_at_ms,
         e.recorded_order,
         max(case when e.kind = 'finding_cleared' then e.recorded_order end) over (
@@ -64,7 +67,7 @@ dated as (
         min(
             case
                 when o.kind = 'finding_raised' and coalesce(o.recorded_order >= o.cleared_order, true)
-                    then o.recorded_at_ms
+                    then o.since_ms
             end
         ) over (partition by o.finding, o.topic, o.partition) as open_since_ms
     from ordered as o

@@ -6,6 +6,7 @@ from enum import StrEnum
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
+from ledger.mirror.troubles import Side
 
 
 class StopCause(StrEnum):
@@ -103,6 +104,10 @@ class Assignment:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
 
+    def side(self, side: Side) -> TopicPartition:
+        """The partition at one side."""
+        return self.source if side is Side.SOURCE else self.target
+
     @property
     def producer(self) -> FlowProducer:
         """Whose batches at the target are the flow's own."""
@@ -118,7 +123,8 @@ class PartitionResult:
     landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
     the source as of the last answer, None when there was none. `tail_start`, `target_leader_epoch` and
     `refused_sequences`: as of the next assignment. `has_seen_both`: the source answered and the target's tail
-    was read up to its end.
+    was read up to its end. `unreached`: by side what kept the task from reading or writing there at its end;
+    `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     """
 
     assignment: Assignment
@@ -137,6 +143,8 @@ class PartitionResult:
     has_seen_both: bool = False
     refused_sequences: int = 0
     former_sequence: tuple[int, int] | None = None
+    unreached: tuple[tuple[Side, str], ...] = ()
+    throttled_ms: tuple[tuple[Side, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -385,7 +385,7 @@ class CopyTask:
             flight.take(flight, completion)
             if completion.throttle_ms:
                 for copy in flight.copies:
-                    copy.note(flight.side, f"the {flight.side} throttles this client by a quota")
+                    copy.throttle(flight.side, completion.throttle_ms)
 
 
 @contextmanager

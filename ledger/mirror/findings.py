@@ -12,6 +12,7 @@ A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("F
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from ledger.domain.recorded_operations import FindingKey
@@ -48,6 +49,13 @@ class FindingName(StrEnum):
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
+    # About the clusters; the topic is None where it is the whole cluster.
+    SOURCE_UNREACHABLE = "source_unreachable"
+    TARGET_UNREACHABLE = "target_unreachable"
+    SOURCE_THROTTLED = "source_throttled"
+    TARGET_THROTTLED = "target_throttled"
+    # Of a recorder about its cluster; of no flow.
+    CLUSTER_UNREACHABLE = "cluster_unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +136,26 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",
         "look at the message: the store of the ledger, or the recorder's permissions; it is tried again by itself",
     ),
+    FindingName.SOURCE_UNREACHABLE: Explanation(
+        "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",
+        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+    ),
+    FindingName.TARGET_UNREACHABLE: Explanation(
+        "no broker of the target answers, or no leader serves partitions of the topic: nothing is copied to there",
+        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+    ),
+    FindingName.SOURCE_THROTTLED: Explanation(
+        "a quota makes brokers of the source hold their answers back: the copy may fall behind",
+        "raise consumer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
+    ),
+    FindingName.TARGET_THROTTLED: Explanation(
+        "a quota makes brokers of the target hold their answers back: the copy may fall behind",
+        "raise producer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
+    ),
+    FindingName.CLUSTER_UNREACHABLE: Explanation(
+        "no broker of the cluster answers its recorder: what the ledger knows of it grows old",
+        "look at the brokers that the message names, and at the line to them; the recorder goes on by itself",
+    ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",
         'grant DESCRIBE on both clusters to the mirror\'s principal, or set acls = "none"',
@@ -141,12 +169,17 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic."""
+    """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic.
+
+    `cluster`: the alias that it is about; `since_ms`: when it began. None: nothing is said about it.
+    """
 
     name: FindingName
     topic: str | None = None
     partition: int | None = None
     message: str = field(compare=False)
+    cluster: str | None = field(default=None, compare=False)
+    since_ms: int | None = field(default=None, compare=False)
 
     @property
     def key(self) -> FindingKey:
@@ -194,13 +227,32 @@ class Findings:
 
     def _raised(self, finding: Finding) -> OperationEntry:
         advice = EXPLAINED[finding.name].next
-        log.warning("%s: %s: %s; %s", self._flow, finding.name, finding.message, advice)
-        return str(finding.name), {**_content(finding.key), "message": finding.message, "next": advice}
+        since = "" if finding.since_ms is None else f"; since {_time(finding.since_ms)}"
+        log.warning("%s: %s: %s%s; %s", self._flow, finding.name, finding.message, since, advice)
+        return str(finding.name), raised_content(finding)
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
         log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
-        return key[0], _content(key)
+        return key[0], cleared_content(key)
 
 
-def _content(key: FindingKey) -> dict[str, object]:
+def raised_content(finding: Finding) -> dict[str, object]:
+    """What a row says that raises the finding."""
+    content = {
+        **cleared_content(finding.key),
+        "message": finding.message,
+        "next": EXPLAINED[finding.name].next,
+        "cluster": finding.cluster,
+        "since_ms": finding.since_ms,
+    }
+    told_always = {"finding", "topic", "partition", "message", "next"}
+    return {name: value for name, value in content.items() if name in told_always or value is not None}
+
+
+def cleared_content(key: FindingKey) -> dict[str, object]:
+    """What a row says that clears a finding."""
     return dict(zip(("finding", "topic", "partition"), key, strict=True))
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")

@@ -1,14 +1,15 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
-from ledger.errors import PreconditionError
+from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.findings import Findings
@@ -20,6 +21,7 @@ from ledger.mirror.loss_cause import loss_cause
 from ledger.mirror.other_flows import AlsoCopiedBy, OtherFlows
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
+from ledger.mirror.reach_watch import REACH_FINDINGS, ReachWatch
 from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
@@ -27,6 +29,7 @@ from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
+from ledger.mirror.troubles import Side
 from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.operation_log import ClaimedOperations
 
@@ -64,10 +67,12 @@ def run_flow(
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
     recording_troubles: Troubles = dict,
+    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
     `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver.
@@ -85,7 +90,12 @@ def run_flow(
     # Two first drivers may each have allocated an id: the first claim's is the flow's.
     producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
     progress = FlowProgress(ports.state.positions(flow.name), producer)
-    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender:
+    reach = ReachWatch(
+        Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
+        ports.clock,
+        {Side.SOURCE: flow.source, Side.TARGET: flow.target},
+    )
+    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender, looking_out(reach):
         loop = RoundLoop(
             flow=flow,
             topics=topics,
@@ -120,15 +130,29 @@ def run_flow(
             recording=RecordingWatch(
                 Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
             ),
+            reach=reach,
             heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
             producer=producer,
             last_stop=last_stop,
             on_round=on_round,
             summary=RunSummary(),
         )
-        summary = loop.run(until_caught_up=until_caught_up, stop=stop)
+        with _telling_that_the_ledger_is_gone(flow.name):
+            summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     release(ports.fact_log, rounds, row)
     return summary
+
+
+@contextmanager
+def _telling_that_the_ledger_is_gone(flow: str) -> Iterator[None]:
+    """At once: it cannot be recorded, and what is under way may take its time to end."""
+    try:
+        yield
+    except LedgerUnavailableError as error:
+        log.error(
+            "%s: ends, for the ledger is not there: %s; what was copied is found by the next run", flow, error
+        )
+        raise
 
 
 def _told_to(log_book: PartitionLogBook) -> Callable[[Standing], None]:

@@ -80,7 +80,7 @@ class PartitionCopy(Troubles):
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
-        return self.assignment.source if side is Side.SOURCE else self.assignment.target
+        return self.assignment.side(side)
 
     @property
     def is_active(self) -> bool:
@@ -477,6 +477,8 @@ class PartitionCopy(Troubles):
             next_sequence=self._builder.next_sequence,
             stop=self.stop,
             trouble=self.trouble,
+            unreached=self.unreached,
+            throttled_ms=self.throttled_ms,
             leader_epoch=self._builder.leader_epoch,
             divergence=self._divergence,
             target_lost_from=self._target_lost_from,

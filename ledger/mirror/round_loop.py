@@ -13,6 +13,7 @@ from typing import Protocol
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.domain.reach import Instant
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import pauses_after
 from ledger.errors import ClusterUnavailableError, ProtocolError
@@ -25,6 +26,7 @@ from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
 from ledger.mirror.partition_watch import PartitionWatch
+from ledger.mirror.reach_watch import ReachWatch
 from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
@@ -78,6 +80,7 @@ class RoundLoop:
     watch: PartitionWatch
     selection: RecordSelection
     recording: RecordingWatch
+    reach: ReachWatch
     producer: FlowProducer
     last_stop: int
     on_round: Callable[[RunSummary], None]
@@ -95,6 +98,7 @@ class RoundLoop:
                 break
             self.heartbeat.beat()
             self.recording.look()
+            self.reach.look()
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
             assignments = self._assignments()
@@ -105,8 +109,10 @@ class RoundLoop:
             elif until_caught_up:
                 break
             else:
+                self.reach.copied((), began=self._now())
                 stop.wait(_IDLE_PAUSE_S)
         self.appender.wait()
+        self.reach.ended()
         self.summary.stopped = [
             f"{standing.name}: {standing.stop.message}"
             for standing in self.progress.standings
@@ -213,7 +219,9 @@ class RoundLoop:
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+        began = self._now()
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        self.reach.copied(results, began=began)
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._tell_stops(results)
@@ -226,6 +234,9 @@ class RoundLoop:
         self._watch(results, begun)
         self.summary.rounds += 1
         self.on_round(self.summary)
+
+    def _now(self) -> Instant:
+        return Instant(self.clock.now_ms(), self.clock.monotonic())
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:

@@ -21,11 +21,29 @@ class Troubles:
         self.retry_at = 0.0
         self._failures: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
+        self._throttled_ms: dict[Side, int] = {}
 
     @property
     def trouble(self) -> str | None:
         """What keeps the partition from getting on; one side's success says nothing about the other."""
-        return next(iter(self._troubles.values()), None)
+        throttled = (f"the {side} throttles this client by a quota" for side in self._throttled_ms)
+        return next(iter([*self._troubles.values(), *throttled]), None)
+
+    @property
+    def unreached(self) -> tuple[tuple[Side, str], ...]:
+        """By side what keeps it from reading or writing there at present."""
+        sides = {Side.SOURCE: Side.SOURCE, Side.TARGET: Side.TARGET, WRITING: Side.TARGET}
+        found = {sides[at]: trouble for at, trouble in self._troubles.items() if at in sides}
+        return tuple(found.items())
+
+    @property
+    def throttled_ms(self) -> tuple[tuple[Side, int], ...]:
+        """By side the longest time for which a broker held an answer back, of this task."""
+        return tuple(self._throttled_ms.items())
+
+    def throttle(self, side: Side, throttle_ms: int) -> None:
+        """A quota made a broker hold back."""
+        self._throttled_ms[side] = max(throttle_ms, self._throttled_ms.get(side, 0))
 
     def failures(self, side: Side) -> int:
         """Failures at one side since something worked there."""

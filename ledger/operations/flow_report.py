@@ -10,6 +10,7 @@ from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import RECEIPT, OperatorRequest, Pauses, Receipt, RequestKind, pauses_after
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 from ledger.mirror.stop_advice import command
+from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages
 from ledger.operations.requests import PartitionStatus
 
 LAST_RECEIPTS = 5
@@ -165,6 +166,7 @@ class FlowReport:
 
     flow: str
     driver: DriverReport
+    outages: tuple[Outage, ...]
     lag_records: int
     unmeasured_partitions: int
     stopped: tuple[StoppedPartition, ...]
@@ -180,13 +182,13 @@ class FlowReport:
     @property
     def needs_attention(self) -> list[str]:
         """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them."""
-        reasons = []
+        reasons = [outage.words for outage in self.outages]
         if self.driver.state in (DriverState.DEAD, DriverState.SILENT):
             reasons.append(f"its driver is {self.driver.state}")
         if self.stopped:
             reasons.append(f"{len(self.stopped)} partitions stopped")
-        if self.findings:
-            reasons.append(f"{len(self.findings)} findings open")
+        if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
+            reasons.append(f"{len(others)} findings open")
         if late := [recording.cluster for recording in self.recordings if recording.is_late]:
             reasons.append(f"nobody records {', '.join(late)}")
         return reasons
@@ -234,6 +236,7 @@ def flow_report(
     return FlowReport(
         flow=flow,
         driver=driver,
+        outages=tuple(outages(answers["flow_findings"], now_ms=now_ms)),
         lag_records=sum(lag for lag in lags if lag is not None),
         unmeasured_partitions=lags.count(None),
         stopped=tuple(_stopped(flow, row) for row in living if row["stop_cause"] is not None),

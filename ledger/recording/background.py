@@ -10,7 +10,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.errors import (
+    ClusterUnavailableError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+)
 from ledger.recording.recorder import ClusterRecorder
 
 log = logging.getLogger(__name__)
@@ -65,6 +70,8 @@ class BackgroundRecorders:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
+        if isinstance(error, LedgerUnavailableError):
+            return  # nor would it take the end of a role; whoever claims next sees that this process is gone
         with ThreadPoolExecutor(max_workers=max(1, len(self._recorders))) as side_by_side:
             list(side_by_side.map(partial(self._close, record=error is None), self._recorders))
         if error is None and self._defect is not None:
@@ -78,7 +85,8 @@ class BackgroundRecorders:
                     waited_s = 0.0
                     self._take_roles()
                 for recorder in self._recorders:
-                    self._record(recorder)
+                    if not self._ended.is_set():
+                        self._record(recorder)
                 self._ended.wait(_TICK_S)
                 waited_s += _TICK_S
         except Exception as error:  # the end of a thread: what nobody foresaw is told by whoever waits for it

@@ -6,6 +6,7 @@ ask at one moment each gets a number. So rows are in order without anybody's clo
 """
 
 import json
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -68,16 +69,23 @@ class _Operations(ABC):
 
 
 class ClaimedOperations(_Operations):
-    """Implements `ports.OperationLog` for a driver. Until `begin` says under which claim, nothing may be recorded."""
+    """Implements `ports.OperationLog` for a driver. Until `begin` says under which claim, nothing may be recorded.
 
-    _rounds: EpochRounds | None = None
+    Safe to use from several threads: rounds rise in the order of the commits to the table.
+    """
+
+    def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
+        super().__init__(fact_log, operator=operator, new_id=new_id)
+        self._rounds: EpochRounds | None = None
+        self._appending = threading.Lock()
 
     def begin(self, rounds: EpochRounds) -> None:
         self._rounds = rounds
 
     def _append(self, rows: Sequence[Row]) -> None:
         assert self._rounds is not None, "an operation before the claim"
-        self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
+        with self._appending:
+            self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
 
 
 class OperatorOperations(_Operations):

@@ -7,15 +7,18 @@ by the next call.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.reach import Instant
+from ledger.domain.recorded_operations import FindingKey
 from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
-from ledger.errors import PreconditionError, ShutOutError
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, WriterClaim, live_cluster
+from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
+from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
@@ -29,11 +32,13 @@ from ledger.recording.high_watermarks import (
     high_watermarks_by_key,
 )
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
+from ledger.recording.operation_log import ClaimedOperations, random_id
+from ledger.recording.outage_record import OutageRecord
 from ledger.recording.topic_states import topic_changes, topic_row
 
 log = logging.getLogger(__name__)
 
-RECORDED_TABLES = ("checkpoints", "high_watermarks", "topics")
+RECORDED_TABLES = ("checkpoints", "high_watermarks", "topics", "operations")
 _EVERYTHING_CHANGED = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS, Subject.TOPICS})
 _SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
 
@@ -43,6 +48,10 @@ class RecordingState(LedgerState, Protocol):
 
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         """The latest state of each topic that was not deleted since."""
+        ...
+
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        """Findings that the writer raised and has not cleared since."""
         ...
 
     def last_claim(self, writer: str) -> LastClaim | None:
@@ -62,9 +71,9 @@ class RecordedRound:
 class _Memory:
     """What the ledger holds, as far as this epoch knows."""
 
-    claim: WriterClaim
+    rounds: EpochRounds
     cluster: LiveCluster
-    rounds: int
+    outage: OutageRecord
     checkpoints: dict[CheckpointKey, Checkpoint]
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
@@ -85,6 +94,7 @@ class ClusterRecorder:
         *,
         partitions: Partitions,
         processes: ProcessTable,
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self.writer = f"recorder:{admin.alias}"
         self._admin = admin
@@ -93,6 +103,7 @@ class ClusterRecorder:
         self._clock = clock
         self._settings = settings
         self._processes = processes
+        self._new_id = new_id
         self._observer = Observer(admin, clock, settings, partitions)
         self._lock = threading.RLock()
         self._memory: _Memory | None = None
@@ -131,18 +142,21 @@ class ClusterRecorder:
             if self._memory is None:
                 return
             row = self._writer_row(WriterEvent.RELEASED, self._memory.cluster)
-            self._fact_log.append(self._memory.claim, "writers", self._memory.rounds + 1, [row])
+            rounds = self._memory.rounds
+            self._fact_log.append(rounds.claim, "writers", rounds.take_next(), [row])
             self._memory = None
 
     def _claim(self) -> None:
         alias, live = self._admin.alias, live_cluster(self._admin)
         self._state.identities().require(alias, live)
         row = self._writer_row(WriterEvent.CLAIMED, live)
-        claim = self._fact_log.claim(self.writer, RECORDED_TABLES, row)
+        rounds = EpochRounds(self._fact_log.claim(self.writer, RECORDED_TABLES, row))
+        operations = ClaimedOperations(self._fact_log, operator=self.writer, new_id=self._new_id)
+        operations.begin(rounds)
         self._memory = _Memory(
-            claim=claim,
+            rounds=rounds,
             cluster=live,
-            rounds=0,
+            outage=OutageRecord(alias, operations, is_open=bool(self._state.findings_of(self.writer))),
             checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
@@ -180,11 +194,32 @@ class ClusterRecorder:
             subjects = (asked | self._due(self._memory)) & self._settings.subjects
             if not subjects:
                 return RecordedRound(None)
-            seen = self._observer.observe(subjects)
-            self._require_same_cluster(self._memory)
+            seen = self._observed(self._memory, subjects)
             recorded = self._append(self._memory, seen, subjects)
             self._memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
             return recorded
+
+    def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
+        """What the cluster says; that it says nothing, or says something again, is recorded before."""
+        began = Instant(self._clock.now_ms(), self._clock.monotonic())
+        try:
+            seen = self._observer.observe(subjects)
+            self._require_same_cluster(memory)
+        except ClusterUnavailableError as error:
+            with self._giving_up_when_shut_out():
+                memory.outage.failed(str(error), began=began, now=self._clock.monotonic())
+            raise
+        with self._giving_up_when_shut_out():
+            memory.outage.answered()
+        return seen
+
+    @contextmanager
+    def _giving_up_when_shut_out(self) -> Iterator[None]:
+        try:
+            yield
+        except ShutOutError:
+            self._memory = None
+            raise
 
     def _due(self, memory: _Memory) -> frozenset[Subject]:
         now = self._clock.monotonic()
@@ -236,14 +271,11 @@ class ClusterRecorder:
     def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
         if not rows:
             return RecordedRound(None)
-        memory.rounds += 1  # also when an append fails: a round number is never used twice
-        try:
+        number = memory.rounds.take_next()  # also when an append fails: a round number is never used twice
+        with self._giving_up_when_shut_out():
             for table, found in rows.items():
-                self._fact_log.append(memory.claim, table, memory.rounds, found)
-        except ShutOutError:
-            self._memory = None
-            raise
-        return RecordedRound(memory.rounds, {table: len(found) for table, found in rows.items()})
+                self._fact_log.append(memory.rounds.claim, table, number, found)
+        return RecordedRound(number, {table: len(found) for table, found in rows.items()})
 
     def _checkpoint_rows(self, memory: _Memory, seen: Observation, swept: bool) -> list[Checkpoint]:
         if seen.checkpoints is None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from ledger.operations.flow_report import DriverReport, DriverState, FlowReport
+from ledger.operations.outages import OUTAGE_FINDINGS
 
 
 def render_report(report: FlowReport) -> str:
@@ -110,7 +111,8 @@ def _waiting(report: FlowReport) -> Iterator[str]:
 
 
 def _findings(report: FlowReport) -> Iterator[str]:
-    for finding in report.findings:
+    outages_first = sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS)
+    for finding in outages_first:
         where = _subject(finding.topic, finding.partition)
         yield f"finding   {finding.finding} of {where}: {finding.message}"
         if finding.next is not None:

@@ -14,6 +14,7 @@ from ledger.errors import ClusterUnavailableError
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
 from tests.support.fakes import FakeProcesses
+from tests.support.operation_logs import numbered
 
 _SETTINGS = RecorderSettings(
     groups=(NamePatterns((".*",)),),
@@ -56,6 +57,7 @@ class Recorders:
                 _SETTINGS,
                 partitions=_Partitions(cluster),
                 processes=FakeProcesses(),
+                new_id=numbered(),
             )
             for cluster in clusters
         ]

@@ -43,13 +43,13 @@ class UnreachableFlow:
 
 def unreachable_flow(folder: Path, capture: pytest.CaptureFixture[str]) -> UnreachableFlow:
     """Without a ledger so far."""
-    port = _dead_port()
+    port = dead_port()
     nobody = f"127.0.0.1:{port}"
     config = write_config(folder, {"east": nobody, "west": nobody}, {FLOW: 'topics = [".*"]'})
     return UnreachableFlow(config, port, capture)
 
 
-def _dead_port() -> int:
+def dead_port() -> int:
     """A loopback port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -10,30 +10,47 @@ appended: no round waits for it, and files that have reached their size are left
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import RECORDED_AT, add_missing_columns, table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
-from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import Clock, Row, WriterClaim
 from ledger.schema import TABLE_BY_NAME
 
 log = logging.getLogger(__name__)
 
 
-class AppendFailedError(MirrorLedgerError):
+class AppendFailedError(LedgerUnavailableError):
     """An append was not committed."""
 
-    retriable = True
+
+def _tell(state: RetryCallState) -> None:
+    """Of an append that fails again and again, once, long before it is given up: the ledger cannot tell of it."""
+    if state.attempt_number == _TOLD_AT_ATTEMPT and state.outcome is not None:
+        seconds = state.seconds_since_start or 0.0
+        log.error(
+            "the ledger takes no append since %s: %s; tried again",
+            datetime.fromtimestamp(time.time() - seconds, tz=UTC).isoformat(sep=" ", timespec="seconds"),
+            state.outcome.exception(),
+        )
 
 
 RowsAfter = Callable[[int], Sequence[Row]]
@@ -44,11 +61,13 @@ _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
 _NEVER = 0
+_TOLD_AT_ATTEMPT = 7  # after three seconds at most; where writers meet one another it seldom comes so far
 # The driver that a claim shuts out appends a row in every round: most attempts meet one of its commits.
 _CONFLICT_RETRIES = Retrying(
     retry=retry_if_exception_type(AppendFailedError),
     stop=stop_after_attempt(15),
     wait=wait_random_exponential(multiplier=0.05, max=2),
+    before_sleep=_tell,
     reraise=True,
 )
 

@@ -1,10 +1,14 @@
 """The latest state of the ledger, as drivers need it: no JVM, no time travel."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
 from ledger.adapters.delta.tables import table_uri
@@ -39,6 +43,7 @@ from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
+from ledger.errors import LedgerUnavailableError
 from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.ports import FlowPosition, RecordedStop
@@ -130,6 +135,10 @@ class DeltaLedgerState:
         rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
         return open_findings(rows)
 
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        kinds = ["finding_raised", "finding_cleared"]
+        return open_findings(self._rows("operations", [("kind", "in", kinds), ("writer", "=", writer)]))
+
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
         rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
@@ -177,13 +186,26 @@ class DeltaLedgerState:
         return list(newest.values())
 
     def _rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        return filtered_rows(self._relation(table), filters)
+        with _told_when_unreadable(table_uri(self._ledger.path, table)):
+            return filtered_rows(self._relation(table), filters)
 
     def _relation(self, table: str) -> Relation:
-        return relation_of(DeltaTable(table_uri(self._ledger.path, table)), table)
+        uri = table_uri(self._ledger.path, table)
+        with _told_when_unreadable(uri):
+            return relation_of(DeltaTable(uri), table)
 
     def _latest(self) -> DeltaSnapshot:
         return self._ledger.at(self._ledger.latest())
+
+
+@contextmanager
+def _told_when_unreadable(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
+        raise LedgerUnavailableError(
+            f"the ledger's table {uri} cannot be read: {error}; nothing was done that needs it"
+        ) from error
 
 
 def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -> LastClaim:

@@ -201,6 +201,11 @@ class MemoryLedgerState:
         kinds = {"finding_raised", "finding_cleared"}
         return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
 
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        kinds = {"finding_raised", "finding_cleared"}
+        rows = [row for row in self._rows("operations") if row["writer"] == writer]
+        return open_findings([row for row in rows if row["kind"] in kinds])
+
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:
         return created_acls([row for row in self._operations(flow) if row["kind"] == ACLS_FOLLOWED])
 

@@ -1,6 +1,7 @@
 """`status`: where a flow stands, why, what to type; and `--check` for those who watch it."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -240,6 +241,34 @@ def test_open_findings_are_told_until_they_are_cleared(flow: Operated) -> None:
     [finding] = report(flow)["findings"]
     assert finding["topic"] == "orders"
     assert finding["open_since_ms"] == finding["raised_at_ms"] > 0
+
+
+def test_clusters_that_do_not_answer_come_first(flow: Operated) -> None:
+    since_ms = flow.clock.now_ms() - 130_000
+    for name, topic, message, began_ms in (
+        (
+            "target_unreachable",
+            "orders",
+            "west cannot be used for orders partition 0: refused",
+            1_000,
+        ),
+        ("source_unreachable", None, "east does not answer: 127.0.0.1:9 cannot be connected", since_ms),
+        ("recompressed", "orders", "compression.type is gzip", None),
+    ):
+        key = {"finding": name, "topic": topic, "partition": None, "message": message, "next": "look"}
+        flow.operation("finding_raised", {**key, "since_ms": began_ms})
+    told = text(flow, "--check", code=4)
+    assert re.match(
+        r"east-to-west: source east does not answer since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00, 0:02:1\d ago: "
+        r"127.0.0.1:9 cannot be connected; target west cannot be used for orders partition 0 since "
+        r"1970-01-01 00:00:01\+00:00, .* ago: refused; 1 findings open\n",
+        told,
+    )
+    assert told.index("finding   source_unreachable") < told.index("finding   recompressed")
+    first, second = report(flow, "--check", code=4)["outages"]
+    assert (first["side"], first["topic"], first["since_ms"]) == ("source", None, since_ms)
+    assert 130 <= first["seconds"] < 190
+    assert (second["side"], second["topic"], second["finding"]) == ("target", "orders", "target_unreachable")
 
 
 def test_what_other_flows_have_does_not_show(flow: Operated) -> None:

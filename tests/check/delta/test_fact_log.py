@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from tenacity import wait_none
 
 from ledger.adapters.delta import fact_log
 from ledger.adapters.delta.fact_log import DeltaFactLog
@@ -12,7 +13,7 @@ from ledger.adapters.delta.reading import open_ledger, recorded_at_ms
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
-from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.ports import WriterClaim
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
@@ -111,6 +112,28 @@ def test_a_commit_says_when_its_rows_were_recorded(log: DeltaFactLog, path: str)
     table = DeltaTable(f"{path}/{TABLE}")
     (stamped,) = set(table.to_pyarrow_table(columns=["recorded_at_ms"])["recorded_at_ms"].to_pylist())
     assert recorded_at_ms(table.history(1)[0]) == stamped
+
+
+def test_a_ledger_that_takes_nothing_is_told_before_it_is_given_up(
+    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    claimed, table, away = claim(log), Path(path) / TABLE, Path(path) / "away"
+    monkeypatch.setattr(fact_log, "_CONFLICT_RETRIES", fact_log._CONFLICT_RETRIES.copy(wait=wait_none()))
+    table.rename(away)
+    with pytest.raises(LedgerUnavailableError, match="nothing was appended") as told:
+        log.append(claimed, TABLE, 1, [watermark(1)])
+    assert told.value.exit_code == 1
+    assert caplog.text.count("the ledger takes no append since 20") == 1
+    away.rename(table)
+    log.append(claimed, TABLE, 1, [watermark(1)])
+    assert offsets(path) == [1]
+
+
+def test_a_table_that_is_gone_is_told_with_its_place(log: DeltaFactLog, path: str) -> None:
+    state = DeltaLedgerState(open_ledger(path))
+    (Path(path) / "operations").rename(Path(path) / "away")
+    with pytest.raises(LedgerUnavailableError, match=f"{path}/operations cannot be read"):
+        state.requests("f")
 
 
 def test_rows_cannot_be_deleted(log: DeltaFactLog, path: str) -> None:

@@ -13,6 +13,7 @@ from ledger.domain.filters import RecordFilter
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.partition_copy import PartitionCopy
+from ledger.mirror.troubles import Side
 from ledger.wire.requests import Fetched
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID
@@ -84,6 +85,7 @@ def test_25_a_full_disk_is_trouble_until_there_is_room() -> None:
     [result] = bench.run(bench.assignment(), seconds=1.0)
     assert (cause(result), result.syncs, bench.target_log().end) == (None, (), 0)
     assert "KAFKA_STORAGE_ERROR" in str(result.trouble)
+    assert result.unreached == ((Side.TARGET, result.trouble),)
     bench.target_log().replication = Replication.FULL
     [result] = bench.run(bench.assignment())
     assert (cause(result), result.position, bench.is_copied()) == (None, 5, True)

@@ -288,7 +288,9 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_facts_that_cannot_be_appended_end_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_that_cannot_be_appended_end_the_driver(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def refuse(
         log: MemoryFactLog, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]
     ) -> None:
@@ -301,3 +303,4 @@ def test_facts_that_cannot_be_appended_end_the_driver(monkeypatch: pytest.Monkey
     with pytest.raises(LedgerUnavailableError):
         driver.run()
     assert driver.assigned == []
+    assert "ends, for the ledger is not there: offset_syncs does not answer" in caplog.text

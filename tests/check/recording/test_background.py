@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger.errors import MirrorLedgerError, PreconditionError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError
 from ledger.recording import background
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings
@@ -89,3 +89,13 @@ def test_what_nobody_foresaw_is_told_and_ends_the_flow_with_it() -> None:
     assert "a defect" in recorders.troubles[recorder.writer]
     with pytest.raises(ZeroDivisionError):
         recorders.__exit__(None, None, None)
+
+
+def test_a_ledger_that_is_gone_is_not_asked_to_take_the_end_of_a_role() -> None:
+    recorder = Failing(STORE_IS_SLOW)
+    recorders = BackgroundRecorders([recorder])
+    recorders.__enter__().start()
+    eventually(has_looked(recorder, 1), "a look", within_s=10)
+    error = LedgerUnavailableError("no space left on device")
+    recorders.__exit__(type(error), error, None)
+    assert recorder.holds_role

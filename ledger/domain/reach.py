@@ -1,0 +1,40 @@
+"""That something does not answer: since when, why, and when that is sure. No clock; instants are passed in.
+
+One look that failed is no outage when the next one succeeds. The second in a row is one, or a first that took as
+long.
+"""
+
+from dataclasses import dataclass, replace
+
+SURE_AFTER_LOOKS = 2
+_SURE_AFTER_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """When something began: milliseconds since the epoch, and seconds for measuring."""
+
+    at_ms: int
+    monotonic: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """That something has not answered since; `looks`: how often that was found in a row."""
+
+    since: Instant
+    reason: str
+    looks: int = 1
+
+    def lasted_s(self, now: float) -> float:
+        return now - self.since.monotonic
+
+    def is_sure(self, now: float) -> bool:
+        return self.looks >= SURE_AFTER_LOOKS or self.lasted_s(now) >= _SURE_AFTER_S
+
+
+def failed_again(before: Failing | None, reason: str, *, began: Instant) -> Failing:
+    """After one more look that failed; `before` None: it had answered the last one."""
+    return (
+        Failing(began, reason) if before is None else replace(before, reason=reason, looks=before.looks + 1)
+    )

@@ -1,0 +1,39 @@
+"""What a recorder says of its cluster while that does not answer: a finding of its own, raised once, cleared once."""
+
+from ledger.domain.reach import Failing, Instant, failed_again
+from ledger.mirror.findings import CLEARED, RAISED, Finding, FindingName, cleared_content, raised_content
+from ledger.ports import OperationLog
+
+_NAME = FindingName.CLUSTER_UNREACHABLE
+
+
+class OutageRecord:
+    """Of one cluster in one epoch; `is_open`: an earlier epoch has raised the finding and not cleared it."""
+
+    def __init__(self, cluster: str, operations: OperationLog, *, is_open: bool) -> None:
+        self._cluster = cluster
+        self._operations = operations
+        self._is_open = is_open
+        self._failing: Failing | None = None
+
+    def failed(self, reason: str, *, began: Instant, now: float) -> None:
+        """A look that began then failed; records it once that is sure."""
+        self._failing = failed_again(self._failing, reason, began=began)
+        if not self._is_open and self._failing.is_sure(now):
+            finding = Finding(
+                name=_NAME,
+                message=f"{self._cluster} does not answer: {reason}",
+                cluster=self._cluster,
+                since_ms=self._failing.since.at_ms,
+            )
+            self._record(RAISED, raised_content(finding))
+            self._is_open = True
+
+    def answered(self) -> None:
+        self._failing = None
+        if self._is_open:
+            self._record(CLEARED, cleared_content((_NAME, None, None)))
+            self._is_open = False
+
+    def _record(self, kind: str, content: dict[str, object]) -> None:
+        self._operations.record(kind, flow=None, reason=str(_NAME), content=content)
