@@ -7,14 +7,14 @@ Facts that move a partition other than by copying are read back before it is ass
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import pauses_after
+from ledger.domain.requests import Pauses, pausing
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
@@ -29,8 +29,10 @@ from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
 from ledger.mirror.request_desk import RequestDesk
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.run_summary import RunEnd, RunSummary
 from ledger.mirror.standing import Standing
+from ledger.mirror.stop_advice import advice
+from ledger.mirror.stopped_entries import StoppedPartition
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import Clock, ClusterAdmin, LedgerState
 
@@ -82,6 +84,7 @@ class RoundLoop:
     last_stop: int
     on_round: Callable[[RunSummary], None]
     summary: RunSummary
+    _pauses: Pauses = field(default_factory=Pauses)
     _followed_at: float = float("-inf")
     _progressed_at: float = 0.0
     _leaderless: frozenset[tuple[str, int]] = frozenset()
@@ -92,7 +95,7 @@ class RoundLoop:
         while not stop.is_set():
             requests = self.state.requests(self.flow.name)
             if requests.asks_to_stop(since=self.last_stop):
-                break
+                return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
             self.heartbeat.beat()
             self.recording.look()
             self._follow_topics_when_due(until_caught_up)
@@ -103,21 +106,34 @@ class RoundLoop:
                 if until_caught_up:
                     self._check_progress()
             elif until_caught_up:
-                break
+                return self._end(RunEnd.CAUGHT_UP)
             else:
                 stop.wait(_IDLE_PAUSE_S)
+        return self._end(RunEnd.SIGNALLED)
+
+    def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
+        """How things stand once all is recorded; a run that left something has not caught up."""
         self.appender.wait()
-        self.summary.stopped = [
-            f"{standing.name}: {standing.stop.message}"
-            for standing in self.progress.standings
+        standings, summary = self.progress.standings, self.summary
+        summary.stopped = [
+            StoppedPartition(
+                standing.pair.source.topic,
+                standing.pair.source.partition,
+                str(standing.stop.cause),
+                standing.stop.message,
+                advice(standing.stop.cause),
+            )
+            for standing in standings
             if standing.stop is not None
         ]
-        if until_caught_up and not stop.is_set():
-            self.summary.stopped += [
-                f"{name}, paused before {end}" for name, end in self.progress.unreached()
-            ]
-        self.summary.stopped += [f"{topic}: {reason}" for topic, reason in self.topics.blocked.items()]
-        return self.summary
+        summary.blocked = dict(self.topics.blocked)
+        summary.unreached = self.progress.unreached()
+        topics = {standing.pair.source.topic for standing in standings}
+        summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
+        is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
+        summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
+        summary.asked_by = asked_by
+        return summary
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -183,13 +199,14 @@ class RoundLoop:
     # -- requests --------------------------------------------------------------------------------
 
     def _answer(self, requests: FlowRequests) -> None:
-        self.summary.pauses = pauses_after(requests.asked)
+        self.summary.paused = pausing(requests.asked)
+        self._pauses = Pauses.by(self.summary.paused)
         for request in requests.waiting:
             if any(request.concerns(*partition) for partition in self._leaderless):
                 log.info("%s: a request waits for a partition that has no leader", self.flow.name)
                 continue
             try:
-                facts, give_receipt = self.desk.answer(request)
+                facts, give_receipt = self.desk.answer(request, requests.before(request))
             except ClusterUnavailableError as error:
                 log.warning("%s: a request waits: %s", self.flow.name, error)
                 return
@@ -206,8 +223,7 @@ class RoundLoop:
         wanted = [
             told
             for told in found
-            if not self.summary.pauses.covers(told.source.topic)
-            and told.source.topic not in self.topics.blocked
+            if not self._pauses.covers(told.source.topic) and told.source.topic not in self.topics.blocked
         ]
         return self.selection.applied_to(wanted)
 
@@ -313,9 +329,7 @@ class RoundLoop:
         """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
         waited_s = self.clock.monotonic() - self._progressed_at
         if waited_s > _UNAVAILABLE_AFTER_S:
-            reasons = sorted(self._troubles) or [
-                f"{name} of {end}" for name, end in self.progress.unreached()
-            ]
+            reasons = sorted(self._troubles) or [str(left) for left in self.progress.unreached()]
             raise ClusterUnavailableError(
                 f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
                 "what was copied before is recorded"
