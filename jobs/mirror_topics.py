@@ -22,6 +22,7 @@ from json import dumps
 from ledger import app
 from ledger.adapters.spark.session import submitted_session
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.progress import lines_on_stderr
 from ledger.config import MirrorConfig, find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError
 from ledger.mirror.run_summary import RunSummary
@@ -50,7 +51,7 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
         take_over=options.take_over,
         allow_scope_reduction=options.allow_scope_reduction,
         stop=stop,
-        on_round=lambda _: None,
+        on_round=lines_on_stderr(options.flow),
     )
 
 

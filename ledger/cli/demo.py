@@ -180,7 +180,7 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
             session=lambda: spark,
             until_caught_up=True,
             stop=stop,
-            on_round=lambda so_far: step.update(counters(so_far)),
+            on_round=lambda so_far: step.update(counters(so_far.summary)),
         )
         step.outcome = counters(summary)
     spark.stop()

@@ -9,10 +9,11 @@ from ledger import app
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import local_session
 from ledger.cli.configured import configuration
+from ledger.cli.progress import shown_progress
 from ledger.cli.signals import start_spark
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
-from ledger.reports.run_text import counters, end_line, unfinished
+from ledger.reports.run_text import end_line, unfinished
 
 
 @click.command()
@@ -40,7 +41,7 @@ def run(
     tasks = config.flow(flow).tasks
     stop_signal = threading.Event()
 
-    with Console(stderr=True).status(f"{flow}: starting") as shown:
+    with shown_progress(flow, Console(stderr=True)) as tell:
         summary = app.run_flow(
             config,
             flow,
@@ -49,7 +50,7 @@ def run(
             take_over=take_over,
             allow_scope_reduction=allow_scope_reduction,
             stop=stop_signal,
-            on_round=lambda so_far: shown.update(f"{flow}: {counters(so_far)}"),
+            on_round=tell,
         )
     click.echo(end_line(flow, summary), err=True)
     refuse_unfinished(flow, summary)

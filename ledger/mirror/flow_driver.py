@@ -25,6 +25,7 @@ from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
+from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
 from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
@@ -58,7 +59,7 @@ def run_flow(
     host: str,
     until_caught_up: bool,
     stop: StopSignal,
-    on_round: Callable[[RunSummary], None],
+    on_round: Callable[[RunProgress], None],
     on_claimed: Callable[[], None] = lambda: None,
     returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),

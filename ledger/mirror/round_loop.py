@@ -29,6 +29,7 @@ from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
 from ledger.mirror.request_desk import RequestDesk
+from ledger.mirror.run_progress import RunProgress, SourceEnds, progress_of
 from ledger.mirror.run_summary import RunEnd, RunSummary
 from ledger.mirror.standing import Standing
 from ledger.mirror.stop_advice import advice
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _IDLE_PAUSE_S = 0.5
 _UNAVAILABLE_AFTER_S = 30.0
+_STALE_AFTER_ROUNDS = 3
 
 
 class RoundRunner(Protocol):
@@ -58,7 +60,7 @@ class StopSignal(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class RoundLoop:
-    """One run; `on_round` is told the summary so far after every round.
+    """One run; `on_round` is told how far it is after every round, and after every look that found nothing to copy.
 
     `last_stop`: requests to end up to this one were meant for earlier drivers.
     """
@@ -82,9 +84,10 @@ class RoundLoop:
     recording: RecordingWatch
     producer: FlowProducer
     last_stop: int
-    on_round: Callable[[RunSummary], None]
+    on_round: Callable[[RunProgress], None]
     summary: RunSummary
     _pauses: Pauses = field(default_factory=Pauses)
+    _source_ends: SourceEnds = field(default_factory=SourceEnds)
     _followed_at: float = float("-inf")
     _progressed_at: float = 0.0
     _leaderless: frozenset[tuple[str, int]] = frozenset()
@@ -108,6 +111,7 @@ class RoundLoop:
             elif until_caught_up:
                 return self._end(RunEnd.CAUGHT_UP)
             else:
+                self._tell_progress()
                 stop.wait(_IDLE_PAUSE_S)
         return self._end(RunEnd.SIGNALLED)
 
@@ -229,7 +233,9 @@ class RoundLoop:
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+        began = self.clock.monotonic()
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        self._source_ends.note(results, asked_at=began, now=self.clock.monotonic())
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._tell_stops(results)
@@ -241,7 +247,7 @@ class RoundLoop:
         self._report_troubles(results)
         self._watch(results, begun)
         self.summary.rounds += 1
-        self.on_round(self.summary)
+        self._tell_progress()
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:
@@ -315,6 +321,18 @@ class RoundLoop:
         self.appender.submit([sync_row(identity, fact) for fact in facts])
 
     # -- telling ---------------------------------------------------------------------------------
+
+    def _tell_progress(self) -> None:
+        progress = progress_of(
+            self.summary,
+            self.progress.standings,
+            self._source_ends,
+            is_paused=self._pauses.covers,
+            blocked=self.topics.blocked,
+            now=self.clock.monotonic(),
+            stale_after_s=_STALE_AFTER_ROUNDS * self.flow.round_seconds,
+        )
+        self.on_round(progress)
 
     def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
         """Say once what keeps partitions from getting on, and once that it is over."""
