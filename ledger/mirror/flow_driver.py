@@ -14,6 +14,7 @@ from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.findings import Findings
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.foreign_writers import ForeignWriters
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
@@ -109,6 +110,10 @@ def run_flow(
             reactions=_reactions(flow, ports, producer),
             desk=RequestDesk(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
+            ),
+            foreign_writers=ForeignWriters(
+                ports.target,
+                lambda: ports.state.identities().producers(str(row["target_cluster_id"])),
             ),
             log_book=log_book,
             watch=PartitionWatch(

@@ -21,6 +21,7 @@ from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCau
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.foreign_writers import ForeignWriters
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
@@ -78,6 +79,7 @@ class RoundLoop:
     intake: Intake
     reactions: Reactions
     desk: RequestDesk
+    foreign_writers: ForeignWriters
     log_book: PartitionLogBook
     watch: PartitionWatch
     selection: RecordSelection
@@ -268,8 +270,8 @@ class RoundLoop:
         for result in results:
             if result.stop is not None and result.stop.cause not in REACTED_TO:
                 standing = self.progress.standing_of(result)
-                standing.stop = result.stop
-                self.log_book.stopped(standing.pair, result.stop)
+                standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
+                self.log_book.stopped(standing.pair, standing.stop)
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
