@@ -79,7 +79,7 @@ def run_flow(
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
     claim = ports.fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row)
-    log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    log.info("%s: begins as writer epoch %d", flow.name, claim.epoch)
     rounds = EpochRounds(claim)
     ports.operations.begin(rounds)
     on_claimed()

@@ -342,7 +342,7 @@ class RoundLoop:
         for trouble in troubles - self._troubles:
             log.warning("%s: %s", self.flow.name, trouble)
         if self._troubles and not troubles:
-            log.warning("%s: copying again", self.flow.name)
+            log.info("%s: copying again", self.flow.name)
         self._troubles = troubles
 
     def _check_progress(self) -> None:
