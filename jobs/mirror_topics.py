@@ -7,7 +7,8 @@
 Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
 Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
 Retry    start it again: positions come from the ledger, what was copied and not recorded is recovered
-Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped; 5 shut out, or in use
+Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped, or until caught up
+         not all is copied: paused, or stopped before; 5 shut out, or in use
 """
 
 import argparse
@@ -21,9 +22,11 @@ from json import dumps
 from ledger import app
 from ledger.adapters.spark.session import submitted_session
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.progress import lines_on_stderr
 from ledger.config import MirrorConfig, find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError
 from ledger.mirror.run_summary import RunSummary
+from ledger.reports.run_text import end_line, unfinished
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -48,7 +51,7 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
         take_over=options.take_over,
         allow_scope_reduction=options.allow_scope_reduction,
         stop=stop,
-        on_round=lambda _: None,
+        on_round=lines_on_stderr(options.flow),
     )
 
 
@@ -60,8 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}, default=sorted) + "\n")
-    return UnsafeError.exit_code if summary.stopped else 0
+    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")
+    sys.stderr.write(f"{end_line(options.flow, summary)}\n")
+    if (left := unfinished(options.flow, summary)) is not None:
+        sys.stderr.write(f"error: {left}\n")
+        return UnsafeError.exit_code
+    return 0
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.round_loop import StopSignal
+from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.scope import require_scope
 from ledger.mirror.take_over import driver_verdict, require_free
@@ -92,7 +93,7 @@ def run_flow(
     allow_scope_reduction: bool = False,
     recorded: frozenset[Subject] = frozenset(Subject),
     stop: StopSignal,
-    on_round: Callable[[RunSummary], None],
+    on_round: Callable[[RunProgress], None],
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 

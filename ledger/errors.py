@@ -57,7 +57,7 @@ class PreconditionError(MirrorLedgerError):
 
 
 class ShutOutError(PreconditionError):
-    """A later epoch of the same writer has been claimed; this one may append nothing more."""
+    """A later epoch of the same writer has been claimed, or this one by another process: it may append nothing more."""
 
 
 class ClusterUnavailableError(MirrorLedgerError):

@@ -77,6 +77,15 @@ class PartitionEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedProducer:
+    """What a partition's leader remembers of a producer; `transactional_id` None: it has none, or it is not shown."""
+
+    last_timestamp_ms: int | None
+    has_open_transaction: bool
+    transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicSettings:
     """Settings of a topic: its own, and all with the cluster's defaults."""
 
@@ -161,6 +170,10 @@ class ClusterAdmin(Protocol):
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         """What the leader expects next of a producer, also once its records are gone; None where it does not tell."""
+        ...
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        """What the leader remembers of a producer; None: nothing. Raises `PreconditionError` where it may not tell."""
         ...
 
     def groups(self) -> list[GroupListing]: ...

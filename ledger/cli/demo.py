@@ -18,12 +18,13 @@ from ledger import app, catalog
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
-from ledger.cli.running import one_line, refuse_stopped
+from ledger.cli.running import refuse_unfinished
 from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
 from ledger.reports.rendering import render_kafka_reset, render_table
+from ledger.reports.run_text import counters
 from ledger.sandbox import Sandbox
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
@@ -179,14 +180,14 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
             session=lambda: spark,
             until_caught_up=True,
             stop=stop,
-            on_round=lambda so_far: step.update(one_line(so_far)),
+            on_round=lambda so_far: step.update(counters(so_far.summary)),
         )
-        step.outcome = one_line(summary)
+        step.outcome = counters(summary)
     spark.stop()
     _leave_on_signals()
     if stop.is_set():
         raise click.Abort
-    refuse_stopped(FLOW, summary)
+    refuse_unfinished(FLOW, summary)
     return summary
 
 

@@ -9,9 +9,11 @@ from ledger import app
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import local_session
 from ledger.cli.configured import configuration
+from ledger.cli.progress import shown_progress
 from ledger.cli.signals import start_spark
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
+from ledger.reports.run_text import end_line, unfinished
 
 
 @click.command()
@@ -39,7 +41,7 @@ def run(
     tasks = config.flow(flow).tasks
     stop_signal = threading.Event()
 
-    with Console(stderr=True).status(f"{flow}: starting") as shown:
+    with shown_progress(flow, Console(stderr=True)) as tell:
         summary = app.run_flow(
             config,
             flow,
@@ -48,28 +50,16 @@ def run(
             take_over=take_over,
             allow_scope_reduction=allow_scope_reduction,
             stop=stop_signal,
-            on_round=lambda so_far: shown.update(f"{flow}: {one_line(so_far)}"),
+            on_round=tell,
         )
-    click.echo(f"{flow}: {one_line(summary)}", err=True)
-    refuse_stopped(flow, summary)
+    click.echo(end_line(flow, summary), err=True)
+    refuse_unfinished(flow, summary)
 
 
-def one_line(summary: RunSummary) -> str:
-    """The summary of a run for people."""
-    return (
-        f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB in {summary.rounds} rounds; batches: "
-        f"{summary.raw_batches:,} raw, {summary.record_path_batches:,} record path; "
-        f"{summary.recovered_records:,} recovered records, {summary.lost_offsets:,} lost offsets"
-    )
-
-
-def refuse_stopped(flow: str, summary: RunSummary) -> None:
-    """A run in which a partition stopped is not a success."""
-    if summary.stopped:
-        lines = "\n  ".join(summary.stopped)
-        raise UnsafeError(
-            f"{flow}: {len(summary.stopped)} partitions need a decision (see status):\n  {lines}"
-        )
+def refuse_unfinished(flow: str, summary: RunSummary) -> None:
+    """A run in which a partition stopped, or that left out what is paused, is not a success."""
+    if (left := unfinished(flow, summary)) is not None:
+        raise UnsafeError(left)
 
 
 @click.command(name="spark-jars")

@@ -66,8 +66,8 @@ def _ended_by(number: int) -> MirrorLedgerError:
 def stop_on_signals(stop: threading.Event) -> None:
     """End after the round under way. To be set once Spark has started, which installs a handler of its own."""
 
-    def ask(_number: int, _frame: object) -> None:
-        sys.stderr.write("stopping after this round\n")
+    def ask(number: int, _frame: object) -> None:
+        sys.stderr.write(f"{signal.Signals(number).name}: ending after the round under way\n")
         stop.set()
 
     for number in _ERRORS:

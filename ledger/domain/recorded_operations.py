@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ledger.domain.requests import RECEIPT, STOP, OperatorRequest, RequestKind
+from ledger.domain.requests import RECEIPT, STOP, AskedBy, OperatorRequest, RequestKind
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 
 _REQUESTS = frozenset(RequestKind)
@@ -15,31 +15,42 @@ _REQUESTS = frozenset(RequestKind)
 class FlowRequests:
     """All that operators asked of a flow, in the order of asking, and which of it has a receipt.
 
-    `last_stop`: place in that order of the last request to end, 0 when there is none.
+    `last_stop`: place in that order of the last request to end, 0 when there is none; `last_stop_by`: who asked.
     """
 
     asked: tuple[OperatorRequest, ...] = ()
     answered: frozenset[str] = frozenset()
     last_stop: int = 0
+    last_stop_by: str | None = None
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "FlowRequests":
         """From rows of `operations` in the order of their stamps."""
+        stops = sorted((row for row in rows if row["kind"] == STOP), key=lambda row: row["round"])
         return cls(
             asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] in _REQUESTS),
             answered=frozenset(
                 json.loads(row["content"])["request"] for row in rows if row["kind"] == RECEIPT
             ),
-            last_stop=max((row["round"] for row in rows if row["kind"] == STOP), default=0),
+            last_stop=stops[-1]["round"] if stops else 0,
+            last_stop_by=_told_by(stops[-1]) if stops else None,
         )
 
     def asks_to_stop(self, *, since: int) -> bool:
         """Whether a driver is to end that knew of the stops up to `since` when it began."""
         return self.last_stop > since
 
+    def before(self, request: OperatorRequest) -> tuple[OperatorRequest, ...]:
+        """What had been asked when this was."""
+        return self.asked[: self.asked.index(request)]
+
     @property
     def waiting(self) -> tuple[OperatorRequest, ...]:
         return tuple(request for request in self.asked if request.operation_id not in self.answered)
+
+
+def _told_by(row: Mapping[str, Any]) -> str:
+    return AskedBy.of_row(row).told(row["operation_id"], row["recorded_at_ms"])
 
 
 _RowT = TypeVar("_RowT", bound=Mapping[str, Any])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +18,26 @@ class RequestKind(StrEnum):
     RESYNC = "resync"  # copy again what the source holds, from `offset` or its log start
 
 
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """Who asked for something, why, and when."""
+
+    operator: str
+    reason: str | None
+    ticket: str | None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "AskedBy":
+        """As a row of `operations` has it."""
+        return cls(row["operator"], row["reason"], row["ticket"])
+
+    def told(self, operation_id: str, requested_at_ms: int) -> str:
+        """In words, with the operation that they can be looked up by."""
+        at = datetime.fromtimestamp(requested_at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+        why = "".join(f", {text}" for text in (self.reason, self.ticket) if text is not None)
+        return f"by {self.operator} {at}{why}; operation {operation_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRequest:
     """One request; `topic` None: all topics, `partition` None: all partitions of the topic."""
@@ -27,6 +48,7 @@ class OperatorRequest:
     partition: int | None
     offset: int | None
     requested_at_ms: int
+    asked_by: AskedBy
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "OperatorRequest":
@@ -39,7 +61,20 @@ class OperatorRequest:
             partition=content.get("partition"),
             offset=content.get("offset"),
             requested_at_ms=row["recorded_at_ms"],
+            asked_by=AskedBy.of_row(row),
         )
+
+    @property
+    def told_by(self) -> str:
+        """Who asked, when, why, and the operation."""
+        return self.asked_by.told(self.operation_id, self.requested_at_ms)
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in words."""
+        if self.topic is None:
+            return "the whole flow"
+        return f"topic {self.topic}" if self.partition is None else f"{self.topic} partition {self.partition}"
 
     def concerns(self, topic: str, partition: int) -> bool:
         return self.topic in (None, topic) and self.partition in (None, partition)
@@ -139,16 +174,28 @@ class Pauses:
     def covers(self, topic: str) -> bool:
         return self.whole_flow or topic in self.topics
 
+    @classmethod
+    def by(cls, requests: Iterable[OperatorRequest]) -> "Pauses":
+        """What these requests pause."""
+        topics = {request.topic for request in requests}
+        return cls(None in topics, frozenset(topic for topic in topics if topic is not None))
+
+
+def pausing(requests: Iterable[OperatorRequest]) -> list[OperatorRequest]:
+    """The requests whose pauses hold, of all in the order in which they were asked for: the whole flow's first.
+
+    What was paused already stays paused by the first who asked.
+    """
+    holding: dict[str | None, OperatorRequest] = {}
+    for request in requests:
+        if request.kind is RequestKind.PAUSE:
+            holding.setdefault(request.topic, request)
+        elif request.kind is RequestKind.RESUME and request.partition is None:
+            holding = {} if request.topic is None else holding
+            holding.pop(request.topic, None)
+    return sorted(holding.values(), key=lambda request: request.topic or "")
+
 
 def pauses_after(requests: Iterable[OperatorRequest]) -> Pauses:
     """What all pauses and resumptions, in the order in which they were asked for, add up to."""
-    whole_flow = False
-    topics: set[str] = set()
-    for request in requests:
-        if request.kind is RequestKind.PAUSE:
-            whole_flow = whole_flow or request.topic is None
-            topics |= {request.topic} if request.topic is not None else set()
-        elif request.kind is RequestKind.RESUME and request.partition is None:
-            whole_flow = whole_flow and request.topic is not None
-            topics = topics - {request.topic} if request.topic is not None else set()
-    return Pauses(whole_flow, frozenset(topics))
+    return Pauses.by(pausing(requests))

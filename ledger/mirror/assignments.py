@@ -45,10 +45,14 @@ NOT_BEGUN = frozenset({StopCause.SOURCE_RECREATED, StopCause.COPIED_BY_ANOTHER_F
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A partition that stopped: what was seen, in words that name the values."""
+    """A partition that stopped: what was seen, in words that name the values.
+
+    `foreign_producer_id`: of whoever else wrote there; None when nobody did, or without a producer id.
+    """
 
     cause: StopCause
     message: str
+    foreign_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

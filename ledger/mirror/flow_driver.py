@@ -15,6 +15,7 @@ from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.findings import Findings
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.foreign_writers import ForeignWriters
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake
 from ledger.mirror.loss_cause import loss_cause
@@ -27,6 +28,7 @@ from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
 from ledger.mirror.request_desk import RequestDesk
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
+from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
 from ledger.mirror.troubles import Side
@@ -61,7 +63,7 @@ def run_flow(
     host: str,
     until_caught_up: bool,
     stop: StopSignal,
-    on_round: Callable[[RunSummary], None],
+    on_round: Callable[[RunProgress], None],
     on_claimed: Callable[[], None] = lambda: None,
     returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
@@ -82,7 +84,7 @@ def run_flow(
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
     claim = ports.fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row)
-    log.info("%s: writer epoch %d", flow.name, claim.epoch)
+    log.info("%s: begins as writer epoch %d", flow.name, claim.epoch)
     rounds = EpochRounds(claim)
     ports.operations.begin(rounds)
     on_claimed()
@@ -118,6 +120,10 @@ def run_flow(
             reactions=_reactions(flow, ports, producer),
             desk=RequestDesk(
                 flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
+            ),
+            foreign_writers=ForeignWriters(
+                ports.target,
+                lambda: ports.state.identities().producers(str(row["target_cluster_id"])),
             ),
             log_book=log_book,
             watch=PartitionWatch(

@@ -8,6 +8,7 @@ from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.run_summary import Unreached
 from ledger.mirror.standing import Standing
 from ledger.ports import FlowPosition
 
@@ -151,10 +152,10 @@ class FlowProgress:
             if standing.is_first_time
         )
 
-    def unreached(self) -> list[tuple[str, int]]:
-        """Partitions that are neither stopped nor at the end that they are to reach: where they are, and the end."""
+    def unreached(self) -> list[Unreached]:
+        """Partitions that are neither stopped nor at the end that they are to reach."""
         return [
-            (f"{standing.name} at {standing.position}", end)
+            Unreached(standing.pair.source.topic, standing.pair.source.partition, standing.position, end)
             for standing in self._standings.values()
             if (end := standing.stop_at) is not None and standing.stop is None and standing.position < end
         ]

@@ -217,7 +217,8 @@ class FlowTopics:
         created: set[str] = set()
         for start in range(0, len(wanted), _CREATED_AT_ONCE):
             part = [_new_topic(action) for action in wanted[start : start + _CREATED_AT_ONCE]]
-            log.info("creating %d topics from %s to %s", len(part), part[0].name, part[-1].name)
+            more = f" and {len(part) - 1} more" if len(part) > 1 else ""
+            log.info("creating topic %s%s at the target", part[0].name, more)
             topic_ids = self._target.create_topics(part)
             done = [topic for topic in part if topic.name in topic_ids]
             if done:
@@ -239,7 +240,7 @@ class FlowTopics:
     def _carry_out(self, action: FollowingAction, targets: Described) -> None:
         match action:
             case CreateTopic(name, partitions, replication_factor, configuration):
-                log.info("creating topic %s with %d partitions", name, partitions)
+                log.info("creating topic %s at the target with %d partitions", name, partitions)
                 self._target.create_topic(
                     name,
                     partitions=partitions,
@@ -248,11 +249,16 @@ class FlowTopics:
                 )
                 self._record.created([_new_topic(action)], {name: self._target.topics()[name].topic_id})
             case AddPartitions(name, total):
-                log.info("bringing topic %s to %d partitions", name, total)
+                log.info("bringing topic %s at the target to %d partitions", name, total)
                 self._target.add_partitions(name, total=total)
                 self._record.partitions_added(name, targets[name].topic_id, total)
             case ChangeSettings(name, topic_id, change):
-                log.info("topic %s: setting %s, removing %s", name, dict(change.to_set), change.to_remove)
+                log.info(
+                    "topic %s at the target: setting %s, removing %s",
+                    name,
+                    dict(change.to_set),
+                    change.to_remove,
+                )
                 self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
                 self._target_settings.forget(topic_id)
                 self._record.settings_changed(name, topic_id, change)

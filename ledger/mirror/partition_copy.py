@@ -23,6 +23,7 @@ from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, S
 from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
 from ledger.mirror.copy_rules import CopyRules
 from ledger.mirror.expired_target import end_of_expired, sequence_behind_expired
+from ledger.mirror.foreign_records import ForeignRecords
 from ledger.mirror.sent import Sent
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
@@ -72,6 +73,7 @@ class PartitionCopy(Troubles):
         self._looks_for_last_record = False
         self._landed: Sent | None = None
         self._own_between: list[TailBatch] = []
+        self._others_between: ForeignRecords | None = None
 
     @property
     def gap_count(self) -> int:
@@ -187,6 +189,8 @@ class PartitionCopy(Troubles):
 
     def _take_between(self, landed: Sent) -> None:
         """A record of the flow's own among what came between was written twice; all of it is known at once."""
+        others = self.tail.others(self._producer, below=landed.landed_offset)
+        self._others_between = self._others_between or others
         while (found := self.tail.head) is not None:
             self.tail.pop()
             is_own = self._producer.wrote(found.header.producer_id)
@@ -206,9 +210,9 @@ class PartitionCopy(Troubles):
         if self._own_between:
             self.stop_at_once(partition_stops.repeated(self._own_between))
         elif self.assignment.exclusive:
-            self.stop_at_once(
-                partition_stops.landed_behind(landed.landed_offset, expected=landed.expected_offset)
-            )
+            at, expected, own = landed.landed_offset, landed.expected_offset, self.assignment.producer_id
+            between = self._others_between
+            self.stop_at_once(partition_stops.landed_behind(at, expected=expected, between=between, own=own))
         self.advance()
 
     def stops_looking(self) -> bool:
@@ -343,7 +347,8 @@ class PartitionCopy(Troubles):
     def _meet_foreign(self, found: TailBatch) -> None:
         is_accepted = found.header.base_offset < self.assignment.accepted_below
         if self.assignment.exclusive and not is_accepted and found.header.count:
-            self.stop_at_once(partition_stops.foreign(found.header, own=self.assignment.producer_id))
+            others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
+            self.stop_at_once(partition_stops.foreign(others, own=self.assignment.producer_id))
             return
         self._take_over(found)
 
@@ -395,7 +400,7 @@ class PartitionCopy(Troubles):
         sent.base_offset = base_offset
         may_hide_own = is_first or self.assignment.exclusive
         if base_offset > sent.expected_offset and may_hide_own and self._landed is None:
-            self._landed, self._own_between = sent, []  # P6
+            self._landed, self._own_between, self._others_between = sent, [], None  # P6
             self.tail = TargetTail(start=sent.expected_offset)
         self._settle()
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.mirror.assignments import Divergence, Stop, StopCause
+from ledger.mirror.foreign_records import ForeignRecords
 from ledger.mirror.tail import TailBatch, TargetTail
 from ledger.wire.record_batch import BatchHeader
 
@@ -42,19 +43,19 @@ def repeated(batches: Sequence[TailBatch]) -> Stop:
     )
 
 
-def foreign(found: BatchHeader, *, own: int) -> Stop:
+def foreign(found: ForeignRecords, *, own: int) -> Stop:
     return Stop(
-        StopCause.FOREIGN_WRITE,
-        f"target offset {found.base_offset} was written by producer id {found.producer_id}, not by this flow's {own}; "
-        "nothing was written after it",
+        StopCause.FOREIGN_WRITE, f"{found.told(own=own)}; nothing was written after it", found.producer_id
     )
 
 
-def landed_behind(base_offset: int, *, expected: int) -> Stop:
+def landed_behind(base_offset: int, *, expected: int, between: ForeignRecords | None, own: int) -> Stop:
+    told = "what lies between holds no record" if between is None else between.told(own=own)
     return Stop(
         StopCause.FOREIGN_WRITE,
         f"a batch was expected at target offset {expected} and landed at {base_offset}: somebody else writes to this "
-        "exclusive target; nothing was written after it",
+        f"exclusive target; {told}; nothing was written after it",
+        None if between is None else between.producer_id,
     )
 
 

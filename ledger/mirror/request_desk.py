@@ -11,6 +11,7 @@ from ledger.domain.requests import (
     RequestKind,
     RequestResult,
 )
+from ledger.domain.resumption import Resumption
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress
@@ -40,11 +41,16 @@ class RequestDesk:
     operations: OperationLog
     on_resumed: Callable[[Standing], None]
 
-    def answer(self, request: OperatorRequest) -> tuple[Facts, Callable[[], None]]:
-        """Move the standings; returns the facts to record first, and how to give the receipt afterwards."""
+    def answer(
+        self, request: OperatorRequest, earlier: Sequence[OperatorRequest] = ()
+    ) -> tuple[Facts, Callable[[], None]]:
+        """Move the standings; returns the facts to record first, and how to give the receipt afterwards.
+
+        `earlier`: what had been asked of the flow before, for its pauses.
+        """
         accepts = self._accepting(request)
         try:
-            facts, message = self._grant(request)
+            facts, message = self._grant(request, earlier)
         except _RefusedError as refused:
             reason = str(refused)
             return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, [])
@@ -67,12 +73,12 @@ class RequestDesk:
             },
         )
 
-    def _grant(self, request: OperatorRequest) -> tuple[Facts, str]:
+    def _grant(self, request: OperatorRequest, earlier: Sequence[OperatorRequest]) -> tuple[Facts, str]:
         match request.kind:
             case RequestKind.PAUSE:
-                return [], f"{request.topic or 'the whole flow'} is paused"
+                return [], f"{request.subject} is paused"
             case RequestKind.RESUME:
-                return self._resume(request)
+                return self._resume(request, earlier)
             case RequestKind.SKIP_TO:
                 return self._skip_to(request)
             case RequestKind.ACCEPT_FOREIGN:
@@ -80,12 +86,19 @@ class RequestDesk:
             case RequestKind.RESYNC:
                 return self._resync(request)
 
-    def _concerned(self, request: OperatorRequest) -> Sequence[Standing]:
+    def _named(self, request: OperatorRequest) -> Sequence[Standing]:
+        """What the request names; of a whole topic, foreign records are accepted where it stopped alone."""
         found = [
             standing
             for standing in self.progress.standings
             if request.concerns(standing.pair.source.topic, standing.pair.source.partition)
         ]
+        if request.kind is RequestKind.ACCEPT_FOREIGN and request.partition is None:
+            return [standing for standing in found if standing.stop is not None] or found
+        return found
+
+    def _concerned(self, request: OperatorRequest) -> Sequence[Standing]:
+        found = self._named(request)
         if not found:
             raise _RefusedError(f"this flow copies no {_coordinates(request)} at present")
         _refuse_taken(found)
@@ -93,11 +106,7 @@ class RequestDesk:
 
     def _accepting(self, request: OperatorRequest) -> Sequence[Standing]:
         """Where the request, when it is granted, accepts what the target holds."""
-        found = [
-            standing
-            for standing in self.progress.standings
-            if request.concerns(standing.pair.source.topic, standing.pair.source.partition)
-        ]
+        found = self._named(request)
         match request.kind:
             case RequestKind.ACCEPT_FOREIGN:
                 return found
@@ -108,16 +117,18 @@ class RequestDesk:
 
     # -- one of them each ------------------------------------------------------------------------
 
-    def _resume(self, request: OperatorRequest) -> tuple[Facts, str]:
-        stopped = [standing for standing in self.progress.standings if standing.stop is not None]
-        stopped = [s for s in stopped if request.concerns(s.pair.source.topic, s.pair.source.partition)]
+    def _resume(self, request: OperatorRequest, earlier: Sequence[OperatorRequest]) -> tuple[Facts, str]:
+        stopped = [standing for standing in self._named(request) if standing.stop is not None]
         if stopped and all(map(_is_taken, stopped)):
             _refuse_taken(stopped)
+        resumption = Resumption(request, earlier)
+        causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None and not _is_taken(s)}
         stopped = [standing for standing in stopped if not _is_taken(standing)]
         facts = self._begun_again(stopped)
         for standing in stopped:
             self._go_on(standing)
-        return facts, f"{len(stopped)} stopped partitions go on"
+        going = [_place(standing) for standing in self.progress.standings if standing.stop is None]
+        return facts, resumption.told(going, causes)
 
     def _begun_again(self, standings: Sequence[Standing]) -> Facts:
         """All that has to be known is asked for before the first standing moves."""
@@ -211,6 +222,10 @@ class RequestDesk:
 
     def _target_ends(self, standing: Standing) -> PartitionEnds:
         return _ends(self.target, standing.pair.target)
+
+
+def _place(standing: Standing) -> tuple[str, int]:
+    return standing.pair.source.topic, standing.pair.source.partition
 
 
 def _is_taken(standing: Standing) -> bool:

@@ -7,7 +7,7 @@ Facts that move a partition other than by copying are read back before it is ass
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
@@ -15,13 +15,14 @@ from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.reach import Instant
 from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import pauses_after
+from ledger.domain.requests import Pauses, pausing
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import FlowTopics, PartitionPair
+from ledger.mirror.foreign_writers import ForeignWriters
 from ledger.mirror.heartbeat import Heartbeat
 from ledger.mirror.intake import Intake, TakenOn
 from ledger.mirror.partition_log_book import PartitionLogBook
@@ -31,8 +32,11 @@ from ledger.mirror.reactions import REACTED_TO, Reaction, Reactions
 from ledger.mirror.record_selection import RecordSelection
 from ledger.mirror.recording_watch import RecordingWatch
 from ledger.mirror.request_desk import RequestDesk
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.run_progress import RunProgress, SourceEnds, progress_of
+from ledger.mirror.run_summary import RunEnd, RunSummary
 from ledger.mirror.standing import Standing
+from ledger.mirror.stop_advice import advice
+from ledger.mirror.stopped_entries import StoppedPartition
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import Clock, ClusterAdmin, LedgerState
 
@@ -40,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _IDLE_PAUSE_S = 0.5
 _UNAVAILABLE_AFTER_S = 30.0
+_STALE_AFTER_ROUNDS = 3
 
 
 class RoundRunner(Protocol):
@@ -58,7 +63,7 @@ class StopSignal(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class RoundLoop:
-    """One run; `on_round` is told the summary so far after every round.
+    """One run; `on_round` is told how far it is after every round, and after every look that found nothing to copy.
 
     `last_stop`: requests to end up to this one were meant for earlier drivers.
     """
@@ -76,6 +81,7 @@ class RoundLoop:
     intake: Intake
     reactions: Reactions
     desk: RequestDesk
+    foreign_writers: ForeignWriters
     log_book: PartitionLogBook
     watch: PartitionWatch
     selection: RecordSelection
@@ -83,8 +89,10 @@ class RoundLoop:
     reach: ReachWatch
     producer: FlowProducer
     last_stop: int
-    on_round: Callable[[RunSummary], None]
+    on_round: Callable[[RunProgress], None]
     summary: RunSummary
+    _pauses: Pauses = field(default_factory=Pauses)
+    _source_ends: SourceEnds = field(default_factory=SourceEnds)
     _followed_at: float = float("-inf")
     _progressed_at: float = 0.0
     _leaderless: frozenset[tuple[str, int]] = frozenset()
@@ -95,7 +103,7 @@ class RoundLoop:
         while not stop.is_set():
             requests = self.state.requests(self.flow.name)
             if requests.asks_to_stop(since=self.last_stop):
-                break
+                return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
             self.heartbeat.beat()
             self.recording.look()
             self.reach.look()
@@ -107,23 +115,37 @@ class RoundLoop:
                 if until_caught_up:
                     self._check_progress()
             elif until_caught_up:
-                break
+                return self._end(RunEnd.CAUGHT_UP)
             else:
                 self.reach.copied((), began=self._now())
+                self._tell_progress()
                 stop.wait(_IDLE_PAUSE_S)
+        return self._end(RunEnd.SIGNALLED)
+
+    def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
+        """How things stand once all is recorded; a run that left something has not caught up."""
         self.appender.wait()
         self.reach.ended()
-        self.summary.stopped = [
-            f"{standing.name}: {standing.stop.message}"
-            for standing in self.progress.standings
+        standings, summary = self.progress.standings, self.summary
+        summary.stopped = [
+            StoppedPartition(
+                standing.pair.source.topic,
+                standing.pair.source.partition,
+                str(standing.stop.cause),
+                standing.stop.message,
+                advice(standing.stop.cause),
+            )
+            for standing in standings
             if standing.stop is not None
         ]
-        if until_caught_up and not stop.is_set():
-            self.summary.stopped += [
-                f"{name}, paused before {end}" for name, end in self.progress.unreached()
-            ]
-        self.summary.stopped += [f"{topic}: {reason}" for topic, reason in self.topics.blocked.items()]
-        return self.summary
+        summary.blocked = dict(self.topics.blocked)
+        summary.unreached = self.progress.unreached()
+        topics = {standing.pair.source.topic for standing in standings}
+        summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
+        is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
+        summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
+        summary.asked_by = asked_by
+        return summary
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -189,13 +211,14 @@ class RoundLoop:
     # -- requests --------------------------------------------------------------------------------
 
     def _answer(self, requests: FlowRequests) -> None:
-        self.summary.pauses = pauses_after(requests.asked)
+        self.summary.paused = pausing(requests.asked)
+        self._pauses = Pauses.by(self.summary.paused)
         for request in requests.waiting:
             if any(request.concerns(*partition) for partition in self._leaderless):
                 log.info("%s: a request waits for a partition that has no leader", self.flow.name)
                 continue
             try:
-                facts, give_receipt = self.desk.answer(request)
+                facts, give_receipt = self.desk.answer(request, requests.before(request))
             except ClusterUnavailableError as error:
                 log.warning("%s: a request waits: %s", self.flow.name, error)
                 return
@@ -212,8 +235,7 @@ class RoundLoop:
         wanted = [
             told
             for told in found
-            if not self.summary.pauses.covers(told.source.topic)
-            and told.source.topic not in self.topics.blocked
+            if not self._pauses.covers(told.source.topic) and told.source.topic not in self.topics.blocked
         ]
         return self.selection.applied_to(wanted)
 
@@ -222,6 +244,7 @@ class RoundLoop:
         began = self._now()
         results = self.runner.run(shares, seconds=self.flow.round_seconds)
         self.reach.copied(results, began=began)
+        self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._tell_stops(results)
@@ -233,7 +256,7 @@ class RoundLoop:
         self._report_troubles(results)
         self._watch(results, begun)
         self.summary.rounds += 1
-        self.on_round(self.summary)
+        self._tell_progress()
 
     def _now(self) -> Instant:
         return Instant(self.clock.now_ms(), self.clock.monotonic())
@@ -257,8 +280,8 @@ class RoundLoop:
         for result in results:
             if result.stop is not None and result.stop.cause not in REACTED_TO:
                 standing = self.progress.standing_of(result)
-                standing.stop = result.stop
-                self.log_book.stopped(standing.pair, result.stop)
+                standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
+                self.log_book.stopped(standing.pair, standing.stop)
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
@@ -311,22 +334,32 @@ class RoundLoop:
 
     # -- telling ---------------------------------------------------------------------------------
 
+    def _tell_progress(self) -> None:
+        progress = progress_of(
+            self.summary,
+            self.progress.standings,
+            self._source_ends,
+            is_paused=self._pauses.covers,
+            blocked=self.topics.blocked,
+            now=self.clock.monotonic(),
+            stale_after_s=_STALE_AFTER_ROUNDS * self.flow.round_seconds,
+        )
+        self.on_round(progress)
+
     def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
         """Say once what keeps partitions from getting on, and once that it is over."""
         troubles = frozenset(result.trouble for result in results if result.trouble is not None)
         for trouble in troubles - self._troubles:
             log.warning("%s: %s", self.flow.name, trouble)
         if self._troubles and not troubles:
-            log.warning("%s: copying again", self.flow.name)
+            log.info("%s: copying again", self.flow.name)
         self._troubles = troubles
 
     def _check_progress(self) -> None:
         """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
         waited_s = self.clock.monotonic() - self._progressed_at
         if waited_s > _UNAVAILABLE_AFTER_S:
-            reasons = sorted(self._troubles) or [
-                f"{name} of {end}" for name, end in self.progress.unreached()
-            ]
+            reasons = sorted(self._troubles) or [str(left) for left in self.progress.unreached()]
             raise ClusterUnavailableError(
                 f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
                 "what was copied before is recorded"

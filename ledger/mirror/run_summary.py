@@ -1,16 +1,44 @@
-"""What a run of a flow has done so far."""
+"""What a run of a flow has done so far, and how it ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ledger.domain.facts import OffsetSync, SyncKind
-from ledger.domain.requests import Pauses
+from ledger.domain.requests import OperatorRequest
 from ledger.mirror.assignments import PartitionResult
+from ledger.mirror.stopped_entries import StoppedPartition
+
+
+class RunEnd(StrEnum):
+    """How a run ended. `CAUGHT_UP` and `NOT_CAUGHT_UP` are of runs until caught up that nobody ended."""
+
+    CAUGHT_UP = "caught_up"  # all that the source had at the start was copied
+    NOT_CAUGHT_UP = "not_caught_up"  # what is left is paused, stopped, or blocked
+    ASKED_TO_STOP = "asked_to_stop"  # by an operator, through the ledger
+    SIGNALLED = "signalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A partition that a run until caught up left before the end that it was to reach."""
+
+    topic: str
+    partition: int
+    position: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic} partition {self.partition} at {self.position} of {self.end}"
 
 
 @dataclass(slots=True)
 class RunSummary:
-    """Counters of one run; `stopped` names the partitions that need a decision, with the reason, at its end."""
+    """Counters of one run, and how things stand at its end.
+
+    `end` None: it goes on. `asked_by`: who asked to stop. `stopped`: partitions that need a decision. `blocked`: by
+    source topic why nothing of it is copied. `paused`: the requests whose pauses hold partitions of the flow.
+    """
 
     rounds: int = 0
     records: int = 0
@@ -19,8 +47,18 @@ class RunSummary:
     record_path_batches: int = 0
     recovered_records: int = 0
     lost_offsets: int = 0
-    stopped: list[str] = field(default_factory=list)
-    pauses: Pauses = field(default_factory=Pauses)
+    end: RunEnd | None = None
+    asked_by: str | None = None
+    stopped: list[StoppedPartition] = field(default_factory=list)
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    paused: list[OperatorRequest] = field(default_factory=list)
+    unreached: list[Unreached] = field(default_factory=list)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something needs a decision, or what the run was to copy is not all there."""
+        is_short = self.end is RunEnd.NOT_CAUGHT_UP or bool(self.unreached)
+        return is_short or bool(self.stopped or self.blocked)
 
     def count(self, result: PartitionResult) -> None:
         for sync in result.syncs:

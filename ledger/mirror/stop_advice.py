@@ -102,7 +102,7 @@ def advice(cause: StopCause) -> str:
     return ADVICE[cause].words
 
 
-def command(cause: str, *, flow: str, topic: str, partition: int) -> str | None:
-    """The command line that lets the partition go on; None when no single one does."""
+def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str | None:
+    """The command line that lets the partition go on, None: all of the topic that stopped. None: no single one does."""
     request = ADVICE[StopCause(cause)].request if cause in set(StopCause) else None
     return None if request is None else command_line(request, flow, topic=topic, partition=partition)

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.errors import ProtocolError
 from ledger.mirror.batch_plan import Copy
+from ledger.mirror.foreign_records import ForeignRecords
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import decode
 
@@ -52,6 +54,15 @@ class TargetTail:
     @property
     def head(self) -> TailBatch | None:
         return self._batches[0] if self._batches else None
+
+    def others(self, producer: FlowProducer, *, below: int | None = None) -> ForeignRecords | None:
+        """What of it, as far as it was read, this producer did not write; `below` an offset, or to its end."""
+        found: ForeignRecords | None = None
+        for header in (held.header for held in self._batches):
+            is_meant = below is None or header.base_offset < below
+            if is_meant and header.count and not producer.wrote(header.producer_id):
+                found = ForeignRecords.beginning(header) if found is None else found.followed_by(header)
+        return found
 
     def pop(self) -> None:
         self.held_bytes -= len(self._batches.popleft().batch)

@@ -7,7 +7,15 @@ from typing import Any
 
 from ledger.domain.facts import SyncKind
 from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import RECEIPT, OperatorRequest, Pauses, Receipt, RequestKind, pauses_after
+from ledger.domain.requests import (
+    RECEIPT,
+    AskedBy,
+    OperatorRequest,
+    Pauses,
+    Receipt,
+    RequestKind,
+    pauses_after,
+)
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 from ledger.mirror.stop_advice import command
 from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages
@@ -342,6 +350,7 @@ def _request(row: Row) -> OperatorRequest:
         partition=row["source_partition"],
         offset=row["source_offset"],
         requested_at_ms=row["requested_at_ms"],
+        asked_by=AskedBy.of_row(row),
     )
 
 

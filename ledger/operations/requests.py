@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import OperatorRequest, Pauses, RequestKind, command_line, pauses_after
+from ledger.domain.requests import AskedBy, OperatorRequest, Pauses, RequestKind, command_line, pauses_after
+from ledger.domain.resumption import Resumption
 from ledger.errors import PreconditionError, UsageError
 
 _CONTENT_KEYS = {
@@ -48,6 +49,18 @@ class Ask:
             return "the flow"
         return f"topic {self.topic}" if self.partition is None else f"{self.topic} partition {self.partition}"
 
+    def as_request(self) -> OperatorRequest:
+        """The request that it would be, asked by nobody yet."""
+        return OperatorRequest(
+            operation_id="",
+            kind=self.kind,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            requested_at_ms=0,
+            asked_by=AskedBy("", None, None),
+        )
+
     def is_same_as(self, request: OperatorRequest) -> bool:
         asked = (request.kind, request.topic, request.partition, request.offset)
         return asked == (self.kind, self.topic, self.partition, self.offset)
@@ -65,12 +78,16 @@ class PartitionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownPartition:
-    """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it goes on."""
+    """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it goes on.
+
+    `is_gone`: this incarnation of it is not at the source any more.
+    """
 
     topic: str
     partition: int
     position: int | None
     stop_cause: str | None
+    is_gone: bool = False
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}"
@@ -97,6 +114,7 @@ class KnownFlow:
                 row["source_partition"],
                 row["source_end"],
                 None if row["status"] == PartitionStatus.GONE else row["stop_cause"],
+                row["status"] == PartitionStatus.GONE,
             )
             for row in latest_first
         ]
@@ -172,11 +190,13 @@ def _pause(ask: Ask, flow: KnownFlow) -> Judgement:
 
 def _resume(ask: Ask, flow: KnownFlow) -> Judgement:
     _refuse_part_of_a_pause(ask, flow)
-    ends = [f"the pause of {paused} ends" for paused in _paused_within(ask, flow)]
-    tries = [f"{known} ({known.stop_cause}) tries again" for known in flow.stopped(ask)]
-    if not ends and not tries:
+    resumption = Resumption(ask.as_request(), flow.requests.asked)
+    stopped = {(known.topic, known.partition): str(known.stop_cause) for known in flow.stopped(ask)}
+    if not resumption.ended and not stopped:
         return _nothing(f"{ask.subject} is neither paused nor stopped")
-    return _needed("; ".join(ends + tries))
+    others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
+    living = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
+    return _needed(resumption.told(living - others | stopped.keys(), stopped))
 
 
 def _refuse_part_of_a_pause(ask: Ask, flow: KnownFlow) -> None:
@@ -193,13 +213,6 @@ def _refuse_part_of_a_pause(ask: Ask, flow: KnownFlow) -> None:
         f"{paused} is paused, so {ask.subject} cannot be resumed by itself; nothing was recorded. "
         f"End the pause with `{resume}`"
     )
-
-
-def _paused_within(ask: Ask, flow: KnownFlow) -> list[str]:
-    if ask.partition is not None:
-        return []
-    topics = [f"topic {topic}" for topic in sorted(flow.pauses.topics) if ask.topic in (None, topic)]
-    return ["the flow", *topics] if flow.pauses.whole_flow else topics
 
 
 def _skip_to(ask: Ask, flow: KnownFlow) -> Judgement:

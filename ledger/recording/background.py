@@ -15,6 +15,7 @@ from ledger.errors import (
     LedgerUnavailableError,
     MirrorLedgerError,
     PreconditionError,
+    ShutOutError,
 )
 from ledger.recording.recorder import ClusterRecorder
 
@@ -97,6 +98,8 @@ class BackgroundRecorders:
         for recorder in self._recorders:
             try:
                 recorder.take_role()
+            except ShutOutError as error:
+                log.debug("%s: another process claimed it at the same moment: %s", recorder.writer, error)
             except (ClusterUnavailableError, PreconditionError) as error:
                 self._say_once(recorder, error)
             except (MirrorLedgerError, OSError) as error:
@@ -109,10 +112,21 @@ class BackgroundRecorders:
         try:
             recorder.record_due()
             self._say_available(recorder)
+        except ShutOutError:
+            self._hand_over(recorder)
         except (ClusterUnavailableError, PreconditionError) as error:
             self._say_once(recorder, error)
         except (MirrorLedgerError, OSError) as error:
             self._fail(recorder, error)
+
+    def _hand_over(self, recorder: ClusterRecorder) -> None:
+        """Of two that begin at one moment both may take the role: the later one has it, nothing is missing."""
+        self._failures.pop(recorder.writer, None)
+        self._unavailable.discard(recorder.writer)
+        log.info(
+            "%s: another process records the cluster from now on; this one takes over when it ends",
+            recorder.writer,
+        )
 
     def _fail(self, recorder: ClusterRecorder, error: Exception) -> None:
         """Say it, and leave the recorder alone for a while: what it could not append it finds again."""
@@ -129,6 +143,8 @@ class BackgroundRecorders:
             if record:
                 recorder.record_once()
             recorder.release()
+        except ShutOutError:
+            log.debug("%s: another process records the cluster", recorder.writer)
         except (MirrorLedgerError, OSError) as error:
             log.warning("%s: not recorded at the end: %s", recorder.writer, error)
 
@@ -141,4 +157,4 @@ class BackgroundRecorders:
         self._failures.pop(recorder.writer, None)
         if recorder.writer in self._unavailable:
             self._unavailable.discard(recorder.writer)
-            log.warning("%s: recording again", recorder.writer)
+            log.info("%s: recording again", recorder.writer)

@@ -16,7 +16,7 @@ from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.reach import Instant
 from ledger.domain.recorded_operations import FindingKey
-from ledger.domain.writer_roles import LastClaim, ProcessTable, RoleVerdict, verdict_here
+from ledger.domain.writer_roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
 from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.checkpoints import (
@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 
 RECORDED_TABLES = ("checkpoints", "high_watermarks", "topics", "operations")
 _EVERYTHING_CHANGED = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS, Subject.TOPICS})
+_BEFORE = {
+    RoleVerdict.HOLDER_DEAD: "the one that did has died",
+    RoleVerdict.HOLDER_SILENT: "the one that did has recorded nothing for three full sweeps",
+}
 _SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
 
 
@@ -107,6 +111,7 @@ class ClusterRecorder:
         self._observer = Observer(admin, clock, settings, partitions)
         self._lock = threading.RLock()
         self._memory: _Memory | None = None
+        self._told: str | None = None
 
     @property
     def holds_role(self) -> bool:
@@ -117,16 +122,31 @@ class ClusterRecorder:
         with self._lock:
             if self._memory is not None:
                 return RoleVerdict.HELD
+            last = self._state.last_claim(self.writer)
             verdict = verdict_here(
-                self._state.last_claim(self.writer),
+                last,
                 self._processes,
                 now_ms=self._clock.now_ms(),
                 heartbeat_ms=int(self._settings.full_sweep_seconds * 1000),
             )
-            log.info("%s: role is %s", self.writer, verdict.value)
             if verdict.is_free:
                 self._claim()
+            self._tell_role(verdict, last)
             return verdict
+
+    def _tell_role(self, verdict: RoleVerdict, last: LastClaim | None) -> None:
+        """Who records the cluster, once until that changes; a driver that finds another at it asks again and again."""
+        if verdict.is_free:
+            told = f"groups, offsets and topics of cluster {self._admin.alias} are recorded by this process from now on"
+            told += f" ({_BEFORE[verdict]})" if verdict in _BEFORE else ""
+        else:
+            mark = ProcessMark.parse(last.host) if last is not None else self._processes.own()
+            told = (
+                f"cluster {self._admin.alias} is recorded by process {mark.pid} on host {mark.host} already; this one "
+                "takes over when it ends"
+            )
+        log.log(logging.DEBUG if told == self._told else logging.INFO, "%s", told)
+        self._told = told
 
     def record_once(self) -> RecordedRound:
         """Look at groups, ends and topics now, and append what changed since the last look."""

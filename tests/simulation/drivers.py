@@ -21,7 +21,7 @@ from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.flow_driver import FlowPorts
 from ledger.mirror.flow_topics import FlowTopics
 from ledger.mirror.following_record import FollowingRecord
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.source_deletions import SourceDeletions
 from ledger.mirror.writer_directory import relaying_directory
 from ledger.ports import Clock
@@ -218,5 +218,5 @@ class FlowDrivers:
             on_round=self._count,
         )
 
-    def _count(self, _summary: RunSummary) -> None:
+    def _count(self, _progress: RunProgress) -> None:
         self._world.tally["rounds"] += 1

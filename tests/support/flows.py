@@ -76,7 +76,7 @@ class FlowUnderTest:
 
     def finish(self, spark: SparkSession) -> None:
         """Run until caught up, in this process; nothing may have stopped."""
-        assert run(self.config, spark).stopped == []
+        assert not run(self.config, spark).is_unfinished
 
     def changed(self, line: str) -> MirrorConfig:
         """The configuration with one more line for the flow, in the same file."""

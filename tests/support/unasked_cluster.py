@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from ledger.domain.facts import Checkpoint, TopicPartition
-from ledger.ports import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports import (
+    GroupListing,
+    NewTopic,
+    PartitionEnds,
+    RememberedProducer,
+    SettingsAnswer,
+    TopicDescription,
+)
 from ledger.wire.record_batch import BatchHeader
 
 
@@ -64,6 +71,9 @@ class UnaskedCluster:
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         self._unasked("next_sequence", partition, producer_id)
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        self._unasked("remembered_producer", partition, producer_id)
 
     def groups(self) -> list[GroupListing]:
         self._unasked("groups")

@@ -31,7 +31,7 @@ from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import RECORDED_AT, add_missing_columns, table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports import Clock, Row, WriterClaim
 from ledger.schema import TABLE_BY_NAME
 
@@ -148,7 +148,7 @@ class DeltaFactLog:
         """Of two simultaneous claims of one epoch Delta keeps one: see whose."""
         hosts = [found["host"] for found in self._rows_of(claim, _WRITERS, _CLAIM_ROUND)]
         if hosts != [row["host"]]:
-            raise PreconditionError(
+            raise ShutOutError(
                 f"epoch {claim.epoch} of {claim.writer} was claimed at the same moment by {', '.join(hosts)}; "
                 "nothing was copied"
             )
@@ -212,9 +212,9 @@ class DeltaFactLog:
         try:
             done = self._opened(table).optimize.compact(target_size=_MERGED_FILE_BYTES)
         except (DeltaError, OSError, AppendFailedError) as error:
-            log.info("%s: small files stay for now: %s", table, error)
+            log.debug("%s: small files stay for now: %s", table, error)
             return
-        log.info("%s: %s files merged into %s", table, done["numFilesRemoved"], done["numFilesAdded"])
+        log.debug("%s: %s files merged into %s", table, done["numFilesRemoved"], done["numFilesAdded"])
 
     def _opened(self, table: str) -> DeltaTable:
         uri = table_uri(self._path, table)

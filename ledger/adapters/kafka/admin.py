@@ -27,7 +27,15 @@ from ledger.config import ClusterConfig
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.ports import Clock, GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports import (
+    Clock,
+    GroupListing,
+    NewTopic,
+    PartitionEnds,
+    RememberedProducer,
+    SettingsAnswer,
+    TopicDescription,
+)
 from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0
@@ -198,6 +206,14 @@ class KafkaAdmin:
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         async def work(manager: KafkaConnectionManager) -> int | None:
             return await producer_requests.expected_sequence(manager, partition, producer_id)
+
+        return self._connection.run(
+            f"describe the producers of topic {partition.topic} partition {partition.partition}", work
+        )
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        async def work(manager: KafkaConnectionManager) -> RememberedProducer | None:
+            return await producer_requests.remembered_producer(manager, partition, producer_id)
 
         return self._connection.run(
             f"describe the producers of topic {partition.topic} partition {partition.partition}", work

@@ -22,6 +22,7 @@ from ledger.ports import (
     NewTopic,
     PartitionEnds,
     ProduceItem,
+    RememberedProducer,
     SettingsAnswer,
     TopicDescription,
     TopicSettings,
@@ -212,6 +213,13 @@ class MemoryCluster:
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         return self._living_log(partition).expected_sequence(producer_id)
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        log = self._living_log(partition)
+        last_timestamp_ms = log.last_timestamp(producer_id)
+        if last_timestamp_ms is None:
+            return None
+        return RememberedProducer(last_timestamp_ms, log.has_open_transaction(producer_id), None)
 
     def _living_log(self, partition: TopicPartition) -> PartitionLog:
         """For admin calls, which go to the leader of this incarnation of the topic."""

@@ -151,6 +151,14 @@ class PartitionLog:
         """What is expected next of a producer; None where it is forgotten."""
         return self._producers.next_of(producer_id)
 
+    def last_timestamp(self, producer_id: int) -> int | None:
+        """Of the last batch that is remembered of a producer; None where it is forgotten."""
+        last = self._producers.last_of(producer_id)
+        return None if last is None else last.max_timestamp
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        return producer_id in self._open
+
     # -- writing ---------------------------------------------------------------------------------
 
     def produce(self, batch: bytes, *, now_ms: int) -> Appended:

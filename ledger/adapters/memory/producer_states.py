@@ -74,11 +74,13 @@ class ProducerStates:
 
     def next_of(self, producer_id: int) -> int | None:
         """The sequence that is expected of a producer; None without state."""
+        last = self.last_of(producer_id)
+        return None if last is None else next_sequence(last.first_sequence, last.count)
+
+    def last_of(self, producer_id: int) -> KnownBatch | None:
+        """The last batch of a producer; None without state."""
         state = self._states.get(producer_id)
-        if state is None or not state.batches:
-            return None
-        last = state.batches[-1]
-        return next_sequence(last.first_sequence, last.count)
+        return state.batches[-1] if state is not None and state.batches else None
 
     def is_last(self, header: BatchHeader) -> bool:
         """Whether the batch is the last one of its producer."""

@@ -90,7 +90,7 @@ def adopt(
     comparison.require_unknown(pairs)
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
-    log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
+    log.debug("%s: writer epoch %d", flow.name, rounds.claim.epoch)
     producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
     identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
     adoptions: list[PartitionAdoption] = []

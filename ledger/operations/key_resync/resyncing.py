@@ -129,7 +129,7 @@ def resync(
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
     ports.operations.begin(rounds)
-    log.info("%s: writer epoch %d", flow.name, rounds.claim.epoch)
+    log.debug("%s: writer epoch %d", flow.name, rounds.claim.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     producer_id = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name].current

@@ -11,6 +11,7 @@ from ledger.mirror.assignments import PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
+from ledger.mirror.run_summary import Unreached
 from ledger.mirror.standing import Standing
 from ledger.ports import PartitionEnds
 from tests.support.sources import RECORDED, SOURCE, TARGET, assignment
@@ -148,7 +149,7 @@ def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(ends: Partiti
 @pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])
 def test_a_run_until_caught_up_knows_what_it_has_not_reached(last_stable: int, left: int) -> None:
     progress = taking_care(stop_at=last_stable)
-    assert progress.unreached() == [(f"{SOURCE.topic} partition 0 at 30", last_stable)][:left]
+    assert progress.unreached() == [Unreached(SOURCE.topic, 0, position=30, end=last_stable)][:left]
     assert taking_care().unreached() == [], "a run without an end waits for nothing"
 
 

@@ -9,6 +9,7 @@ import pytest
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.requests import (
     Acceptance,
+    AskedBy,
     OperatorRequest,
     RequestKind,
     acceptances,
@@ -44,6 +45,7 @@ class Desk:
 
     stopped_by: StopCause = StopCause.FOREIGN_WRITE
     source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
+    earlier: tuple[OperatorRequest, ...] = ()
     receipts: list[Mapping[str, object]] = field(default_factory=list)
     resumed: list[Standing] = field(default_factory=list)
 
@@ -97,8 +99,9 @@ class Desk:
             partition=partition,
             offset=offset,
             requested_at_ms=1,
+            asked_by=AskedBy("ben", None, None),
         )
-        facts, give_receipt = desk.answer(request)
+        facts, give_receipt = desk.answer(request, self.earlier)
         assert self.receipts == [], "the facts come first"
         give_receipt()
         [receipt] = self.receipts
@@ -110,10 +113,46 @@ class Desk:
         return self.receipts[0]["result"]
 
 
+def _asked(
+    operation_id: str, kind: RequestKind, topic: str | None, partition: int | None = None
+) -> OperatorRequest:
+    return OperatorRequest(
+        operation_id=operation_id,
+        kind=kind,
+        topic=topic,
+        partition=partition,
+        offset=None,
+        requested_at_ms=0,
+        asked_by=AskedBy("anna", "a move", None),
+    )
+
+
 def test_resume_lets_stopped_partitions_try_again() -> None:
     desk = Desk()
     assert desk.ask(RequestKind.RESUME, topic=None, partition=None) == []
     assert (desk.result, desk.first.stop, desk.resumed) == ("done", None, [desk.first])
+
+
+def test_the_receipt_of_resume_says_which_pause_ended_and_what_goes_on() -> None:
+    desk = Desk(earlier=(_asked("op-1", RequestKind.PAUSE, None),))
+    desk.ask(RequestKind.RESUME, topic=None, partition=None)
+    assert desk.receipts[0]["message"] == (
+        "the pause of the whole flow ends (paused by anna 1970-01-01 00:00:00+00:00, a move; operation op-1); "
+        f"2 partitions go on: {SOURCE.topic} partitions 0-1; of these had stopped, and try again: "
+        f"{SOURCE.topic} partition 0 (foreign_write)"
+    )
+
+
+def test_the_receipt_of_resume_tells_what_stays_paused() -> None:
+    desk = Desk(earlier=(_asked("op-1", RequestKind.PAUSE, SOURCE.topic),))
+    desk.ask(RequestKind.RESUME)
+    assert desk.receipts[0]["message"] == f"no longer stopped, but paused: {SOURCE.topic} partition 0"
+
+
+def test_resume_when_nothing_is_left_to_end_says_so() -> None:
+    desk = Desk()
+    desk.ask(RequestKind.RESUME, partition=1)
+    assert desk.receipts[0]["message"] == "nothing was paused or stopped any more"
 
 
 def test_resume_of_another_partition_changes_nothing() -> None:
@@ -180,6 +219,14 @@ def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
     assert kept == {(SOURCE.topic_id, 0): Acceptance(TARGET.topic_id, target_end=25, below=40)}
 
 
+def test_of_a_whole_topic_foreign_records_are_accepted_where_it_stopped() -> None:
+    desk = Desk()
+    desk.ask(RequestKind.ACCEPT_FOREIGN, partition=None)
+    assert [standing.accepted_below for standing in desk.progress.standings] == [40, 0]
+    kept = acceptances([{"content": json.dumps(desk.receipts[0])}])
+    assert kept.keys() == {(SOURCE.topic_id, 0)}
+
+
 def test_only_an_acceptance_is_kept_with_its_receipt() -> None:
     desk = Desk()
     desk.ask(RequestKind.RESUME)
@@ -226,9 +273,7 @@ def test_without_a_leader_a_request_is_refused() -> None:
 
 def test_pauses_and_resumptions_add_up_in_order() -> None:
     def asked(kind: RequestKind, topic: str | None, partition: int | None = None) -> OperatorRequest:
-        return OperatorRequest(
-            operation_id="o", kind=kind, topic=topic, partition=partition, offset=None, requested_at_ms=0
-        )
+        return _asked("o", kind, topic, partition)
 
     pause, resume = RequestKind.PAUSE, RequestKind.RESUME
     whole = pauses_after([asked(pause, "a"), asked(pause, None)])

@@ -13,8 +13,9 @@ from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from ledger.mirror import appender
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_driver import FlowPorts, run_flow
+from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
 from ledger.ports import Row, WriterClaim
-from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from tests.support.memory_flows import Flow
 from tests.support.operation_logs import numbered, operators
 
@@ -73,6 +74,7 @@ class Driver:
     steps: Sequence[Step]
     flow: Flow = field(default_factory=Flow)
     policy: Policy = Policy.CONTINUE
+    until_caught_up: bool = False
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     _left: list[Step] = field(default_factory=list)
@@ -82,7 +84,7 @@ class Driver:
         if not self.flow.east.topic_by_name:
             self.flow.source("t")
 
-    def run(self) -> None:
+    def run(self) -> RunSummary:
         flow = FlowConfig(
             name="f",
             source="east",
@@ -102,13 +104,13 @@ class Driver:
             runner=_Runner(self),
             clock=self.flow.clock,
         )
-        run_flow(
+        return run_flow(
             flow,
             self.flow.topics(operations=operations),
             ports,
             host="host:1:1",
-            until_caught_up=False,
-            stop=_StopAfter(self._left),
+            until_caught_up=self.until_caught_up,
+            stop=_StopAfter(["never"] if self.until_caught_up else self._left),
             on_round=lambda _summary: None,
         )
 
@@ -285,6 +287,81 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     assert again.assigned[0].position == 6
     [position] = MemoryLedgerState(driver.flow.ledger).positions("f")
     assert position.source_end == 6
+
+
+def asked(driver: Driver, kind: str, topic: str | None) -> str:
+    """An operator asks for something while no driver runs; returns the operation."""
+    fact_log = MemoryFactLog(driver.flow.ledger, driver.flow.clock)
+    log = OperatorOperations(fact_log, operator="anna", new_id=lambda: f"{kind} {topic}")
+    return log.record(kind, flow="f", reason="a move", content={"topic": topic})
+
+
+def all_of_it(count: int) -> Step:
+    """A task that copied so many records, and found no more on either side."""
+    return lambda assignment: replace(copied(assignment, count), has_seen_both=True)
+
+
+def write(driver: Driver, count: int, topic: str = "t") -> None:
+    log = driver.flow.east.log(topic, 0)
+    log.append(application_batch([content(b"k", b"v")] * count, [0] * count), now_ms=0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("topic", [None, "t"])
+def test_a_run_until_caught_up_of_what_is_paused_has_not_caught_up(topic: str | None) -> None:
+    driver = Driver([], until_caught_up=True)
+    write(driver, 9)
+    operation = asked(driver, "pause", topic)
+    summary = driver.run()
+    assert (summary.end, summary.is_unfinished) == (RunEnd.NOT_CAUGHT_UP, True)
+    assert [request.operation_id for request in summary.paused] == [operation]
+    assert summary.unreached == [Unreached("t", 0, position=0, end=9)]
+    assert driver.assigned == []
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_not_paused_is_copied_before_such_a_run_ends() -> None:
+    driver = Driver([all_of_it(4)], until_caught_up=True)
+    driver.flow.source("u")
+    write(driver, 4)
+    write(driver, 6, "u")
+    asked(driver, "pause", "u")
+    asked(driver, "pause", "not of this flow")
+    summary = driver.run()
+    assert (summary.end, summary.records) == (RunEnd.NOT_CAUGHT_UP, 4)
+    assert [request.topic for request in summary.paused] == ["u"]
+    assert summary.unreached == [Unreached("u", 0, position=0, end=6)]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_run_until_caught_up_says_what_ended_it() -> None:
+    driver = Driver(
+        [lambda assignment: replace(copied(assignment, 4), has_seen_both=True)], until_caught_up=True
+    )
+    write(driver, 4)
+    summary = driver.run()
+    assert (summary.end, summary.is_unfinished) == (RunEnd.CAUGHT_UP, False)
+
+    def ask_to_stop(assignment: Assignment) -> PartitionResult:
+        asked(again, "stop", None)
+        return copied(assignment, 2)
+
+    again = Driver([ask_to_stop], driver.flow, until_caught_up=True)
+    write(again, 5)
+    summary = again.run()
+    assert (summary.end, summary.is_unfinished) == (RunEnd.ASKED_TO_STOP, True)
+    assert summary.unreached == [Unreached("t", 0, position=6, end=9)]
+    assert summary.asked_by is not None
+    assert ", a move; operation " in summary.asked_by
+
+
+@pytest.mark.usefixtures("at_once")
+def test_stopped_partitions_are_told_at_the_end_with_what_to_do() -> None:
+    driver = Driver([stopped(StopCause.TAIL_MISMATCH, 3)])
+    summary = driver.run()
+    [told] = summary.stopped
+    assert (summary.end, told.cause, told.message) == (RunEnd.SIGNALLED, "tail_mismatch", "as told")
+    assert summary.is_unfinished
 
 
 @pytest.mark.usefixtures("slowly")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import OperatorRequest, RequestKind
+from ledger.domain.requests import AskedBy, OperatorRequest, RequestKind
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.requests import Ask, Judgement, KnownFlow, KnownPartition, judge
 
@@ -23,10 +23,19 @@ KNOWN = KnownFlow(
 STOPPED = replace(KNOWN, partitions=(KnownPartition("orders", 1, 50, "foreign_write"), *KNOWN.partitions))
 
 
+BY_ANNA = "paused by anna 1970-01-01 00:00:01+00:00, broker move, OPS-7; operation op-1"
+
+
 def paused(topic: str | None) -> KnownFlow:
     """The flow after a pause that its driver has not answered yet."""
     pause = OperatorRequest(
-        operation_id="op-1", kind=PAUSE, topic=topic, partition=None, offset=None, requested_at_ms=1
+        operation_id="op-1",
+        kind=PAUSE,
+        topic=topic,
+        partition=None,
+        offset=None,
+        requested_at_ms=1_000,
+        asked_by=AskedBy("anna", "broker move", "OPS-7"),
     )
     return replace(KNOWN, requests=FlowRequests((pause,)))
 
@@ -124,7 +133,11 @@ def test_a_pause_is_asked_for_once_and_ended_as_a_whole() -> None:
     message = refused(Ask(kind=RESUME, topic="orders"), flow)
     assert "topic orders cannot be resumed by itself" in message
     assert "End the pause with `mirror-ledger resume east-to-west`" in message
-    assert judge(Ask(kind=RESUME), flow) == Judgement(is_needed=True, words="the pause of the flow ends")
+    assert judge(Ask(kind=RESUME), flow) == Judgement(
+        is_needed=True,
+        words=f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions go on: events partition 0; "
+        "orders partitions 0-1",
+    )
 
 
 def test_a_partition_of_a_paused_topic_is_not_resumed_by_itself() -> None:
@@ -133,5 +146,23 @@ def test_a_partition_of_a_paused_topic_is_not_resumed_by_itself() -> None:
     assert "`mirror-ledger resume east-to-west --topic orders`" in message
     assert not judge(Ask(kind=RESUME, topic="events"), flow).is_needed
     whole = Ask(kind=RESUME, topic="orders")
-    assert judge(whole, flow) == Judgement(is_needed=True, words="the pause of topic orders ends")
+    assert judge(whole, flow) == Judgement(
+        is_needed=True,
+        words=f"the pause of topic orders ends ({BY_ANNA}); 2 partitions go on: orders partitions 0-1",
+    )
     assert whole.content == {"topic": "orders", "partition": None}
+
+
+def test_resuming_says_what_goes_on_after_the_pause_and_after_stops() -> None:
+    flow = replace(paused(None), partitions=(*STOPPED.partitions[:2], *STOPPED.partitions[3:]))
+    gone = KnownPartition("former", 0, 9, None, is_gone=True)
+    words = judge(Ask(kind=RESUME), replace(flow, partitions=(*flow.partitions, gone))).words
+    assert words == (
+        f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions go on: events partition 0; "
+        "orders partitions 0-1; of these had stopped, and try again: orders partition 1 (foreign_write)"
+    )
+
+
+def test_what_runs_is_not_told_to_go_on() -> None:
+    words = judge(Ask(kind=RESUME), STOPPED).words
+    assert words.startswith("1 partition goes on: orders partition 1; of these had stopped")

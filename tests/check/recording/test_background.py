@@ -1,10 +1,12 @@
 """Recorders beside a flow: what one of them fails with is told, and tried again while the flow runs."""
 
+import logging
 from collections.abc import Callable
 
 import pytest
 
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.ports import WriterClaim
 from ledger.recording import background
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings
@@ -79,6 +81,40 @@ def test_a_cluster_that_is_away_is_not_a_trouble_of_the_ledger() -> None:
         recorders.start()
         eventually(has_looked(recorder, 5), "five looks", within_s=10)
         assert recorders.troubles == {}
+
+
+def test_two_that_begin_at_one_moment_leave_the_role_to_the_later_one_quietly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    recorder = Failing(ShutOutError("epoch 1 of recorder:east was shut out by epoch 2"))
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 3), "it is shut out", within_s=10)
+        eventually(lambda: "another process records" in caplog.text, "it is told", within_s=10)
+        assert recorders.troubles == {}
+        recorder.is_mended = True
+    assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_a_claim_that_another_one_won_is_no_trouble(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    recorder = Failing(STORE_IS_SLOW)
+    asked: list[str] = []
+
+    def lose(*_arguments: object) -> WriterClaim:
+        asked.append("claim")
+        raise ShutOutError("epoch 1 of recorder:east was claimed at the same moment by another")
+
+    monkeypatch.setattr(FakeLedger, "claim", lose)
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(lambda: bool(asked), "it asks for the role", within_s=10)
+    assert (recorders.troubles, recorder.holds_role, caplog.text) == ({}, False, "")
 
 
 def test_what_nobody_foresaw_is_told_and_ends_the_flow_with_it() -> None:

@@ -1,6 +1,7 @@
 """The recorder of one cluster, on a ledger in memory."""
 
 import json
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -286,6 +287,27 @@ def test_one_recorder_at_a_time(recorder: ClusterRecorder, cluster: FakeCluster,
         second.record_once()
     other.alive.clear()
     assert second.take_role() is RoleVerdict.HOLDER_DEAD
+
+
+def test_who_records_a_cluster_is_told_once(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert recorder.holds_role
+    other = FakeProcesses(ProcessMark("host-a", 20, 200), alive={FakeProcesses().mark})
+    second = recorder_of(cluster, ledger, other)
+    for _ in range(3):
+        second.take_role()
+    assert caplog.messages == [
+        "cluster east is recorded by process 10 on host host-a already; this one takes over when it ends"
+    ]
+    other.alive.clear()
+    second.take_role()
+    assert caplog.messages[1:] == [
+        "groups, offsets and topics of cluster east are recorded by this process from now on "
+        "(the one that did has died)"
+    ]
+    assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
 def test_a_shut_out_recorder_loses_its_role(

@@ -125,7 +125,7 @@ def resynced(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.Te
     again = resync(config, topic, partition=0)
     produce(east, topic, [(AFTERWARDS, b"1"), (deleted_key(0), b"back")])
     summary = run(config, spark)
-    assert not summary.stopped
+    assert not summary.is_unfinished
     copy = f"east.{topic}"
     return Resynced(
         config,

@@ -63,8 +63,8 @@ def test_what_one_topic_is_refused_does_not_stop_the_others(
     app.init_ledger(config)
     summary = run(config, spark)
     assert summary.records == 2
-    [stopped] = summary.stopped
-    assert f"{bad}: cluster west does not allow this principal to create topic east.{bad}" in stopped
+    told = f"cluster west does not allow this principal to create topic east.{bad}"
+    assert told in summary.blocked[bad]
     assert open_findings(config) == {("target_topic_not_created", f"east.{bad}")}
 
     with admin_of(config, "east") as admin:
@@ -74,7 +74,7 @@ def test_what_one_topic_is_refused_does_not_stop_the_others(
     guarded.allow(USER, f"east.{bad}", *ALL_BUT_ALTERING, is_prefix=True)
     summary = run(config, spark)
     assert summary.records == 2, "only what was refused before: the other has too few partitions now"
-    assert len(summary.stopped) == 1
+    assert summary.blocked.keys() == {good}
     assert open_findings(config) == {("partitions_not_added", f"east.{good}")}
 
     with admin_of(config, "east") as admin:
@@ -82,13 +82,13 @@ def test_what_one_topic_is_refused_does_not_stop_the_others(
     produce(east.bootstrap_servers, bad, "3")
     guarded.allow(USER, f"east.{good}", ACLOperation.ALTER, is_prefix=True)
     summary = run(config, spark)
-    assert (summary.records, summary.stopped) == (2, [])
+    assert (summary.records, summary.is_unfinished) == (2, False)
     assert open_findings(config) == {("settings_not_changed", f"east.{bad}")} | {
         ("retention_below_source", f"east.{bad}")
     }
 
     guarded.allow(USER, f"east.{bad}", ACLOperation.ALTER_CONFIGS, is_prefix=True)
-    assert not run(config, spark).stopped
+    assert not run(config, spark).is_unfinished
     assert open_findings(config) == set()
 
 
@@ -103,7 +103,7 @@ def test_settings_that_may_not_be_read_do_not_stop_the_copy(
     config = guarded_config(tmp_path, broker_pair, guarded, copying(topic))
     app.init_ledger(config)
     summary = run(config, spark)
-    assert (summary.records, summary.stopped) == (1, [])
+    assert (summary.records, summary.is_unfinished) == (1, False)
     assert open_findings(config) == {("settings_not_read", f"east.{topic}")}
 
 
@@ -122,8 +122,8 @@ def test_a_setting_that_the_target_does_not_know_stops_this_topic_only(
         west.create_topic(f"east.{prefix}_a", partitions=1, replication_factor=1, configuration={})
     summary = run(config, spark)
     assert summary.records == 1
-    assert len(summary.stopped) == 1
-    assert "collide" in summary.stopped[0]
+    [reason] = summary.blocked.values()
+    assert "collide" in reason
     assert open_findings(config) == {("target_topic_not_created", f"east.{prefix}.a")}
 
 
@@ -151,13 +151,13 @@ def test_access_control_lists_follow(
         eventually(lambda: acls_of(admin, topic) == set(granted), "the rules of the source")
 
         copy = f"{topic}-copy"
-        assert not run(config, spark).stopped
+        assert not run(config, spark).is_unfinished
         created = {acl(copy, "read"), acl(copy, "describe")}
         eventually(lambda: acls_of(admin, copy) == created, "the rules of the target")
         admin.create_acls([acl(copy, "delete")])
         admin.delete_acls([acl(topic, "all")])
         eventually(lambda: acls_of(admin, topic) == set(granted[1:]), "one rule less at the source")
-        assert not run(config, spark).stopped
+        assert not run(config, spark).is_unfinished
         left = {acl(copy, "describe"), acl(copy, "delete")}
         eventually(lambda: acls_of(admin, copy) == left, "only what the mirror had created is removed")
         assert acls_of(admin, topic) == set(granted[1:])
@@ -173,7 +173,7 @@ def test_without_an_authorizer_access_control_lists_are_a_finding(
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, 'acls = "read"')})
     app.init_ledger(config)
     summary = run(config, spark)
-    assert (summary.records, summary.stopped) == (1, [])
+    assert (summary.records, summary.is_unfinished) == (1, False)
     assert open_findings(config) == {("acls_not_read", None)}
 
 

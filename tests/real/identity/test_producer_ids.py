@@ -57,7 +57,7 @@ def test_flows_get_ids_of_any_brokers_block(trio: Trio, spark: SparkSession, tmp
     assert lower, ids
     for place in (0, lower[0]):
         name = f"flow-{place}"
-        assert run(config, spark, name).stopped == []
+        assert not run(config, spark, name).is_unfinished
         assert values(trio.servers, f"copy-{place}.{topic}") == [b"a", b"b"]
         assert {row["producer_id"] for row in rows(config, "writers") if row["flow"] == name} == {ids[place]}
     assert broken_invariants(config) == {}

@@ -1,0 +1,94 @@
+"""What a run of a flow says of itself: one line at its end, and why it is not finished, with what to type."""
+
+from collections.abc import Iterator, Sequence
+
+from ledger.domain.requests import OperatorRequest, RequestKind, command_line
+from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
+from ledger.mirror.stopped_entries import stopped_entries
+
+_SHOWN = 3
+_ENDS = {
+    RunEnd.CAUGHT_UP: "caught up",
+    RunEnd.NOT_CAUGHT_UP: "not caught up",
+    RunEnd.SIGNALLED: "ended by a signal, after its round",
+}
+
+
+def end_line(flow: str, summary: RunSummary) -> str:
+    """How a run ended, and what it did."""
+    return f"{flow}: {_end(summary)}: {counters(summary)}"
+
+
+def counters(summary: RunSummary) -> str:
+    """What a run has done so far."""
+    return (
+        f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB in {summary.rounds} rounds; batches: "
+        f"{summary.raw_batches:,} raw, {summary.record_path_batches:,} record path; "
+        f"{summary.recovered_records:,} recovered records, {summary.lost_offsets:,} lost offsets"
+    )
+
+
+def _end(summary: RunSummary) -> str:
+    if summary.end is RunEnd.ASKED_TO_STOP:
+        end = f"ended as asked {summary.asked_by}"
+    else:
+        end = "under way" if summary.end is None else _ENDS[summary.end]
+    if summary.end in (RunEnd.ASKED_TO_STOP, RunEnd.SIGNALLED) and summary.unreached:
+        end += ", before it had caught up"
+    if summary.paused:
+        end += f"; paused: {', '.join(request.subject for request in summary.paused)}"
+    return end
+
+
+def unfinished(flow: str, summary: RunSummary) -> str | None:
+    """What is left and why, the first line in short; None when nothing is."""
+    if not summary.is_unfinished:
+        return None
+    reasons = []
+    if summary.stopped:
+        reasons.append(f"{_counted(len(summary.stopped), 'partition')} stopped and need a decision")
+    if summary.blocked:
+        reasons.append(f"{_counted(len(summary.blocked), 'topic')} cannot be copied")
+    if summary.end is RunEnd.NOT_CAUGHT_UP and summary.paused:
+        reasons.append(f"paused: {', '.join(request.subject for request in summary.paused)}")
+    if summary.end in (RunEnd.ASKED_TO_STOP, RunEnd.SIGNALLED) and summary.unreached:
+        reasons.append(f"ended before it had caught up; {_left(summary.unreached)}")
+    details = [*_stopped(flow, summary), *_blocked(summary)]
+    if summary.end is RunEnd.NOT_CAUGHT_UP:
+        details += [line for request in summary.paused for line in _paused(flow, summary, request)]
+    return "\n  ".join([f"{flow}: {'; '.join(reasons)}", *details])
+
+
+def _stopped(flow: str, summary: RunSummary) -> Iterator[str]:
+    for entry in stopped_entries(flow, summary.stopped):
+        yield f"stopped   {entry.where}: {entry.cause}: {entry.seen}"
+        if entry.next is not None:
+            yield f"          next: {entry.next}"
+        for command in entry.commands:
+            yield f"          {command}"
+
+
+def _blocked(summary: RunSummary) -> Iterator[str]:
+    for topic, reason in sorted(summary.blocked.items()):
+        yield f"blocked   topic {topic}: {reason}"
+
+
+def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterator[str]:
+    held = [left for left in summary.unreached if request.topic in (None, left.topic)]
+    yield f"paused    {request.subject}, {request.told_by}: {_left(held)}"
+    yield f"          {command_line(RequestKind.RESUME, flow, topic=request.topic)}"
+
+
+def _left(unreached: Sequence[Unreached]) -> str:
+    """How far it came where it did not come to the end."""
+    if not unreached:
+        return "nothing of what the source had when the run began is left to copy, and nothing was looked at"
+    offsets = sum(left.end - left.position for left in unreached)
+    shown = ", ".join(map(str, unreached[:_SHOWN]))
+    more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""
+    of_partitions = f"of {_counted(len(unreached), 'partition')} left to copy"
+    return f"{_counted(offsets, 'source offset')} {of_partitions}: {shown}{more}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
