@@ -12,15 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ledger.domain.flow_overlaps import FlowCopies, also_copied_by, overlap_problems
 from ledger.domain.flow_rings import FlowEdge, ring_problems
@@ -31,9 +25,11 @@ from ledger.errors import ConfigurationError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
 from ledger.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.rename_config import RenameConfig
+from ledger.secret_config import PropertyValue, SecretReference
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 NAME_PATTERN = r"[A-Za-z0-9._-]+"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
@@ -71,45 +67,8 @@ class TargetMode(StrEnum):
     SHARED = "shared"  # other flows and applications
 
 
-class SecretReference(Frozen):
-    """Where a secret is found when a client is built: an environment variable or a file."""
-
-    env: str | None = None
-    file: str | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if (self.env is None) == (self.file is None):
-            raise ValueError("a secret reference has either env or file")
-        return self
-
-    def resolve(self, environ: Mapping[str, str]) -> str:
-        """The secret itself; the message of a failure names the place, never the value."""
-        if self.env is not None:
-            return self._from_environment(self.env, environ)
-        return self._from_file(Path(str(self.file)))
-
-    def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
-        if not environ.get(variable):
-            raise UsageError(f"a secret is read from {variable}, which is not set; no client was built")
-        return environ[variable]
-
-    def _from_file(self, path: Path) -> str:
-        try:
-            secret = path.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(f"a secret is read from {path}: {reason}; no client was built") from None
-        if not secret:
-            raise UsageError(f"a secret is read from {path}, which is empty; no client was built")
-        return secret
-
-
-PropertyValue = str | SecretReference
-
-
 class LedgerConfig(Frozen):
-    """Where the ledger's tables are: a folder or a URI that Delta understands."""
+    """Where the ledger's tables are: an absolute folder or a URI that Delta understands."""
 
     path: Annotated[str, Field(min_length=1)]
 
@@ -271,7 +230,7 @@ def load_config(path: Path) -> MirrorConfig:
     problems = list(_problems(raw))
     if problems:
         raise ConfigurationError(file, problems)
-    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.parent)})
+    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -294,7 +253,16 @@ def _normalised(raw: Table, folder: Path) -> Table:
     """The shape that the models take; called on what has no problems."""
     clusters = {name: _cluster_values(name, table, folder) for name, table in raw["clusters"].items()}
     flows = {name: {"name": name, **table} for name, table in raw["flows"].items()}
-    return {"ledger": raw["ledger"], "clusters": clusters, "flows": flows}
+    return {
+        "ledger": {"path": _ledger_path(raw["ledger"]["path"], folder)},
+        "clusters": clusters,
+        "flows": flows,
+    }
+
+
+def _ledger_path(path: str, folder: Path) -> str:
+    """The same place for every command, from wherever it is typed."""
+    return path if _URI.match(path) else os.path.abspath(folder / path)
 
 
 def _cluster_values(name: str, table: Table, folder: Path) -> Table:
