@@ -392,7 +392,9 @@ def examine(
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     """The ledger at the cut that `as_of` names; none is now."""
     ledger = open_ledger(config.ledger.path)
-    return ledger.now() if as_of is None else ledger.at(ledger.resolve(as_of))
+    if as_of is None:
+        return ledger.now()
+    return ledger.at(ledger.resolve(as_of, now_ms=SystemClock().now_ms()))
 
 
 def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:

@@ -121,6 +121,7 @@ def test_a_relative_ledger_is_created_and_found_from_any_folder(
     ("as_of", "telling"),
     [
         ("2001-01-01T00:00:00Z", "the ledger begins at"),
+        ("2999-12-31T23:59:59Z", "has not come yet: it is 20"),
         ("2001-01-01T00:00:00", "offset"),
         ("yesterday", "no cut token"),
         ("v1.offset_syncs=99999", "cut"),
