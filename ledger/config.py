@@ -85,6 +85,7 @@ class FlowConfig(Frozen):
     """One direction of mirroring."""
 
     name: PlainName
+    enabled: bool = True
     source: str
     target: str
     topics: Annotated[tuple[Pattern, ...], Field(min_length=1, strict=False)]
@@ -165,6 +166,20 @@ class MirrorConfig(Frozen):
     def flow(self, name: str) -> FlowConfig:
         return _known("flow", name, self.flows, self.file)
 
+    def enabled_flow(self, name: str) -> FlowConfig:
+        """A flow that may be run; raises `UsageError` when the file says that it may not."""
+        flow = self.flow(name)
+        if not flow.enabled:
+            raise UsageError(
+                f"flow {name} is disabled: {self.file} has enabled = false in [flows.{name}]; nothing was claimed or "
+                "copied. Remove the line where the flow is to run"
+            )
+        return flow
+
+    @property
+    def enabled_flows(self) -> tuple[FlowConfig, ...]:
+        return tuple(flow for flow in self.flows.values() if flow.enabled)
+
     def topic_selection(self, flow_name: str) -> TopicSelection:
         """The topics of a flow, without copies that came, or would come, from where the flow goes."""
         flow = self.flow(flow_name)
@@ -175,7 +190,7 @@ class MirrorConfig(Frozen):
         flow = self.flow(flow_name)
         earlier = [
             (other, self.topic_selection(other.name))
-            for other in self.flows.values()
+            for other in self.enabled_flows
             if other.target == flow.target and other.name < flow.name and not other.relay
         ]
         return lambda target_topic: frozenset(
@@ -186,7 +201,11 @@ class MirrorConfig(Frozen):
 
     def also_copied_by(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By source topic of a flow: other flows of the same pair that copy it to the same target topic."""
-        copies = [self._selected_copies(name) for name in self.flows]
+        copies = [
+            self._selected_copies(other.name)
+            for other in self.flows.values()
+            if other.enabled or other.name == flow_name
+        ]
         return lambda topic: also_copied_by(flow_name, copies, topic)
 
     def _selected_copies(self, flow_name: str) -> FlowCopies:
@@ -309,11 +328,14 @@ def _problems(raw: Table) -> Iterator[str]:
         yield from _cluster_problems(name, table)
     for name, table in flows.items():
         yield from _flow_problems(name, table, clusters)
+    enabled = {
+        name: table for name, table in flows.items() if _table(flows, name).get("enabled") is not False
+    }
     yield from ring_problems(
-        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
+        [edge for name, table in enabled.items() if (edge := _edge(name, table)) is not None]
     )
     yield from overlap_problems(
-        [copies for name, table in flows.items() if (copies := _copies(name, table)) is not None]
+        [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
     )
 
 

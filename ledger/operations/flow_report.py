@@ -164,6 +164,7 @@ class FlowReport:
     """
 
     flow: str
+    enabled: bool
     driver: DriverReport
     lag_records: int
     unmeasured_partitions: int
@@ -179,7 +180,13 @@ class FlowReport:
 
     @property
     def needs_attention(self) -> list[str]:
-        """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them."""
+        """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them.
+
+        So is a disabled flow, whatever it left behind, unless its driver runs all the same.
+        """
+        if not self.enabled:
+            runs = self.driver.state is DriverState.RUNNING
+            return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
         reasons = []
         if self.driver.state in (DriverState.DEAD, DriverState.SILENT):
             reasons.append(f"its driver is {self.driver.state}")
@@ -221,6 +228,7 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
 def flow_report(
     flow: str,
     *,
+    enabled: bool,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
     now_ms: int | None,
@@ -233,6 +241,7 @@ def flow_report(
     operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
+        enabled=enabled,
         driver=driver,
         lag_records=sum(lag for lag in lags if lag is not None),
         unmeasured_partitions=lags.count(None),

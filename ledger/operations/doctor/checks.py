@@ -83,6 +83,13 @@ class Check(StrEnum):
         None,
         "they differ by more than a second",
     )
+    ENABLED = (
+        "enabled",
+        "flow",
+        "is the flow disabled by the configuration? (told of those that are)",
+        None,
+        "it was named although enabled = false",
+    )
     SELECTED_TOPICS = (
         "selected_topics",
         "flow",

@@ -55,6 +55,11 @@ def flow_findings(
 ) -> Iterator[Finding]:
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
     selected = look.selected
+    if not look.flow.enabled:
+        measured = "enabled = false: run refuses it"
+        yield Finding(
+            look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
+        )
     yield _selection(look, selected)
     yield topic_names.topic_names(look.subject, _wanted(look, selected), look.target.topics)
     yield from _source_permissions(look, selected, also_target)
@@ -65,6 +70,12 @@ def flow_findings(
     yield from topic_settings.replication(look.subject, pairs, look.target.broker_count)
     yield from topic_settings.partitions(look.subject, pairs)
     yield from topic_settings.settings(look.subject, pairs)
+
+
+def left_out(flow: FlowConfig) -> Finding:
+    """What is said of a disabled flow that nobody named."""
+    advice = f"mirror-ledger doctor {flow.name} examines it all the same"
+    return Finding(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
 
 
 def target_topics(look: FlowLook) -> frozenset[str]:
