@@ -70,7 +70,7 @@ def run_flow(
     `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
-    taken over; what was copied until then is found by that driver.
+    taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
     """
     if last_stop is None:
         last_stop = ports.state.requests(flow.name).last_stop
@@ -128,6 +128,8 @@ def run_flow(
         )
         summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     release(ports.fact_log, rounds, row)
+    if until_caught_up:
+        topics.require_selected()
     return summary
 
 

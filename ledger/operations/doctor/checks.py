@@ -93,9 +93,16 @@ class Check(StrEnum):
     SELECTED_TOPICS = (
         "selected_topics",
         "flow",
-        "does the flow select a topic that the principal can see?",
+        "does every pattern of topics, and every rename rule, select a topic that the principal can see?",
         None,
-        "it selects none",
+        "one of them selects none, or a name is excluded that no topic has",
+    )
+    SELECTED_GROUPS = (
+        "selected_groups",
+        "flow",
+        "does every pattern of groups match a group that the principal can see?",
+        None,
+        "one of them (.* apart) matches none, or a name is excluded that no group has",
     )
     TOPIC_NAMES = (
         "topic_names",
