@@ -76,11 +76,11 @@ def test_a_relative_ledger_begins_at_the_files_folder_from_wherever_it_is_asked_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_as: str
 ) -> None:
     (tmp_path / "conf").mkdir()
-    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "some" / "where").mkdir(parents=True)
     file = tmp_path / "conf" / "mirror.toml"
     file.write_text(BASE.replace('"ledger"', '"../facts/of-east"') + FLOW)
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    config = load_config(file if given_as == "absolute" else Path("../conf/mirror.toml"))
+    monkeypatch.chdir(tmp_path / "some" / "where")
+    config = load_config(file if given_as == "absolute" else Path("../../conf/mirror.toml"))
     assert config.ledger.path == str(tmp_path / "facts" / "of-east")
 
 
