@@ -100,7 +100,7 @@ def run_flow(
     Raises `PreconditionError` while another driver may be at work on it, unless told to take it over,
     and when the configuration leaves out topics that were mirrored, unless told that this is meant.
     """
-    flow = config.flow(flow_name)
+    flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     last = state.last_claim(f"flow:{flow.name}")
     last_stop = state.requests(flow.name).last_stop
@@ -225,7 +225,7 @@ def resync_keys(
     dry_run: bool = False,
 ) -> list[PartitionKeys]:
     """Delete at a flow's target what its source has no record of; in a dry run nothing is written."""
-    flow = config.flow(flow_name)
+    flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     resyncing.require_exclusive(flow)
     require_free(
@@ -274,9 +274,11 @@ def record_cluster(
     Raises `ClusterUnavailableError` when the cluster does not answer at the start, or the one look that was asked for.
     """
     config.cluster(cluster)
-    flows = [flow for flow in config.flows.values() if cluster in (flow.source, flow.target)]
+    flows = [flow for flow in config.enabled_flows if cluster in (flow.source, flow.target)]
     if not flows:
-        raise PreconditionError(f"no flow of {config.file} touches cluster {cluster}; nothing was recorded")
+        raise PreconditionError(
+            f"no flow of {config.file} that is enabled touches cluster {cluster}; nothing was recorded"
+        )
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with cluster_admin(config, cluster) as admin:
         return _record(config, admin, flows, state, subjects, stop=stop, once=once)
@@ -360,14 +362,15 @@ def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, se
 def examine(
     config: MirrorConfig, flow_names: Sequence[str], *, probe: bool, retention_share: float
 ) -> list[Finding]:
-    """Check all that the flows need (none named: all flows); with `probe`, in topics of its own at targets."""
-    flows = [config.flow(name) for name in flow_names] or list(config.flows.values())
+    """Check all that the flows need, or else all that are enabled; with `probe`, in topics of its own at targets."""
+    flows = [config.flow(name) for name in flow_names] or list(config.enabled_flows)
     clusters = {alias: config.cluster(alias) for flow in flows for alias in (flow.source, flow.target)}
     clock = SystemClock()
     with ExitStack() as opened:
         examination = Examination(
             config=config,
             flows=flows,
+            left_out=[] if flow_names else [flow for flow in config.flows.values() if not flow.enabled],
             clusters={
                 alias: opened.enter_context(closing(KafkaClusterProbe(cluster, clock)))
                 for alias, cluster in clusters.items()
@@ -391,7 +394,9 @@ def examine(
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     """The ledger at the cut that `as_of` names; none is now."""
     ledger = open_ledger(config.ledger.path)
-    return ledger.now() if as_of is None else ledger.at(ledger.resolve(as_of))
+    if as_of is None:
+        return ledger.now()
+    return ledger.at(ledger.resolve(as_of, now_ms=SystemClock().now_ms()))
 
 
 def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
@@ -424,6 +429,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_n
     driver = _driver(at, flow, answers["flow_status"], now_ms=now_ms)
     return flow_report.flow_report(
         flow_name,
+        enabled=flow.enabled,
         driver=driver,
         answers=answers,
         now_ms=now_ms,

@@ -12,15 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ledger.domain.flow_overlaps import FlowCopies, also_copied_by, overlap_problems
 from ledger.domain.flow_rings import FlowEdge, ring_problems
@@ -31,9 +25,11 @@ from ledger.errors import ConfigurationError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
 from ledger.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.rename_config import RenameConfig
+from ledger.secret_config import PropertyValue, SecretReference
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 NAME_PATTERN = r"[A-Za-z0-9._-]+"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 PlainName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
@@ -71,45 +67,8 @@ class TargetMode(StrEnum):
     SHARED = "shared"  # other flows and applications
 
 
-class SecretReference(Frozen):
-    """Where a secret is found when a client is built: an environment variable or a file."""
-
-    env: str | None = None
-    file: str | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if (self.env is None) == (self.file is None):
-            raise ValueError("a secret reference has either env or file")
-        return self
-
-    def resolve(self, environ: Mapping[str, str]) -> str:
-        """The secret itself; the message of a failure names the place, never the value."""
-        if self.env is not None:
-            return self._from_environment(self.env, environ)
-        return self._from_file(Path(str(self.file)))
-
-    def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
-        if not environ.get(variable):
-            raise UsageError(f"a secret is read from {variable}, which is not set; no client was built")
-        return environ[variable]
-
-    def _from_file(self, path: Path) -> str:
-        try:
-            secret = path.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(f"a secret is read from {path}: {reason}; no client was built") from None
-        if not secret:
-            raise UsageError(f"a secret is read from {path}, which is empty; no client was built")
-        return secret
-
-
-PropertyValue = str | SecretReference
-
-
 class LedgerConfig(Frozen):
-    """Where the ledger's tables are: a folder or a URI that Delta understands."""
+    """Where the ledger's tables are: an absolute folder or a URI that Delta understands."""
 
     path: Annotated[str, Field(min_length=1)]
 
@@ -126,6 +85,7 @@ class FlowConfig(Frozen):
     """One direction of mirroring."""
 
     name: PlainName
+    enabled: bool = True
     source: str
     target: str
     topics: Annotated[tuple[Pattern, ...], Field(min_length=1, strict=False)]
@@ -206,6 +166,20 @@ class MirrorConfig(Frozen):
     def flow(self, name: str) -> FlowConfig:
         return _known("flow", name, self.flows, self.file)
 
+    def enabled_flow(self, name: str) -> FlowConfig:
+        """A flow that may be run; raises `UsageError` when the file says that it may not."""
+        flow = self.flow(name)
+        if not flow.enabled:
+            raise UsageError(
+                f"flow {name} is disabled: {self.file} has enabled = false in [flows.{name}]; nothing was claimed or "
+                "copied. Remove the line where the flow is to run"
+            )
+        return flow
+
+    @property
+    def enabled_flows(self) -> tuple[FlowConfig, ...]:
+        return tuple(flow for flow in self.flows.values() if flow.enabled)
+
     def topic_selection(self, flow_name: str) -> TopicSelection:
         """The topics of a flow, without copies that came, or would come, from where the flow goes."""
         flow = self.flow(flow_name)
@@ -216,7 +190,7 @@ class MirrorConfig(Frozen):
         flow = self.flow(flow_name)
         earlier = [
             (other, self.topic_selection(other.name))
-            for other in self.flows.values()
+            for other in self.enabled_flows
             if other.target == flow.target and other.name < flow.name and not other.relay
         ]
         return lambda target_topic: frozenset(
@@ -227,7 +201,11 @@ class MirrorConfig(Frozen):
 
     def also_copied_by(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By source topic of a flow: other flows of the same pair that copy it to the same target topic."""
-        copies = [self._selected_copies(name) for name in self.flows]
+        copies = [
+            self._selected_copies(other.name)
+            for other in self.flows.values()
+            if other.enabled or other.name == flow_name
+        ]
         return lambda topic: also_copied_by(flow_name, copies, topic)
 
     def _selected_copies(self, flow_name: str) -> FlowCopies:
@@ -271,7 +249,7 @@ def load_config(path: Path) -> MirrorConfig:
     problems = list(_problems(raw))
     if problems:
         raise ConfigurationError(file, problems)
-    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.parent)})
+    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -294,7 +272,16 @@ def _normalised(raw: Table, folder: Path) -> Table:
     """The shape that the models take; called on what has no problems."""
     clusters = {name: _cluster_values(name, table, folder) for name, table in raw["clusters"].items()}
     flows = {name: {"name": name, **table} for name, table in raw["flows"].items()}
-    return {"ledger": raw["ledger"], "clusters": clusters, "flows": flows}
+    return {
+        "ledger": {"path": _ledger_path(raw["ledger"]["path"], folder)},
+        "clusters": clusters,
+        "flows": flows,
+    }
+
+
+def _ledger_path(path: str, folder: Path) -> str:
+    """The same place for every command, from wherever it is typed."""
+    return path if _URI.match(path) else os.path.abspath(folder / path)
 
 
 def _cluster_values(name: str, table: Table, folder: Path) -> Table:
@@ -341,11 +328,14 @@ def _problems(raw: Table) -> Iterator[str]:
         yield from _cluster_problems(name, table)
     for name, table in flows.items():
         yield from _flow_problems(name, table, clusters)
+    enabled = {
+        name: table for name, table in flows.items() if _table(flows, name).get("enabled") is not False
+    }
     yield from ring_problems(
-        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
+        [edge for name, table in enabled.items() if (edge := _edge(name, table)) is not None]
     )
     yield from overlap_problems(
-        [copies for name, table in flows.items() if (copies := _copies(name, table)) is not None]
+        [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
     )
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-_PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+")
+from ledger.domain.topics import plain_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def is_in_ring(flow: FlowEdge, flows: Sequence[FlowEdge]) -> bool:
 
 def plain_names(patterns: Sequence[str]) -> list[str]:
     """The names that patterns without anything else spell out."""
-    return [pattern.replace("\\.", ".") for pattern in patterns if _PLAIN_NAME.fullmatch(pattern)]
+    return [name for pattern in patterns if (name := plain_name(pattern)) is not None]
 
 
 def may_overlap(left: Sequence[str], right: Sequence[str]) -> bool:
     """Whether a topic may match patterns of both. Patterns cannot be compared; plain names can be tried."""
     for names, patterns in ((left, right), (right, left)):
-        if all(_PLAIN_NAME.fullmatch(name) for name in names):
-            plain = [name.replace("\\.", ".") for name in names]
+        plain = plain_names(names)
+        if len(plain) == len(names):
             return any(re.fullmatch(pattern, name) for pattern in patterns for name in plain)
     return True

@@ -1,7 +1,7 @@
 """Names of topics: which a flow selects, and how they are called at the target."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -176,8 +176,20 @@ class TopicSelection:
             return SelectionRefusal.EXCLUDED
         return None if self.naming.names(topic) else SelectionRefusal.NOT_NAMED
 
+    def refusals(self, topics: Mapping[str, bool]) -> dict[str, SelectionRefusal | None]:
+        """By topic, from the broker's own verdict on whether it is internal."""
+        return {name: self.refusal(name, internal=internal) for name, internal in topics.items()}
+
     def selects(self, topic: str, *, internal: bool = False) -> bool:
         return self.refusal(topic, internal=internal) is None
+
+
+_PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+")
+
+
+def plain_name(pattern: str) -> str | None:
+    """The one name that a regular expression spells out; None when it is more than a name."""
+    return pattern.replace("\\.", ".") if _PLAIN_NAME.fullmatch(pattern) else None
 
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:

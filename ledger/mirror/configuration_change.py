@@ -15,8 +15,11 @@ CONFIGURATION_CHANGED = "configuration_changed"
 
 
 def configuration_of(flow: FlowConfig) -> dict[str, Any]:
-    """Every key of the flow with its value as JSON has it; flows hold no secrets."""
-    return flow.model_dump(mode="json")
+    """Every key of the flow with its value as JSON has it; flows hold no secrets.
+
+    Without `enabled`: no driver ever runs with another value than true.
+    """
+    return flow.model_dump(mode="json", exclude={"enabled"})
 
 
 def config_hash(flow: FlowConfig) -> str:

@@ -35,6 +35,7 @@ class FindingName(StrEnum):
     RETENTION_BELOW_SOURCE = "retention_below_source"
     MORE_PARTITIONS = "more_partitions"
     # About following.
+    PATTERN_MATCHES_NOTHING = "pattern_matches_nothing"
     TARGET_NAME_CONFLICT = "target_name_conflict"
     TARGET_TOPIC_NOT_CREATED = "target_topic_not_created"
     PARTITIONS_NOT_ADDED = "partitions_not_added"
@@ -94,6 +95,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.MORE_PARTITIONS: Explanation(
         "the target topic has more partitions than the source: producers at the target spread keys differently",
         "add partitions at the source, or accept that the surplus gets nothing",
+    ),
+    FindingName.PATTERN_MATCHES_NOTHING: Explanation(
+        "a pattern of the flow does nothing: what was meant by it is not mirrored, or not left out",
+        "correct the pattern; or create the topic, or grant DESCRIBE on it to the mirror's principal",
     ),
     FindingName.TARGET_NAME_CONFLICT: Explanation(
         "a source topic cannot have its target name: not a name, its own, or another topic's; it is not copied",

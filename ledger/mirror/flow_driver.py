@@ -77,7 +77,7 @@ def run_flow(
     `looking_out` is the context in which somebody tells the watch whether the clusters answer.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
-    taken over; what was copied until then is found by that driver.
+    taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
     """
     if last_stop is None:
         last_stop = ports.state.requests(flow.name).last_stop
@@ -146,6 +146,8 @@ def run_flow(
         with _telling_that_the_ledger_is_gone(flow.name):
             summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     release(ports.fact_log, rounds, row)
+    if until_caught_up:
+        topics.require_selected()
     return summary
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
+from ledger.domain.idle_patterns import Refusals, idle_patterns
 from ledger.domain.topic_following import (
     AddPartitions,
     ChangeSettings,
@@ -17,8 +18,8 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topics import SelectionRefusal, TopicSelection, name_conflicts, own_targets
-from ledger.errors import PreconditionError
+from ledger.domain.topics import SelectionRefusal, TopicSelection, matches_any, name_conflicts, own_targets
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
@@ -72,6 +73,8 @@ class FlowTopics:
         self._source_settings = PacedSettings(source, clock)
         self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
+        self._selects_nothing = False
+        self._is_first_look = True
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
         self._same_cluster: bool | None = None
@@ -97,7 +100,9 @@ class FlowTopics:
         listed = self._source.topics()
         targets = self._target.topics()
         self._require_same_clusters()
-        selected = self._selected(listed)
+        refusals = self._refusals(listed)
+        selected = self._selected(listed, refusals)
+        self._selects_nothing = not selected
         conflicts = self._conflicts(selected)
         sources = {name: topic for name, topic in selected.items() if name not in conflicts}
         at_source = self._source_settings.of(sources.values())
@@ -109,11 +114,13 @@ class FlowTopics:
         findings = [*_conflict_findings(conflicts), *(refused or ())]
         findings += self._findings_about(sources, targets, at_source, at_target)
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
+        findings += self._idle_patterns(refusals, findings)
         findings += self._acls.look(sources.keys())
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self._paired = list(self._pairs(sources, targets))
         self._remember(self._paired)
+        self._is_first_look = False
         return self._paired
 
     def _require_same_clusters(self) -> None:
@@ -129,17 +136,49 @@ class FlowTopics:
 
     def existing(self) -> list[PartitionPair]:
         """Pair what exists on both sides; nothing is created. Refuses names as the first look does."""
-        selected = self._selected(self._source.topics())
+        listed = self._source.topics()
+        selected = self._selected(listed, self._refusals(listed))
         conflicts = self._conflicts(selected)
         sources = {name: topic for name, topic in selected.items() if name not in conflicts}
         return list(self._pairs(sources, self._target.topics()))
 
     # -- selecting -------------------------------------------------------------------------------
 
-    def _selected(self, listed: Described) -> dict[str, TopicDescription]:
-        refusals = {
-            name: self._selection.refusal(name, internal=topic.internal) for name, topic in listed.items()
-        }
+    def require_selected(self) -> None:
+        """Raise `UnsafeError` when there was nothing to mirror at the last look: that is not all that was asked for."""
+        if self._selects_nothing:
+            raise UnsafeError(
+                f"no topic of {self._source.alias} is selected by topics ({', '.join(self._selection.patterns)}), so "
+                "there was nothing to catch up with; status says of each pattern why"
+            )
+
+    def _refusals(self, listed: Described) -> Refusals:
+        return self._selection.refusals({name: topic.internal for name, topic in listed.items()})
+
+    def _idle_patterns(self, refusals: Refusals, findings: Sequence[Finding]) -> list[Finding]:
+        """A topic that was mirrored and is gone is told as such, and not of its pattern as well."""
+        gone = [
+            str(finding.topic) for finding in findings if finding.name is FindingName.SOURCE_TOPIC_DELETED
+        ]
+        found = [
+            Finding(
+                name=FindingName.PATTERN_MATCHES_NOTHING,
+                topic=idle.pattern,
+                message=idle.told(self._source.alias),
+            )
+            for idle in idle_patterns(self._selection, refusals)
+            if not idle.is_guard and not any(matches_any([idle.pattern], topic) for topic in gone)
+        ]
+        self._remind(found)
+        return found
+
+    def _remind(self, found: Sequence[Finding]) -> None:
+        """What an earlier driver raised is not raised again; a driver that starts says it all the same."""
+        for finding in found if self._is_first_look else ():
+            if finding.key in self._record.findings.already_open():
+                log.warning("%s: %s", finding.name, finding.message)
+
+    def _selected(self, listed: Described, refusals: Refusals) -> dict[str, TopicDescription]:
         for name, refusal in sorted(refusals.items()):
             if refusal is SelectionRefusal.NOT_NAMED:
                 self._warn_once(f"{name}: no rename rule matches; it is not mirrored")
@@ -161,9 +200,8 @@ class FlowTopics:
         return self._same_cluster
 
     def _conflicts(self, selected: Described) -> dict[str, str]:
-        is_first_look = self._mirrored is None
         conflicts = name_conflicts(self._following.naming, selected, same_cluster=self._is_one_cluster())
-        if conflicts and is_first_look:
+        if conflicts and self._is_first_look:
             reasons = "; ".join(dict.fromkeys(conflicts.values()))
             raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
         already = {pair.source.topic for pair in self._paired}

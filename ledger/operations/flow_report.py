@@ -173,6 +173,7 @@ class FlowReport:
     """
 
     flow: str
+    enabled: bool
     driver: DriverReport
     outages: tuple[Outage, ...]
     lag_records: int
@@ -189,7 +190,13 @@ class FlowReport:
 
     @property
     def needs_attention(self) -> list[str]:
-        """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them."""
+        """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them.
+
+        So is a disabled flow, whatever it left behind, unless its driver runs all the same.
+        """
+        if not self.enabled:
+            runs = self.driver.state is DriverState.RUNNING
+            return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
         reasons = [outage.words for outage in self.outages]
         if self.driver.state in (DriverState.DEAD, DriverState.SILENT):
             reasons.append(f"its driver is {self.driver.state}")
@@ -231,6 +238,7 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
 def flow_report(
     flow: str,
     *,
+    enabled: bool,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
     now_ms: int | None,
@@ -243,6 +251,7 @@ def flow_report(
     operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
+        enabled=enabled,
         driver=driver,
         outages=tuple(outages(answers["flow_findings"], now_ms=now_ms)),
         lag_records=sum(lag for lag in lags if lag is not None),

@@ -11,7 +11,8 @@ from ledger.operations.outages import OUTAGE_FINDINGS
 
 def render_report(report: FlowReport) -> str:
     """Lines under the flow's name; what there is none of is left out."""
-    lines = [f"{report.flow}: {'; '.join(report.needs_attention) or 'nothing needs attention'}"]
+    fine = "nothing needs attention" if report.enabled else "disabled by the configuration (enabled = false)"
+    lines = [f"{report.flow}: {'; '.join(report.needs_attention) or fine}"]
     for section in _SECTIONS:
         lines += [f"  {line}" for line in section(report)]
     return "\n".join(lines) + "\n"

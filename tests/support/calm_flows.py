@@ -97,6 +97,10 @@ class CalmFlow:
         """One driver for a while, or until it dies."""
         self._drivers.run_a_while(seconds)
 
+    def catch_up(self) -> None:
+        """One driver until it has caught up; raises what ended it."""
+        self._drivers.catch_up()
+
     def start(self) -> RunningDriver:
         """A driver, beside others that may live."""
         return self._drivers.start(until_caught_up=False)

@@ -16,12 +16,13 @@ from kafka.admin import KafkaAdminClient
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig, SecretReference
+from ledger.config import ClusterConfig
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.copy_task import CopyTask
 from ledger.ports import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
+from ledger.secret_config import SecretReference
 from ledger.wire.record_batch import BatchHeader, batches
 from tests.support.sources import writers
 from tests.support.waiting import eventually

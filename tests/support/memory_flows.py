@@ -95,13 +95,15 @@ class Flow:
         *,
         delete_topics: bool = False,
         acls: AclFollow = AclFollow.NONE,
+        patterns: tuple[str, ...] = (".*",),
+        exclude: tuple[str, ...] = (),
         operations: ClaimedOperations | None = None,
     ) -> FlowTopics:
         """The topics of a driver that starts now; unless it brings its `operations` it has just claimed the flow."""
         operations = operations or claimed(MemoryFactLog(self.ledger, self.clock), "f")
         record = FollowingRecord("f", operations, MemoryLedgerState(self.ledger))
         return FlowTopics(
-            TopicSelection((".*",), naming=naming),
+            TopicSelection(patterns, exclude, naming=naming),
             TopicFollowing(naming, 3, settings=SettingsFollowing(follow)),
             self.east,
             self.west,

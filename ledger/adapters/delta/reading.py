@@ -29,6 +29,8 @@ from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
 _GLOB = re.compile(r"[*?\[\]]")
+_CLOCKS_APART_MS = 10_000
+"""Clocks of a reader and of writers may differ so much before a time counts as one to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,27 @@ class DeltaLedger:
     def latest(self) -> Cut:
         return Cut.of({table.name: self._open(table.name).version() for table in TABLES})
 
-    def resolve(self, as_of: str | None) -> Cut:
+    def resolve(self, as_of: str | None, *, now_ms: int) -> Cut:
         """The cut that `--as-of` names: none (latest), a cut token, a time, or an operation id."""
         if as_of is None:
             return self.latest()
         if is_token(as_of):
             return self.at(_parse_token(as_of)).cut
         at_ms = parse_time(as_of)
-        return self.cut_at(self._operation_time(as_of) if at_ms is None else at_ms)
+        return self.cut_at(self._operation_time(as_of) if at_ms is None else at_ms, now_ms=now_ms)
 
-    def cut_at(self, at_ms: int) -> Cut:
-        """The cut at a time, in milliseconds since the epoch."""
+    def cut_at(self, at_ms: int, *, now_ms: int) -> Cut:
+        """The cut at a time, in milliseconds since the epoch.
+
+        Refused is a time that neither this machine's clock nor the ledger has come to: what will be recorded until
+        then would change the answer.
+        """
         commits = {table.name: _commits(self._open(table.name)) for table in TABLES}
+        if at_ms > max(now_ms + _CLOCKS_APART_MS, *map(_last_recorded_at_ms, commits.values())):
+            raise UsageError(
+                f"--as-of {_iso(at_ms)} has not come yet: it is {_iso(now_ms)} by the clock of this machine; "
+                "nothing was read"
+            )
         began_ms = max(_created_at_ms(table_commits) for table_commits in commits.values())
         if at_ms < began_ms:
             raise UsageError(
@@ -140,7 +151,8 @@ def parse_time(text: str) -> int | None:
     except ValueError:
         return None
     if moment.tzinfo is None:
-        raise UsageError(f"a time needs an offset or Z (as in {text}Z), got {text!r}; nothing was read")
+        example = f"{moment.isoformat()}Z"
+        raise UsageError(f"a time needs an offset or Z (as in {example}), got {text!r}; nothing was read")
     return round(moment.timestamp() * 1000)
 
 
@@ -177,6 +189,10 @@ def _created_at_ms(commits: Sequence[Commit]) -> int:
     return created
 
 
+def _last_recorded_at_ms(commits: Sequence[Commit]) -> int:
+    return max(commit.recorded_at_ms for commit in commits if commit.recorded_at_ms is not None)
+
+
 def relation_of(table: DeltaTable, name: str) -> Relation:
     """The rows of a table of the ledger, as DuckDB reads them."""
     uris = [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
@@ -203,4 +219,8 @@ def _with_columns(table: DeltaTable, name: str) -> pa.Table:
 
 
 def _iso(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
+    """ISO-8601; a number that is no date within the calendar stays one."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):
+        return f"{at_ms} ms since the epoch"

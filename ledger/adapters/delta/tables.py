@@ -64,7 +64,10 @@ def check_table(path: str, table: str) -> None:
     found = DeltaTable.is_deltatable(location)
     version = DeltaTable(location).metadata().configuration.get(SCHEMA_VERSION_PROPERTY) if found else None
     if version is None:
-        raise EnvironmentError_(f"{path} is not a ledger (no table {table} of one); nothing was read")
+        raise EnvironmentError_(
+            f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
+            "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder"
+        )
     if version.isdecimal() and int(version) > SCHEMA_VERSION:
         raise PreconditionError(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "

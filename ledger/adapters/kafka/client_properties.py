@@ -6,8 +6,9 @@ The values returned hold secrets in clear: pass them to a client, do not keep, p
 import ssl
 from collections.abc import Mapping
 
-from ledger.config import ClusterConfig, SecretReference
+from ledger.config import ClusterConfig
 from ledger.errors import UsageError
+from ledger.secret_config import SecretReference
 
 CLIENT_ID = "mirror-ledger"
 

@@ -83,12 +83,26 @@ class Check(StrEnum):
         None,
         "they differ by more than a second",
     )
+    ENABLED = (
+        "enabled",
+        "flow",
+        "is the flow disabled by the configuration? (told of those that are)",
+        None,
+        "it was named although enabled = false",
+    )
     SELECTED_TOPICS = (
         "selected_topics",
         "flow",
-        "does the flow select a topic that the principal can see?",
+        "does every pattern of topics, and every rename rule, select a topic that the principal can see?",
         None,
-        "it selects none",
+        "one of them selects none, or a name is excluded that no topic has",
+    )
+    SELECTED_GROUPS = (
+        "selected_groups",
+        "flow",
+        "does every pattern of groups match a group that the principal can see?",
+        None,
+        "one of them (.* apart) matches none, or a name is excluded that no group has",
     )
     TOPIC_NAMES = (
         "topic_names",

@@ -12,7 +12,7 @@ from ledger.operations.doctor.cluster_examination import (
     probe_findings,
 )
 from ledger.operations.doctor.findings import Finding, Unmeasured, measure
-from ledger.operations.doctor.flow_examination import FlowLook, flow_findings, target_topics
+from ledger.operations.doctor.flow_examination import FlowLook, flow_findings, left_out, target_topics
 from ledger.operations.doctor.measurements import (
     ClusterProbe,
     LedgerProbe,
@@ -26,10 +26,14 @@ from ledger.schema import TABLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What is examined and with which probes; `targets` is empty when no probe may write."""
+    """What is examined and with which probes; `targets` is empty when no probe may write.
+
+    `left_out`: flows that are only told to be disabled.
+    """
 
     config: MirrorConfig
     flows: Sequence[FlowConfig]
+    left_out: Sequence[FlowConfig]
     clusters: Mapping[str, ClusterProbe]
     targets: Mapping[str, TargetProbe]
     ledger: LedgerProbe
@@ -68,6 +72,7 @@ class Examination:
         yield from probe_findings(look, target, is_source=is_source, is_target=is_target)
 
     def _flows(self, clusters: Mapping[str, ClusterLook]) -> Iterator[Finding]:
+        yield from map(left_out, self.left_out)
         looks = [self._flow_look(flow, clusters) for flow in self.flows]
         for look in looks:
             writers = [other for other in looks if other.flow.target == look.flow.source]

@@ -1,15 +1,16 @@
 """One flow looked at, on both of its clusters: topics, permissions, sizes, retention."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
+from ledger.domain.flow_rings import plain_names
+from ledger.domain.idle_patterns import idle_patterns
 from ledger.domain.topics import TopicSelection, own_targets
-from ledger.operations.doctor import permissions, retention, topic_names, topic_settings
+from ledger.operations.doctor import permissions, retention, selection, topic_names, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, measure, named, unknown
+from ledger.operations.doctor.findings import Finding, Unmeasured, measure
 from ledger.operations.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
 from ledger.operations.doctor.retention import Standing
 from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
@@ -55,7 +56,12 @@ def flow_findings(
 ) -> Iterator[Finding]:
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
     selected = look.selected
-    yield _selection(look, selected)
+    if not look.flow.enabled:
+        measured = "enabled = false: run refuses it"
+        yield Finding(
+            look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
+        )
+    yield from _selection(look, selected)
     yield topic_names.topic_names(look.subject, _wanted(look, selected), look.target.topics)
     yield from _source_permissions(look, selected, also_target)
     yield from _target_permissions(look, selected)
@@ -65,6 +71,12 @@ def flow_findings(
     yield from topic_settings.replication(look.subject, pairs, look.target.broker_count)
     yield from topic_settings.partitions(look.subject, pairs)
     yield from topic_settings.settings(look.subject, pairs)
+
+
+def left_out(flow: FlowConfig) -> Finding:
+    """What is said of a disabled flow that nobody named."""
+    advice = f"mirror-ledger doctor {flow.name} examines it all the same"
+    return Finding(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
 
 
 def target_topics(look: FlowLook) -> frozenset[str]:
@@ -77,30 +89,18 @@ def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasure
     return selected if isinstance(selected, Unmeasured) else [*map(look.flow.naming.target_name, selected)]
 
 
-def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Finding:
-    check = Check.SELECTED_TOPICS
-    if isinstance(selected, Unmeasured):
-        return unknown(look.subject, check, selected)
-    if not selected:
-        measured = f"none of {named(look.flow.topics)} at {look.flow.source}"
-        advice = "correct topics; or they do not exist yet, or the principal may not describe them"
-        return Finding(look.subject, check, Verdict.WARNING, measured, advice)
-    measured = f"{counted(len(selected), 'topic')}: {named(list(selected))}"
-    return Finding(look.subject, check, Verdict.OK, measured)
+def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Iterator[Finding]:
+    topics = {} if isinstance(look.source.topics, Unmeasured) else look.source.topics
+    refusals = look.selection.refusals({name: topic.internal for name, topic in topics.items()})
+    cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
+    names = selected if isinstance(selected, Unmeasured) else list(selected)
+    yield selection.selected_topics(look.subject, cluster, names, idle)
+    listed = look.source.ask(look.source.probe.groups)
+    groups = listed if isinstance(listed, Unmeasured) else [group.group_id for group in listed]
+    yield selection.selected_groups(look.subject, cluster, groups, look.flow.group_patterns)
 
 
 # Permissions -----------------------------------------------------------------------------------
-
-
-def literal(pattern: str) -> str | None:
-    """The one name that a regular expression matches; None when it is more than a name."""
-    if not re.fullmatch(r"(?:[A-Za-z0-9_-]|\\\.)+", pattern):
-        return None
-    return pattern.replace("\\.", ".")
-
-
-def _literals(patterns: Sequence[str]) -> list[str]:
-    return [name for pattern in patterns if (name := literal(pattern)) is not None]
 
 
 def _source_permissions(
@@ -108,7 +108,7 @@ def _source_permissions(
 ) -> Iterator[Finding]:
     """Topics that the flow names are asked for too: what may not be described is in no listing."""
     seen = () if isinstance(selected, Unmeasured) else tuple(selected)
-    asked = list(dict.fromkeys([*seen, *_literals(look.flow.topics)]))
+    asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
     found = _permissions(look, look.source, asked, selected)
     told = {} if isinstance(found, Unmeasured) else found.topics
     topics = [name for name in asked if name in seen or _is_hidden(told, name)]
@@ -140,7 +140,7 @@ def _permissions(
 ) -> Permissions | Unmeasured:
     if isinstance(selected, Unmeasured):
         return selected
-    return cluster.ask(lambda: cluster.probe.permissions(topics, _literals(look.flow.groups)))
+    return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(look.flow.groups)))
 
 
 def _granting(cluster: ClusterLook) -> permissions.Granting:

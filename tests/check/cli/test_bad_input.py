@@ -94,14 +94,34 @@ def test_an_unreachable_broker_is_named_and_nothing_is_written(with_ledger: Unre
 def test_a_path_that_is_no_ledger_is_refused(
     without_ledger: UnreachableFlow, arguments: tuple[str, ...]
 ) -> None:
-    assert "is not a ledger" in without_ledger.refused(*arguments, code=2)
+    message = without_ledger.refused(*arguments, code=2)
+    assert f"{without_ledger.config.ledger.path} is not a ledger" in message
+    assert "mirror-ledger init" in message
     assert not Path(without_ledger.config.ledger.path).exists()
+
+
+def test_a_relative_ledger_is_created_and_found_from_any_folder(
+    without_ledger: UnreachableFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(without_ledger.config.file)
+    ledger = file.parent / "facts"
+    text = file.read_text(encoding="utf-8").replace(without_ledger.config.ledger.path, "facts")
+    file.write_text(text, encoding="utf-8")
+    (file.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(file.parent / "elsewhere")
+    assert f"{ledger} is not a ledger" in without_ledger.refused("status", code=2)
+    done = mirror_ledger(without_ledger.capture, "--config", "../mirror.toml", "init")
+    assert (done.code, str(ledger) in done.err) == (0, True)
+    monkeypatch.chdir("/")
+    assert mirror_ledger(without_ledger.capture, "--config", str(file), "status").code == 0
+    assert list((file.parent / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("as_of", "telling"),
     [
         ("2001-01-01T00:00:00Z", "the ledger begins at"),
+        ("2999-12-31T23:59:59Z", "has not come yet: it is 20"),
         ("2001-01-01T00:00:00", "offset"),
         ("yesterday", "no cut token"),
         ("v1.offset_syncs=99999", "cut"),

@@ -9,7 +9,6 @@ from ledger.config import (
     CONFIG_VARIABLE,
     MirrorConfig,
     Policy,
-    SecretReference,
     TargetMode,
     find_config,
     load_config,
@@ -18,6 +17,7 @@ from ledger.domain.filters import RecordFilter
 from ledger.domain.topic_settings import ConfigurationFollow
 from ledger.domain.topics import NamingKind, SelectionRefusal
 from ledger.errors import ConfigurationError, UsageError
+from ledger.secret_config import SecretReference
 from tests.support.checkout import CHECKOUT
 
 EXAMPLE = CHECKOUT / "conf" / "example.toml"
@@ -69,6 +69,26 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
     assert load(tmp_path, "\n".join(kept)).flow("east-to-west") == flow
+
+
+@pytest.mark.parametrize("given_as", ["absolute", "relative"])
+def test_a_relative_ledger_begins_at_the_files_folder_from_wherever_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_as: str
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "some" / "where").mkdir(parents=True)
+    file = tmp_path / "conf" / "mirror.toml"
+    file.write_text(BASE.replace('"ledger"', '"../facts/of-east"') + FLOW)
+    monkeypatch.chdir(tmp_path / "some" / "where")
+    config = load_config(file if given_as == "absolute" else Path("../../conf/mirror.toml"))
+    assert config.ledger.path == str(tmp_path / "facts" / "of-east")
+
+
+@pytest.mark.parametrize(
+    "path", ["/srv/facts", "s3a://bucket/facts", "file:///srv/facts", "dbfs:/facts", "hdfs://name:8020/facts"]
+)
+def test_an_absolute_ledger_and_a_uri_stay_as_they_are(tmp_path: Path, path: str) -> None:
+    assert load(tmp_path, BASE.replace('"ledger"', f'"{path}"') + FLOW).ledger.path == path
 
 
 def test_defaults(tmp_path: Path) -> None:

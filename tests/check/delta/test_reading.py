@@ -26,6 +26,7 @@ from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
 
 BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
+NOW_MS = 50_000
 
 
 def append_sync(path: str, at_ms: int, source_start: int) -> None:
@@ -71,11 +72,11 @@ def ledger(tmp_path: Path, recorded: Path) -> DeltaLedger:
 
 
 def syncs_at(ledger: DeltaLedger, as_of: str | None) -> int:
-    return ledger.resolve(as_of).versions["offset_syncs"]
+    return ledger.resolve(as_of, now_ms=NOW_MS).versions["offset_syncs"]
 
 
 def test_latest_is_the_default(ledger: DeltaLedger) -> None:
-    assert ledger.resolve(None).token == (
+    assert ledger.resolve(None, now_ms=NOW_MS).token == (
         "v1.checkpoints=0,high_watermarks=0,offset_syncs=2,operations=1,topics=0,writers=1"
     )
 
@@ -88,7 +89,7 @@ def test_latest_is_the_default(ledger: DeltaLedger) -> None:
         ("3000", 1),
         ("3999", 1),
         ("4000", 2),
-        ("99999999999999999", 2),
+        ("60000", 2),
         ("1970-01-01T00:00:03.999Z", 1),
         ("1970-01-01T01:00:04+01:00", 2),
         ("op-1", 1),
@@ -99,13 +100,13 @@ def test_a_time_pins_the_last_version_recorded_by_then(ledger: DeltaLedger, as_o
 
 
 def test_a_token_pins_what_it_says_and_answers_again(ledger: DeltaLedger) -> None:
-    token = ledger.resolve("3999").token
+    token = ledger.resolve("3999", now_ms=NOW_MS).token
     append_sync(ledger.path, 5000, 20)
-    again = ledger.resolve(token)
+    again = ledger.resolve(token, now_ms=NOW_MS)
     assert again.token == token
     row = translate_offset(ledger.at(again), "f", "t", 0, 15).to_pylist()[0]
     assert (row["target_offset"], row["status"]) == (15, "ahead")
-    now = translate_offset(ledger.at(ledger.resolve(None)), "f", "t", 0, 15).to_pylist()[0]
+    now = translate_offset(ledger.at(ledger.resolve(None, now_ms=NOW_MS)), "f", "t", 0, 15).to_pylist()[0]
     assert (now["target_offset"], now["status"]) == (20, "exact")
 
 
@@ -118,7 +119,9 @@ def test_maintenance_belongs_to_the_append_before_it(ledger: DeltaLedger) -> Non
     DeltaTable(table_uri(ledger.path, "offset_syncs")).optimize.compact()
     assert syncs_at(ledger, "4000") == 3
     assert syncs_at(ledger, "3999") == 1
-    answer = run_query(catalog.query("flow_status"), {"flow": "f"}, ledger.at(ledger.resolve(None)))
+    answer = run_query(
+        catalog.query("flow_status"), {"flow": "f"}, ledger.at(ledger.resolve(None, now_ms=NOW_MS))
+    )
     assert answer.column("records").to_pylist() == [0]
     assert answer.column("source_end").to_pylist() == [20]
 
@@ -130,12 +133,21 @@ def test_a_late_row_hides_what_was_committed_after_it(ledger: DeltaLedger) -> No
     assert syncs_at(ledger, "9000") == 4
 
 
+def test_what_a_writer_with_a_fast_clock_recorded_can_be_asked_for(ledger: DeltaLedger) -> None:
+    append_operation(ledger.path, 80_000, "op-3")
+    assert syncs_at(ledger, "80000") == syncs_at(ledger, "op-3") == 2
+    with pytest.raises(UsageError, match="has not come yet"):
+        syncs_at(ledger, "80001")
+
+
 @pytest.mark.parametrize(
     ("as_of", "message"),
     [
+        ("60001", r"--as-of 1970-01-01T00:01:00.001.* has not come yet: it is 1970-01-01T00:00:50.000"),
+        ("99999999999999999", "--as-of 99999999999999999 ms since the epoch has not come yet"),
         ("999", "the ledger begins at 1970-01-01T00:00:01.000"),
         ("1970-01-01T00:00:03", "needs an offset or Z"),
-        ("1970-01-01", "needs an offset or Z"),
+        ("1970-01-01", r"needs an offset or Z \(as in 1970-01-01T00:00:00Z\)"),
         ("1970-13-01T00:00:03Z", "no operation of this ledger"),
         ("op-2", "no operation of this ledger"),
         ("v1.offset_syncs=1", "a cut pins checkpoints"),
@@ -148,7 +160,7 @@ def test_a_late_row_hides_what_was_committed_after_it(ledger: DeltaLedger) -> No
 )
 def test_what_pins_nothing_is_refused(ledger: DeltaLedger, as_of: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
-        ledger.resolve(as_of)
+        ledger.resolve(as_of, now_ms=NOW_MS)
     assert str(refused.value).endswith("nothing was read")
 
 
@@ -228,7 +240,7 @@ def test_what_is_meant_as_a_time() -> None:
 
 
 def test_an_empty_table_has_its_columns(ledger: DeltaLedger) -> None:
-    relation = ledger.at(ledger.resolve(None)).relation("checkpoints")
+    relation = ledger.at(ledger.resolve(None, now_ms=NOW_MS)).relation("checkpoints")
     assert isinstance(relation, pa.Table)
     assert relation.schema == arrow_schema(TABLE_BY_NAME["checkpoints"])
 

@@ -5,7 +5,7 @@ import pytest
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.domain.topic_settings import REQUIRED_AT_TARGET, ConfigurationFollow
 from ledger.domain.topics import NamingKind, RenameRule, TopicNaming
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings import FindingName
 from tests.support.memory_flows import Flow, follow
 
@@ -259,3 +259,88 @@ def test_a_cluster_that_is_exchanged_for_another_ends_the_driver(side: str) -> N
         with pytest.raises(PreconditionError, match=f"behind {side}: its Kafka cluster id is another, this"):
             follow(topics)
     assert flow.west.topics().keys() == {"east.a"}
+
+
+# Patterns --------------------------------------------------------------------------------------
+
+
+def idle(flow: Flow) -> list[tuple[object, object]]:
+    return [
+        (topic, message)
+        for name, topic, message in flow.findings()
+        if name == FindingName.PATTERN_MATCHES_NOTHING
+    ]
+
+
+def test_a_misspelt_topic_beside_a_right_one_is_told_until_there_is_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flow = Flow()
+    flow.source("orders")
+    topics = flow.topics(patterns=("orders", "ordres"))
+    for _ in range(3):
+        assert follow(topics) == [("orders", "east.orders", 0)]
+    said = "topics has 'ordres': no topic of east that this principal is shown matches it"
+    assert idle(flow) == [("ordres", said)]
+    assert caplog.text.count(said) == 1
+    topics.require_selected()
+    flow.source("ordres")
+    assert len(follow(topics)) == 2
+    assert idle(flow) == []
+
+
+def test_a_driver_that_starts_says_again_what_is_so_still(caplog: pytest.LogCaptureFixture) -> None:
+    flow = Flow()
+    flow.source("orders")
+    follow(flow.topics(patterns=("orders", "ordres")))
+    caplog.clear()
+    corrected = flow.topics(patterns=("orders", "ordres", "payment"))
+    for _ in range(2):
+        follow(corrected)
+    assert [caplog.text.count(f"topics has '{name}'") for name in ("ordres", "payment")] == [1, 1]
+    assert [topic for topic, _ in idle(flow)] == ["ordres", "payment"]
+    follow(flow.topics(patterns=("orders", "payment")))
+    assert [topic for topic, _ in idle(flow)] == ["payment"], "what the configuration has no more is over"
+
+
+def test_names_that_are_excluded_are_told_and_expressions_are_not() -> None:
+    flow = Flow()
+    flow.source("orders")
+    follow(flow.topics(patterns=("ord.*",), exclude=("secret", "test-.*")))
+    said = "exclude has 'secret': no topic of east that this principal is shown matches it"
+    assert idle(flow) == [("secret", said)]
+
+
+def test_a_rule_that_names_nothing_is_told() -> None:
+    flow = Flow()
+    flow.source("orders_REPLICA")
+    rules = (RenameRule("(.*)_REPLICA", r"\1"), RenameRule("(.*)_COPY", r"\1"))
+    follow(flow.topics(TopicNaming(NamingKind.RENAME, rules=rules)))
+    assert [topic for topic, _ in idle(flow)] == ["(.*)_COPY"]
+
+
+def test_a_topic_that_was_mirrored_and_is_gone_is_told_once() -> None:
+    flow = Flow()
+    flow.source("orders")
+    flow.source("payments")
+    topics = flow.topics(patterns=("orders", "payments"))
+    follow(topics)
+    flow.east.delete_topic("orders")
+    follow(topics)
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("source_topic_deleted", "orders")]
+    flow.west.delete_topic("east.orders")
+    follow(topics)
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("pattern_matches_nothing", "orders")]
+
+
+def test_a_flow_that_selects_nothing_has_nothing_to_catch_up_with() -> None:
+    flow = Flow()
+    topics = flow.topics(patterns=("ordres", "pay.*"))
+    topics.require_selected()  # nobody has looked yet
+    assert follow(topics) == []
+    with pytest.raises(UnsafeError, match=r"no topic of east is selected by topics \(ordres, pay\.\*\), so"):
+        topics.require_selected()
+    assert [topic for topic, _ in idle(flow)] == ["ordres", "pay.*"]
+    flow.source("payments")
+    follow(topics)
+    topics.require_selected()

@@ -5,6 +5,7 @@ import pytest
 from ledger.adapters.memory.partition_log import Garbling
 from ledger.config import Policy, TargetMode
 from ledger.domain.requests import RequestKind
+from ledger.errors import UnsafeError
 from ledger.mirror.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.support.calm_flows import TOPIC, CalmFlow, times, values
@@ -219,3 +220,22 @@ def test_a_driver_that_dies_after_a_loss_leaves_the_stop_that_its_policy_asks_fo
     flow.run()
     assert flow.stops() == {}
     assert values(flow.target()) == ["a", "b", "d"]
+
+
+def test_a_flow_that_selects_nothing_does_not_end_as_if_all_had_been_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends properly, and a driver that goes on waits for the topic."""
+    flow = CalmFlow(monkeypatch, topics=())
+    with pytest.raises(UnsafeError, match="no topic of east is selected"):
+        flow.catch_up()
+    assert flow.ledger.rows("writers")[-1]["event"] == "released"
+    driver = flow.start()
+    flow.schedule.wait(3.0)
+    assert not driver.actor.done
+    flow.east.create_topic(TOPIC, partitions=1, replication_factor=1, configuration={})
+    flow.write("a")
+    flow.schedule.wait(30.0, lambda: TOPIC in flow.west.topic_by_name and values(flow.target()) == ["a"])
+    flow.end(driver)
+    flow.catch_up()
+    assert values(flow.target()) == ["a"]

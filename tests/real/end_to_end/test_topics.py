@@ -1,5 +1,6 @@
 """Target topics follow on real brokers and real Spark: names, settings, scope, deletion."""
 
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from ledger import app
 from ledger.config import MirrorConfig
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
 from tests.support.following import (
     RENAME,
     Pair,
@@ -147,6 +149,43 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
         )
     run(config, spark)
     assert open_findings(config) == set()
+
+
+# Patterns --------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_topic_is_told_by_doctor_run_and_status_until_there_is_one(
+    broker_pair: Pair,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    servers = broker_pair["east"].bootstrap_servers
+    right, misspelt = name_of("right"), name_of("misspelt")
+    create_topics(servers, [right], partitions=1)
+    produce(servers, right, "1")
+    flows = {FLOW: f'topics = ["{right}", "{misspelt}"]', "empty": copying(misspelt, 'prefix = "other"')}
+    config = config_of(tmp_path, broker_pair, flows)
+    app.init_ledger(config)
+    told = f"topics has '{misspelt}': no topic of east that this principal is shown matches it"
+
+    rows = json.loads(command(capsys, config, "doctor", FLOW, "-o", "json").out)
+    [selected] = [row for row in rows if row["check"] == "selected_topics"]
+    assert (selected["verdict"], selected["measured"]) == ("warning", f"1 topic: {right}; {told}")
+    for _ in range(2):
+        assert not run(config, spark).stopped
+    assert caplog.text.count(told) == 2, "each driver says it"
+    with pytest.raises(UnsafeError, match=f"no topic of east is selected by topics \\({misspelt}\\)"):
+        run(config, spark, "empty")
+    status = command(capsys, config, "status", "--check")
+    assert (status.code, status.out.count(told)) == (4, 2)
+
+    create_topics(servers, [misspelt], partitions=1)
+    for flow in (FLOW, "empty"):
+        run(config, spark, flow)
+    status = command(capsys, config, "status", "--check")
+    assert (status.code, status.out.count("nothing needs attention")) == (0, 2), status.out
 
 
 # Scope -----------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig, SecretReference
+from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.secret_config import SecretReference
 from tests.support.guarded import SECRET, Guarded
 from tests.support.trio import Trio
 from tests.support.waiting import eventually
