@@ -1,6 +1,7 @@
 """The recorder of one cluster: takes the role, looks, appends what changed, gives the role back.
 
 A call that found something appends one round; its number is the same in each table that it touches.
+Ends that stay what they were are confirmed at every heartbeat, by a sign of life or else row by row.
 What the ledger holds is remembered only after the append was read back, so a failed append is repeated
 by the next call.
 """
@@ -70,6 +71,8 @@ class _Memory:
     topics: Mapping[str, TopicState]
     unread_topics: Mapping[str, str] = field(default_factory=dict)
     looked_at: dict[Subject, float] = field(default_factory=dict)
+    confirmed_at: float = float("-inf")
+    has_all_ends: bool = False
 
 
 class ClusterRecorder:
@@ -197,9 +200,13 @@ class ClusterRecorder:
         return due | _SWEPT if Subject.SWEEP in due else due
 
     def _append(self, memory: _Memory, seen: Observation, subjects: frozenset[Subject]) -> RecordedRound:
+        now = self._clock.monotonic()
         swept = Subject.SWEEP in subjects
         checkpoints = self._checkpoint_rows(memory, seen, swept)
-        high_watermarks = _high_watermark_rows(memory, seen, swept)
+        confirms = self._is_to_confirm(memory, seen, now)
+        # A sign of life speaks for all partitions, so each needs a row of this epoch, and none may be missing.
+        row_by_row = swept or (confirms and not (memory.has_all_ends and seen.ends_are_complete))
+        high_watermarks = _high_watermark_rows(memory, seen, row_by_row)
         unread_before = memory.unread_topics
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
@@ -212,7 +219,18 @@ class ClusterRecorder:
         memory.checkpoints |= checkpoints_by_key(checkpoints)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
         memory.topics = states
+        if confirms and not row_by_row:
+            sign = self._writer_row(WriterEvent.ALIVE, memory.cluster)
+            self._append_round(memory, {"writers": [sign]})
+        if seen.high_watermarks is not None:
+            memory.has_all_ends = seen.ends_are_complete and (row_by_row or memory.has_all_ends)
+            memory.confirmed_at = now if confirms or row_by_row else memory.confirmed_at
         return recorded
+
+    def _is_to_confirm(self, memory: _Memory, seen: Observation, now: float) -> bool:
+        """Whether ends that did not change are to be known as of this look: else nobody can tell how old they are."""
+        waited_s = now - memory.confirmed_at
+        return seen.high_watermarks is not None and waited_s >= self._settings.heartbeat_seconds
 
     def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
         """What was read; a topic that may not be described stays what it was, until it may or is known to be gone."""
