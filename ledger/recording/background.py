@@ -119,7 +119,7 @@ class BackgroundRecorders:
             return
         try:
             if record:
-                recorder.record_once()
+                recorder.record_last()
             recorder.release()
         except (MirrorLedgerError, OSError) as error:
             log.warning("%s: not recorded at the end: %s", recorder.writer, error)

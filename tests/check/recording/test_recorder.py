@@ -212,7 +212,9 @@ def test_ends_that_did_not_change_are_confirmed_by_a_sign_of_life_at_every_heart
     for _ in range(5):
         clock.now_s += 10
         recorder.record_due()
-    assert [at_ms % 100_000 for _, at_ms in signs(ledger)] == [clock.now_ms() % 100_000 - s for s in (30_000, 10_000)]
+    assert [at_ms % 100_000 for _, at_ms in signs(ledger)] == [
+        clock.now_ms() % 100_000 - s for s in (30_000, 10_000)
+    ]
     clock.now_s += 10
     recorder.record_due()
     assert len(signs(ledger)) == 2, "a full sweep confirms row by row"
