@@ -18,7 +18,7 @@ from ledger import catalog
 from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState, last_claim
+from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
@@ -31,6 +31,7 @@ from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
+from ledger.domain.recorded_operations import DRIVER_STARTING
 from ledger.domain.requests import STOP, Receipt
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
@@ -42,7 +43,7 @@ from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.scope import require_scope
-from ledger.mirror.take_over import driver_verdict, require_free
+from ledger.mirror.take_over import require_free
 from ledger.operations import flow_report
 from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
@@ -50,7 +51,7 @@ from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
 from ledger.operations.doctor.examination import Examination
 from ledger.operations.doctor.findings import Finding
-from ledger.operations.flow_report import DriverReport, FlowReport
+from ledger.operations.driver_report import when_taken_up
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
@@ -60,6 +61,7 @@ from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
+from ledger.status_wiring import driver_of
 from ledger.wiring import (
     cluster_admin,
     cluster_recorder,
@@ -114,12 +116,17 @@ def run_flow(
         operator_operations(config),
         allow_reduction=allow_scope_reduction,
     )
+    host = str(LocalProcesses().own())
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations(fact_log)
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
         require_recorded(state, source, target)
         topics = flow_topics(config, flow, source, target, state, operations)
         source.broker_count()
+        # A claim comes after Spark has started: until then this is all that tells of the process.
+        operator_operations(config).record(
+            DRIVER_STARTING, flow=flow.name, reason=None, content={"host": host}
+        )
         spark = session()
         limits = CopyLimits()
         ports = FlowPorts(
@@ -151,7 +158,7 @@ def run_flow(
                 flow,
                 topics,
                 ports,
-                host=str(LocalProcesses().own()),
+                host=host,
                 until_caught_up=until_caught_up,
                 stop=stop,
                 on_claimed=claimed,
@@ -337,8 +344,8 @@ def request(
     requests = flow_report.requests_of(_operations_of(at, flow_name))
     status_rows = run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
     judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
-    driver = _driver(at, flow, status_rows, now_ms=SystemClock().now_ms())
-    taken_up = flow_report.when_taken_up(flow_name, driver)
+    driver = driver_of(at, flow, status_rows, at_ms=SystemClock().now_ms(), is_now=True)
+    taken_up = when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
     operation_id = operator_operations(config).record(
@@ -417,38 +424,6 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
     return engine.run_query(catalog.query(name), params, at)
-
-
-def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, is_now: bool) -> FlowReport:
-    """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
-    flow = config.flow(flow_name)
-    queries = [catalog.query(name) for name in flow_report.QUERIES]
-    tables = engine.run_queries(queries, {"flow": flow_name}, at)
-    answers = {name: table.to_pylist() for name, table in tables.items()}
-    now_ms = SystemClock().now_ms() if is_now else None
-    driver = _driver(at, flow, answers["flow_status"], now_ms=now_ms)
-    return flow_report.flow_report(
-        flow_name,
-        enabled=flow.enabled,
-        driver=driver,
-        answers=answers,
-        now_ms=now_ms,
-        full_sweep_seconds=flow.full_sweep_seconds,
-    )
-
-
-def _driver(
-    at: DeltaSnapshot, flow: FlowConfig, status_rows: Sequence[flow_report.Row], *, now_ms: int | None
-) -> DriverReport:
-    """The flow's last driver; `now_ms` None: as of a past cut."""
-    writer = f"flow:{flow.name}"
-    rows = at.rows("writers", [("writer", "=", writer)])
-    if not rows:
-        return flow_report.NO_DRIVER
-    appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
-    claim = last_claim(rows, last_recorded_at_ms=max([rows[-1]["recorded_at_ms"], *appended]))
-    verdict = None if now_ms is None else driver_verdict(flow, claim, LocalProcesses(), now_ms=now_ms)
-    return flow_report.driver_report(claim, verdict, now_ms=now_ms)
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:

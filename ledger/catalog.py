@@ -1,7 +1,8 @@
 """The queries of the product: SQL files whose header a machine reads.
 
 A header is the first block of comments: `-- key: value` lines, continued by lines that are indented further.
-`params` and `status` may be left out or `none`; the other keys are needed.
+`params` and `status` may be left out or `none`; the other keys are needed. A parameter whose type ends with `?`
+may be left out and is null then.
 """
 
 import re
@@ -27,10 +28,11 @@ VIEWS = Path(__file__).with_name("views.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parameter or a column: a name and a Spark SQL type name."""
+    """A parameter or a column: a name and a Spark SQL type name; an optional parameter is null when left out."""
 
     name: str
     type: str
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,22 @@ class Query:
     def parameter_names(self) -> tuple[str, ...]:
         return tuple(parameter.name for parameter in self.params)
 
+    @property
+    def told_parameters(self) -> str:
+        """The parameters as people read them, optional ones in brackets."""
+        return ", ".join(f"[{found.name}]" if found.is_optional else found.name for found in self.params)
+
     def check(self, values: Mapping[str, Value]) -> None:
-        """Raise `UsageError` unless `values` are exactly the parameters, each of its type."""
-        if set(values) != set(self.parameter_names):
+        """Raise `UsageError` unless `values` are the parameters, each of its type; optional ones may lack."""
+        needed = {parameter.name for parameter in self.params if not parameter.is_optional}
+        if not needed <= set(values) <= set(self.parameter_names):
             raise UsageError(
-                f"query {self.name} takes {', '.join(self.parameter_names) or 'no parameters'}, "
+                f"query {self.name} takes {self.told_parameters or 'no parameters'}, "
                 f"got {', '.join(sorted(values)) or 'none'}; nothing was read"
             )
         for parameter in self.params:
-            _check_type(self.name, parameter, values[parameter.name])
+            if parameter.name in values and not (parameter.is_optional and values[parameter.name] is None):
+                _check_type(self.name, parameter, values[parameter.name])
 
 
 def queries() -> Mapping[str, Query]:
@@ -89,7 +98,7 @@ def parse_query(text: str) -> Query:
         answers=header["answers"],
         grain=_words(header["grain"]),
         reads=_words(header["reads"]),
-        params=_named(header.get("params", "none"), frozenset(_PARAMETER_TYPES)),
+        params=_parameters(header.get("params", "none")),
         columns=_named(header["columns"], _COLUMN_TYPES),
         statuses=_words(header.get("status", "none")),
         sql=text,
@@ -112,6 +121,12 @@ def _header(text: str) -> dict[str, str]:
 
 def _words(text: str) -> tuple[str, ...]:
     return () if text == "none" else tuple(word.strip() for word in text.split(","))
+
+
+def _parameters(text: str) -> tuple[Named, ...]:
+    optional_types = frozenset(f"{type_}?" for type_ in _PARAMETER_TYPES)
+    found = _named(text, frozenset(_PARAMETER_TYPES) | optional_types)
+    return tuple(Named(one.name, one.type.removesuffix("?"), one.type.endswith("?")) for one in found)
 
 
 def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:

@@ -150,7 +150,7 @@ HIGH_WATERMARKS = Table(
         Column("log_start", "bigint", "first offset that can be read"),
         Column("last_stable", "bigint", "first offset that a read_committed reader cannot read"),
         Column("high_watermark", "bigint", "first offset that no reader can read"),
-        Column("read_at_ms", "bigint", "when the ends were read from the cluster"),
+        Column("read_at_ms", "bigint", "when the read of the ends began"),
     ),
 )
 

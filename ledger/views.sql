@@ -416,9 +416,32 @@ select
     last_stable,
     high_watermark,
     read_at_ms,
+    writer_epoch,
+    round,
     recorded_at_ms
 from aged
 where age = 1;
+
+-- Lives of topics that are over: the topic was deleted, or has another id by now.
+create or replace temporary view ended_topics as
+with lives as (
+    select
+        cluster,
+        topic,
+        topic_id,
+        event,
+        row_number() over (
+            partition by cluster, topic
+            order by writer_epoch desc nulls last, round desc nulls last
+        ) as age
+    from topics
+)
+
+select l.cluster, l.topic, l.topic_id
+from lives as l
+inner join lives as n on n.cluster = l.cluster and n.topic = l.topic and n.age = 1
+where n.event = 'deleted' or n.topic_id <> l.topic_id
+group by l.cluster, l.topic, l.topic_id;
 
 -- Where each table stood, by its last (epoch, round) of the writer, when a claim shut earlier epochs out of it.
 create or replace temporary view shut_outs as
@@ -462,6 +485,22 @@ select
     recorded_at_ms
 from operations
 where is_json(content);
+
+-- Flows that copy also what flows wrote, by the configuration that they recorded last.
+create or replace temporary view relaying_flows as
+with configurations as (
+    select
+        flow,
+        coalesce(text_of(content, 'configuration.relay'), 'false') as relay,
+        writer_epoch * 4294967296 + round as recorded_order
+    from operations
+    where kind = 'configuration_changed' and is_json(content)
+)
+
+select flow
+from configurations
+group by flow
+having max_by(relay, recorded_order) = 'true';
 
 create or replace temporary view partition_events as
 select

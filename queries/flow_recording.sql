@@ -6,9 +6,9 @@
 -- columns: flow string, side string, cluster string, checkpoints_at_ms bigint, ends_at_ms bigint
 -- status:  none
 --
--- side is source or target. A recorder appends what changed, and all of it at every full sweep: an age of several
--- sweeps says that nobody records, null that nobody ever did (of checkpoints: or that no group has committed).
--- Times are those of the recorder's host.
+-- side is source or target. A recorder appends commits that changed, and all of them at every full sweep; ends that
+-- changed, and a sign of life when they did not. An age of several sweeps, or heartbeats, says that nobody records,
+-- null that nobody ever did (of checkpoints: or that no group has committed). Times are those of the recorder's host.
 with claims as (
     select
         w.flow,
@@ -36,10 +36,19 @@ groups_recorded as (
     group by k.cluster
 ),
 
-ends_recorded as (
-    select h.cluster, max_by(h.recorded_at_ms, h.writer_epoch * 4294967296 + h.round) as recorded_at_ms
+ends_told as (
+    select h.cluster, h.recorded_at_ms, h.writer_epoch, h.round
     from high_watermarks as h
-    group by h.cluster
+    union all
+    select w.source_cluster as cluster, w.recorded_at_ms, w.writer_epoch, w.round
+    from writers as w
+    where w.event = 'alive' and w.flow is null
+),
+
+ends_recorded as (
+    select t.cluster, max_by(t.recorded_at_ms, t.writer_epoch * 4294967296 + t.round) as recorded_at_ms
+    from ends_told as t
+    group by t.cluster
 )
 
 select

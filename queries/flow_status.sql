@@ -1,14 +1,13 @@
 -- name:    flow_status
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   current_maps, effective_syncs, gaps, last_high_watermarks, offset_syncs, partition_events,
---          topics, writers
+-- reads:   current_maps, effective_syncs, ended_topics, gaps, offset_syncs, partition_events, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
 --          records bigint, bytes bigint, raw_batches bigint, record_path_batches bigint,
 --          recovered_rows bigint, lost_offsets bigint, gap_offsets bigint, last_recorded_at_ms bigint,
---          lag_records bigint, stop_cause string, stop_message string, stop_next string, status string
+--          stopped_at_ms bigint, stop_cause string, stop_message string, stop_next string, status string
 -- status:  gone, stopped, released, not_started, mirroring
 --
 -- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
@@ -17,8 +16,7 @@
 -- to go on with; a stop is told all the same. An id that was never recorded as a topic's of the source counts
 -- as living. stopped: the last event of this partition stopped it. released: the flow's last word is that it
 -- ended. not_started: it runs, and nothing is recorded yet, not even where it starts. mirroring: neither;
--- whether the driver lives shows in last_recorded_at_ms and lag_records, which is null when the source's end
--- was never read.
+-- whether the driver lives shows in last_recorded_at_ms, and whether it keeps up in replication_lag.
 with claims as (
     select
         w.flow,
@@ -118,6 +116,7 @@ events as (
         v.cause,
         v.message,
         v.next,
+        v.recorded_at_ms,
         row_number() over (
             partition by v.source_topic, v.source_topic_id, v.source_partition
             order by
@@ -132,48 +131,12 @@ events as (
     inner join params as p on p.flow = v.flow
 ),
 
-lives as (
-    select
-        t.topic,
-        t.topic_id,
-        t.event,
-        row_number() over (
-            partition by t.topic
-            order by t.writer_epoch desc nulls last, t.round desc nulls last
-        ) as age
-    from topics as t
-    inner join claims as c on c.source_cluster = t.cluster and c.event = 'claimed' and c.age = 1
-),
-
-ended as (
-    select l.topic, l.topic_id
-    from lives as l
-    inner join lives as n on n.topic = l.topic and n.age = 1
-    where n.event = 'deleted' or n.topic_id <> l.topic_id
-    group by l.topic, l.topic_id
-),
-
 partitions as (
     select m.flow, m.source_topic, m.source_topic_id, m.source_partition
     from maps as m
     union
     select v.flow, v.source_topic, v.source_topic_id, v.source_partition
     from events as v
-),
-
-measured as (
-    select
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
-        greatest(h.last_stable, m.source_end) - m.source_end as lag_records
-    from maps as m
-    inner join claims as c on c.event = 'claimed' and c.age = 1
-    inner join last_high_watermarks as h
-        on h.cluster = c.source_cluster
-        and h.topic = m.source_topic
-        and h.topic_id = m.source_topic_id
-        and h.partition = m.source_partition
 )
 
 select
@@ -193,7 +156,7 @@ select
     coalesce(u.lost_offsets, 0) as lost_offsets,
     coalesce(u.gap_offsets, 0) as gap_offsets,
     w.last_recorded_at_ms,
-    d.lag_records,
+    v.recorded_at_ms as stopped_at_ms,
     v.cause as stop_cause,
     v.message as stop_message,
     v.next as stop_next,
@@ -228,13 +191,11 @@ left join events as v
     and v.source_partition = a.source_partition
     and v.age = 1
     and v.kind = 'partition_stopped'
-left join ended as x
-    on x.topic = a.source_topic
+left join claims as s on s.event = 'claimed' and s.age = 1
+left join ended_topics as x
+    on x.cluster = s.source_cluster
+    and x.topic = a.source_topic
     and x.topic_id = a.source_topic_id
-left join measured as d
-    on d.source_topic = a.source_topic
-    and d.source_topic_id = a.source_topic_id
-    and d.source_partition = a.source_partition
 order by
     a.flow nulls last,
     a.source_topic nulls last,

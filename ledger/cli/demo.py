@@ -38,7 +38,7 @@ FOLDER = "demo"
 RESET_FILE = "kafka-reset.csv"
 STATUS_COLUMNS = (
     *("source_topic", "source_partition", "source_end", "target_end", "records"),
-    *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
+    *("raw_batches", "record_path_batches", "gap_offsets", "status"),
 )
 LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
 TRANSLATION_COLUMNS = (

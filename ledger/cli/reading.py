@@ -1,19 +1,23 @@
 """Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
 
+import shutil
 from collections.abc import Sequence
 
 import click
 import pyarrow as pa
 
 from ledger import app, catalog
+from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.flow_report import FlowReport
-from ledger.reports.flow_text import render_report, render_reports_json
+from ledger.operations.flow_report import FlowReport, partition_columns
+from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
 from ledger.reports.rendering import RENDERERS
+from ledger.status_wiring import asked_at_ms, report_flow, run_flow_query
 
+_NARROWEST = 60
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
 )
@@ -46,17 +50,24 @@ def status(
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
     at = app.snapshot(config, as_of)
-    reports = [app.report_flow(config, at, name, is_now=as_of is None) for name in flows]
+    reports = [report_flow(config, at, name, as_of=as_of) for name in flows]
     if output == "json":
         click.echo(render_reports_json(reports), nl=False)
     if output == "table":
-        click.echo("\n".join(render_report(report) for report in reports), nl=False)
+        width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+        click.echo("\n".join(render_report(report, width) for report in reports), nl=False)
     if output == "csv" or (output == "table" and partitions):
-        answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
-        click.echo(RENDERERS[output](pa.concat_tables(answers)), nl=False)
+        click.echo(RENDERERS[output](_partitions(reports)), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
     if check:
         _refuse_what_needs_attention(reports)
+
+
+def _partitions(reports: Sequence[FlowReport]) -> pa.Table:
+    """The columns of `flow_status`, and those of the partition's lag."""
+    columns = [(column.name, arrow_type(column.type)) for column in partition_columns()]
+    rows = [dict(row) for report in reports for row in report.partitions]
+    return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
 
 def _refuse_what_needs_attention(reports: Sequence[FlowReport]) -> None:
@@ -83,7 +94,7 @@ def query(
     """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
     if list_only or name is None:
         rows = [
-            {"query": found.name, "parameters": ", ".join(found.parameter_names), "answers": found.answers}
+            {"query": found.name, "parameters": found.told_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
         click.echo(RENDERERS[output](pa.Table.from_pylist(rows)), nl=False)
@@ -94,7 +105,7 @@ def query(
     at = app.snapshot(config, as_of)
     if isinstance(flow := values.get("flow"), str):
         app.require_flow(config, at, flow)
-    answer = app.run_query(at, name, values)
+    answer = run_flow_query(config, at, name, values, at_ms=asked_at_ms(at, as_of))
     show(at, answer, output)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")

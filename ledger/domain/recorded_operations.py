@@ -107,6 +107,23 @@ def _acl(fields: Mapping[str, str]) -> TopicAcl:
     )
 
 
+DRIVER_STARTING = "driver_starting"
+"""Kind of the rows of `operations` by which a process says that it is about to run a flow, before Spark starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStart:
+    """The process that began to run a flow, as writers say it, and when."""
+
+    host: str
+    at_ms: int
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "PendingStart":
+        """The start that a row of `operations` holds."""
+        return cls(json.loads(row["content"])["host"], row["recorded_at_ms"])
+
+
 SCOPE_REDUCED = "scope_reduced"
 """Kind of the rows of `operations` that say which topics a flow was told to leave out."""
 

@@ -1,10 +1,10 @@
 """Where a flow stands, why, and what to do next: from the answers of queries at one cut."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from ledger.catalog import Named, query
 from ledger.domain.facts import SyncKind
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import (
@@ -16,52 +16,26 @@ from ledger.domain.requests import (
     RequestKind,
     pauses_after,
 )
-from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
+from ledger.domain.time_words import duration, instant
+from ledger.mirror.findings import FindingName
 from ledger.mirror.stop_advice import command
+from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
+from ledger.operations.flow_lag import FRESH_INTERVALS, Lag, LagState, LagStatus, Measurable, lag_of
 from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages
 from ledger.operations.requests import PartitionStatus
 
 LAST_RECEIPTS = 5
 LATE_AFTER_SWEEPS = 3
-"""Nothing recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records it."""
-QUERIES = ("flow_status", "flow_losses", "flow_findings", "flow_operations", "flow_recording")
+"""No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
+QUERIES = (
+    *("flow_status", "replication_lag", "flow_losses", "flow_findings", "flow_operations", "flow_recording"),
+)
 """Where all but the driver's state comes from."""
 
 Row = Mapping[str, Any]
 
 
-class DriverState(StrEnum):
-    """What is known of a flow's last driver. The first that applies, in this order, is reported."""
-
-    NEVER_RAN = "never_ran"
-    RELEASED = "released"  # it ended properly
-    CLAIMED = "claimed"  # as of a past cut, which does not tell whether the process lived
-    DEAD = "dead"  # its process on this host is gone
-    SILENT = "silent"  # it has recorded nothing for three heartbeats
-    RUNNING = "running"
-
-
-@dataclass(frozen=True, slots=True)
-class DriverReport:
-    """The flow's last driver; all but the state is None for a flow that never ran."""
-
-    state: DriverState
-    host: str | None = None
-    process: int | None = None
-    epoch: int | None = None
-    claimed_at_ms: int | None = None
-    last_recorded_at_ms: int | None = None
-    silent_seconds: float | None = None
-
-
 _AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
-NO_DRIVER = DriverReport(DriverState.NEVER_RAN)
-_STATES = {
-    None: DriverState.CLAIMED,
-    RoleVerdict.HOLDER_DEAD: DriverState.DEAD,
-    RoleVerdict.HOLDER_SILENT: DriverState.SILENT,
-    RoleVerdict.IN_USE: DriverState.RUNNING,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +48,7 @@ class StoppedPartition:
     message: str
     next: str | None
     command: str | None
+    stopped_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +63,10 @@ class GonePartition:
     partition: int
     stop_cause: str | None
     uncopied_records: int | None
+
+    @property
+    def is_worth_telling(self) -> bool:
+        return self.stop_cause is not None or self.uncopied_records != 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +132,10 @@ class OpenFinding:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """How old the ledger's knowledge of a cluster is; ages None: never recorded, or asked about the past."""
+    """How old the ledger's knowledge of a cluster is, None: never recorded.
+
+    `is_late`: the flow's driver runs, and nobody seems to record the cluster.
+    """
 
     side: str
     cluster: str
@@ -168,16 +150,16 @@ class Recording:
 class FlowReport:
     """A flow at one cut.
 
-    `lag_records` adds up the partitions whose source end is known; the rest are counted. What is gone at the
-    source is in neither.
+    `at_ms` is what ages are counted to: now, or the time that was asked about. `partitions` are the rows of the query
+    `flow_status`, each with the lag columns of `replication_lag`.
     """
 
     flow: str
     enabled: bool
+    at_ms: int
     driver: DriverReport
     outages: tuple[Outage, ...]
-    lag_records: int
-    unmeasured_partitions: int
+    lag: Lag
     stopped: tuple[StoppedPartition, ...]
     gone: tuple[GonePartition, ...]
     losses: tuple[Loss, ...]
@@ -190,49 +172,101 @@ class FlowReport:
 
     @property
     def needs_attention(self) -> list[str]:
-        """Why `status --check` does not pass; empty when it does. Pauses are as somebody wanted them.
+        """Why `status --check` does not pass, the gravest first; empty when it does.
 
-        So is a disabled flow, whatever it left behind, unless its driver runs all the same.
+        A disabled flow passes whatever it left behind, unless its driver runs all the same.
         """
         if not self.enabled:
             runs = self.driver.state is DriverState.RUNNING
             return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
         reasons = [outage.words for outage in self.outages]
-        if self.driver.state in (DriverState.DEAD, DriverState.SILENT):
-            reasons.append(f"its driver is {self.driver.state}")
+        reasons += _driver_reasons(self.driver, self.at_ms)
         if self.stopped:
-            reasons.append(f"{len(self.stopped)} partitions stopped")
+            first = min(stopped.stopped_at_ms for stopped in self.stopped)
+            reasons.append(f"{_count(len(self.stopped), 'partition')} stopped since {instant(first)}")
+        if late := [recording for recording in self.recordings if recording.is_late]:
+            reasons += [_unrecorded(recording) for recording in late]
+        if self.lag.overdue_partitions and self.driver.state not in _ENDED:
+            reasons.append(unknown_lag(self.lag))
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
-            reasons.append(f"{len(others)} findings open")
-        if late := [recording.cluster for recording in self.recordings if recording.is_late]:
-            reasons.append(f"nobody records {', '.join(late)}")
+            since = min(found.open_since_ms for found in others)
+            reasons.append(f"{_count(len(others), 'finding')} open since {instant(since)}")
         return reasons
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is as somebody wanted it, or will pass, and yet is not a flow at work that keeps up."""
+        remarks = [] if self.enabled else ["disabled by the configuration (enabled = false)"]
+        remarks += _driver_remarks(self.driver)
+        if self.paused.whole_flow:
+            remarks.append("the whole flow is paused")
+        if topics := sorted(self.paused.topics):
+            remarks.append(f"paused: {', '.join(topics)}")
+        is_told = self.lag.overdue_partitions and self.driver.state not in _ENDED
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_told:
+            remarks.append(unknown_lag(self.lag))
+        return remarks
 
-def driver_report(claim: LastClaim, verdict: RoleVerdict | None, *, now_ms: int | None) -> DriverReport:
-    """`verdict` and `now_ms` None: as of a past cut."""
-    mark = ProcessMark.parse(claim.host)
-    return DriverReport(
-        state=DriverState.RELEASED if claim.released else _STATES[verdict],
-        host=mark.host,
-        process=mark.pid,
-        epoch=claim.epoch,
-        claimed_at_ms=claim.claimed_at_ms,
-        last_recorded_at_ms=claim.last_recorded_at_ms,
-        silent_seconds=None if now_ms is None else (now_ms - claim.last_recorded_at_ms) / 1000,
+
+_ENDED = (DriverState.NEVER_RAN, DriverState.STARTING, DriverState.RELEASED)
+"""States in which nobody measures, and nobody is expected to."""
+_KNOWN = (DriverState.RELEASED, DriverState.CLAIMED, DriverState.RUNNING)
+
+
+def _driver_reasons(driver: DriverReport, at_ms: int) -> list[str]:
+    if driver.state in (DriverState.DEAD, DriverState.SILENT):
+        assert driver.last_recorded_at_ms is not None, "a claim is recorded"
+        return [f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"]
+    if driver.starting_since_ms is not None and at_ms - driver.starting_since_ms >= START_SECONDS * 1000:
+        return [f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"]
+    return []
+
+
+def _driver_remarks(driver: DriverReport) -> list[str]:
+    remarks = []
+    if driver.state is DriverState.NEVER_RAN:
+        remarks.append("has never run")
+    if driver.state is DriverState.STARTING and driver.starting_since_ms is not None:
+        remarks.append(f"starting since {instant(driver.starting_since_ms)}")
+    if driver.state is DriverState.RELEASED and driver.last_recorded_at_ms is not None:
+        remarks.append(f"ended at {instant(driver.last_recorded_at_ms)}")
+    if driver.failed_start_at_ms is not None:
+        remarks.append(f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow")
+    return remarks
+
+
+def _unrecorded(recording: Recording) -> str:
+    if recording.ends_at_ms is None:
+        return f"nobody has recorded {recording.cluster}"
+    return f"nobody records {recording.cluster} since {instant(recording.ends_at_ms)}"
+
+
+def unknown_lag(lag: Lag) -> str:
+    """That it is not known of all partitions or of some, and what was known last."""
+    if not lag.partitions:
+        return "lag is unknown: nothing is recorded yet"
+    of = (
+        ""
+        if lag.unknown_partitions == lag.partitions
+        else f" of {_count(lag.unknown_partitions, 'partition')}"
     )
+    if lag.last_known_at_ms is None:
+        return f"lag{of} is unknown: never measured"
+    records = _count(lag.last_known_records or 0, "record")
+    return f"lag{of} is unknown: last known {records} at {instant(lag.last_known_at_ms)}"
 
 
-def when_taken_up(flow: str, driver: DriverReport) -> str:
-    """When a request that is recorded now is looked at."""
-    if driver.state is DriverState.RUNNING:
-        return f"the driver on {driver.host} takes it up after its round"
-    if driver.state is DriverState.SILENT:
-        return (
-            f"the driver on {driver.host} has recorded nothing for {driver.silent_seconds:.0f} s; the request is "
-            "taken up when it goes on, or at the next run"
-        )
-    return f"no driver of {flow} is running ({driver.state}); the request is taken up at the next run"
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the flow's configuration lets one expect: topics that it mirrors, and how often clusters are recorded."""
+
+    is_mirrored: Callable[[str], bool]
+    interval_seconds: float
+    full_sweep_seconds: float
 
 
 def flow_report(
@@ -241,39 +275,78 @@ def flow_report(
     enabled: bool,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
-    now_ms: int | None,
-    full_sweep_seconds: float,
+    at_ms: int,
+    expected: Expected,
 ) -> FlowReport:
-    """From the answers of `QUERIES`, by name; `now_ms` None: as of a past cut."""
-    late_after_s = LATE_AFTER_SWEEPS * full_sweep_seconds
-    living, gone = _by_life(answers["flow_status"])
-    lags = [row["lag_records"] for row in living if row["source_end"] is not None]
+    """From the answers of `QUERIES`, by name; ages are counted to `at_ms`."""
+    lags = {_life(row): row for row in answers["replication_lag"]}
+    partitions = [{**row, **_lag_columns(lags.get(_life(row)))} for row in answers["flow_status"]]
+    living, gone = _by_life(partitions)
     operations = answers["flow_operations"]
+    findings = tuple(_finding(row) for row in answers["flow_findings"])
+    measurable = Measurable(
+        expected.is_mirrored,
+        _out_of_reach(findings),
+        since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
+    )
     return FlowReport(
         flow=flow,
         enabled=enabled,
+        at_ms=at_ms,
         driver=driver,
-        outages=tuple(outages(answers["flow_findings"], now_ms=now_ms)),
-        lag_records=sum(lag for lag in lags if lag is not None),
-        unmeasured_partitions=lags.count(None),
+        outages=tuple(outages(answers["flow_findings"], at_ms=at_ms)),
+        lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
         stopped=tuple(_stopped(flow, row) for row in living if row["stop_cause"] is not None),
-        gone=tuple(_gone(row) for row in gone if row["stop_cause"] is not None or row["lag_records"] != 0),
+        gone=tuple(found for row in gone if (found := _gone(row)).is_worth_telling),
         losses=tuple(_losses(answers["flow_losses"])),
         paused=pauses_after(_request(row) for row in operations),
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
-        findings=tuple(_finding(row) for row in answers["flow_findings"]),
+        findings=findings,
         receipts=tuple(_last_answered(operations)),
-        recordings=tuple(_recording(row, driver, now_ms, late_after_s) for row in answers["flow_recording"]),
-        partitions=tuple(answers["flow_status"]),
+        recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
+        partitions=tuple(partitions),
     )
 
 
-def _recording(row: Row, driver: DriverReport, now_ms: int | None, late_after_s: float) -> Recording:
-    checkpoints_age_s, ends_age_s = (
-        _age_s(row[name], now_ms) for name in ("checkpoints_at_ms", "ends_at_ms")
+_LAG_COLUMNS = (
+    "last_stable",
+    "mirrored_end",
+    "lag_records",
+    "lag_bytes",
+    "lag_ms",
+    "lag_ms_bound",
+    "measured_at_ms",
+)
+
+
+def partition_columns() -> list[Named]:
+    """The columns of the rows in `FlowReport.partitions`."""
+    of_lag = {column.name: column for column in query("replication_lag").columns}
+    lag_columns = [of_lag[name] for name in _LAG_COLUMNS]
+    return [*query("flow_status").columns, *lag_columns, Named("lag_status", "string")]
+
+
+def _life(row: Row) -> tuple[str, str, int]:
+    return row["source_topic"], row["source_topic_id"], row["source_partition"]
+
+
+def _lag_columns(lag: Row | None) -> dict[str, object]:
+    """The lag of a partition; one that the flow has no map of has none."""
+    told: dict[str, object] = {name: None if lag is None else lag[name] for name in _LAG_COLUMNS}
+    return {**told, "lag_status": str(LagStatus.UNKNOWN) if lag is None else lag["status"]}
+
+
+def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
+    topics = {finding.topic for finding in findings if finding.finding == FindingName.SOURCE_UNREACHABLE}
+    return lambda topic: None in topics or topic in topics
+
+
+def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -> Recording:
+    checkpoints_age_s, ends_age_s = (_age_s(row[name], at_ms) for name in ("checkpoints_at_ms", "ends_at_ms"))
+    waited_s = _age_s(driver.claimed_at_ms, at_ms) if ends_age_s is None else ends_age_s
+    is_late = (waited_s or 0.0) > FRESH_INTERVALS * expected.interval_seconds or (
+        (checkpoints_age_s or 0.0) > LATE_AFTER_SWEEPS * expected.full_sweep_seconds
     )
-    waiting_s = _age_s(driver.claimed_at_ms, now_ms) if ends_age_s is None else ends_age_s
-    ages = [age for age in (checkpoints_age_s, waiting_s) if age is not None]
     return Recording(
         side=row["side"],
         cluster=row["cluster"],
@@ -281,12 +354,12 @@ def _recording(row: Row, driver: DriverReport, now_ms: int | None, late_after_s:
         ends_at_ms=row["ends_at_ms"],
         checkpoints_age_seconds=checkpoints_age_s,
         ends_age_seconds=ends_age_s,
-        is_late=driver.state is DriverState.RUNNING and max(ages, default=0.0) > late_after_s,
+        is_late=is_late and driver.state in (DriverState.RUNNING, DriverState.CLAIMED),
     )
 
 
-def _age_s(at_ms: int | None, now_ms: int | None) -> float | None:
-    return None if at_ms is None or now_ms is None else (now_ms - at_ms) / 1000
+def _age_s(since_ms: int | None, at_ms: int) -> float | None:
+    return None if since_ms is None else (at_ms - since_ms) / 1000
 
 
 def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
@@ -317,16 +390,19 @@ def _stopped(flow: str, row: Row) -> StoppedPartition:
         row["stop_message"],
         row["stop_next"],
         command(cause, flow=flow, topic=topic, partition=partition),
+        row["stopped_at_ms"],
     )
 
 
 def _gone(row: Row) -> GonePartition:
+    """Ends were read for the last time before the topic ended, so what is not copied is at least this."""
+    had, copied = row["last_stable"], row["source_end"]
     return GonePartition(
         row["source_topic"],
         row["source_topic_id"],
         row["source_partition"],
         row["stop_cause"],
-        row["lag_records"],
+        None if had is None or copied is None else max(0, had - copied),
     )
 
 

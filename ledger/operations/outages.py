@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ledger.domain.time_words import duration, instant
 from ledger.mirror.findings import FindingName
 from ledger.mirror.troubles import Side
 
@@ -19,29 +19,25 @@ OUTAGE_FINDINGS = frozenset(_SIDES)
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A cluster, or partitions of one topic of it, that do not answer, or hold back.
-
-    `seconds` None: asked about the past.
-    """
+    """A cluster, or partitions of one topic of it, that do not answer, or hold back; for so many seconds so far."""
 
     finding: str
     side: str
     topic: str | None
     message: str
     since_ms: int
-    seconds: float | None
+    seconds: float
 
     @property
     def words(self) -> str:
         """The message has what does not answer before its first colon, and why behind it."""
         what, colon, why = self.message.partition(": ")
-        since = datetime.fromtimestamp(self.since_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
-        ago = "" if self.seconds is None else f", {timedelta(seconds=int(self.seconds))} ago"
-        return f"{self.side} {what} since {since}{ago}{colon}{why}"
+        since = f"{instant(self.since_ms)}, {duration(self.seconds)} ago"
+        return f"{self.side} {what} since {since}{colon}{why}"
 
 
-def outages(finding_rows: Iterable[Mapping[str, Any]], *, now_ms: int | None) -> list[Outage]:
-    """From the answer of `flow_findings`: whole clusters first, the longest first."""
+def outages(finding_rows: Iterable[Mapping[str, Any]], *, at_ms: int) -> list[Outage]:
+    """From the answer of `flow_findings`, as of a time: whole clusters first, the longest first."""
     found = [
         Outage(
             row["finding"],
@@ -49,7 +45,7 @@ def outages(finding_rows: Iterable[Mapping[str, Any]], *, now_ms: int | None) ->
             row["source_topic"],
             row["message"],
             row["open_since_ms"],
-            None if now_ms is None else max(0.0, (now_ms - row["open_since_ms"]) / 1000),
+            max(0.0, (at_ms - row["open_since_ms"]) / 1000),
         )
         for row in finding_rows
         if row["finding"] in OUTAGE_FINDINGS

@@ -141,7 +141,7 @@ class BackgroundRecorders:
             return
         try:
             if record:
-                recorder.record_once()
+                recorder.record_last()
             recorder.release()
         except ShutOutError:
             log.debug("%s: another process records the cluster", recorder.writer)

@@ -37,6 +37,7 @@ class RecorderSettings:
     high_watermark_seconds: float
     topic_refresh_seconds: float
     full_sweep_seconds: float
+    heartbeat_seconds: float = 60.0
     subjects: frozenset[Subject] = frozenset(Subject)
 
     @classmethod
@@ -48,6 +49,7 @@ class RecorderSettings:
             high_watermark_seconds=min(flow.high_watermark_seconds for flow in flows),
             topic_refresh_seconds=min(flow.topic_refresh_seconds for flow in flows),
             full_sweep_seconds=min(flow.full_sweep_seconds for flow in flows),
+            heartbeat_seconds=min(flow.heartbeat_seconds for flow in flows),
         )
 
     def records_group(self, group_id: str) -> bool:
@@ -67,12 +69,14 @@ class Observation:
     """What was read. None: not looked at this time.
 
     `groups` and `topic_names` were listed. `unread`: topics that may not be described, with the reason.
+    `ends_are_complete`: the ends of every partition that was asked for are among `high_watermarks`.
     """
 
     checkpoints: tuple[Checkpoint, ...] | None
     groups: frozenset[str]
     topic_names: frozenset[str]
     high_watermarks: tuple[HighWatermark, ...] | None
+    ends_are_complete: bool
     topics: Mapping[str, TopicState] | None
     unread: Mapping[str, str]
     unsettled: frozenset[str]
@@ -92,17 +96,22 @@ class Observer:
         before = self.admin.topics()
         groups = self._groups() if Subject.CHECKPOINTS in subjects else None
         checkpoints = None if groups is None else self._checkpoints(groups, before)
-        ends = self.admin.ends(self.partitions()) if Subject.HIGH_WATERMARKS in subjects else None
+        asked = self.partitions() if Subject.HIGH_WATERMARKS in subjects else None
+        # Ends are dated before they are read: what was copied until then lies below them.
+        ends_read_at_ms = self.clock.now_ms()
+        ends = None if asked is None else self.admin.ends(asked)
         states, unread = self._topic_states(before) if Subject.TOPICS in subjects else (None, {})
         unsettled = _unsettled(before, self.admin.topics())
         read_at_ms = self.clock.now_ms()
+        high_watermarks = (
+            None if ends is None else self._high_watermarks(ends, before, unsettled, ends_read_at_ms)
+        )
         return Observation(
             checkpoints=None if checkpoints is None else _settled(checkpoints, unsettled),
             groups=frozenset(group.group_id for group in groups or ()),
             topic_names=frozenset(before),
-            high_watermarks=None
-            if ends is None
-            else self._high_watermarks(ends, before, unsettled, read_at_ms),
+            high_watermarks=high_watermarks,
+            ends_are_complete=high_watermarks is not None and len(high_watermarks) == len(set(asked or ())),
             topics=states if not unsettled else None,
             unread=unread,
             unsettled=unsettled,

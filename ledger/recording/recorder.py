@@ -1,6 +1,7 @@
 """The recorder of one cluster: takes the role, looks, appends what changed, gives the role back.
 
 A call that found something appends one round; its number is the same in each table that it touches.
+Ends that stay what they were are confirmed at every heartbeat, by a sign of life or else row by row.
 What the ledger holds is remembered only after the append was read back, so a failed append is repeated
 by the next call.
 """
@@ -26,6 +27,7 @@ from ledger.recording.checkpoints import (
     checkpoints_by_key,
     to_be_explained,
 )
+from ledger.recording.end_confirmation import EndConfirmation
 from ledger.recording.high_watermarks import (
     HighWatermarkKey,
     changed_high_watermarks,
@@ -81,6 +83,7 @@ class _Memory:
     checkpoints: dict[CheckpointKey, Checkpoint]
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
+    confirmation: EndConfirmation
     unread_topics: Mapping[str, str] = field(default_factory=dict)
     looked_at: dict[Subject, float] = field(default_factory=dict)
 
@@ -152,6 +155,10 @@ class ClusterRecorder:
         """Look at groups, ends and topics now, and append what changed since the last look."""
         return self._record(_EVERYTHING_CHANGED)
 
+    def record_last(self) -> RecordedRound:
+        """As `record_once`, and confirm the ends that did not change: nobody may look again for long."""
+        return self._record(_EVERYTHING_CHANGED, confirm_ends=True)
+
     def record_due(self) -> RecordedRound:
         """Look at what is due by its pace; nothing due, nothing read."""
         return self._record(frozenset())
@@ -180,6 +187,9 @@ class ClusterRecorder:
             checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
+            confirmation=EndConfirmation(
+                self._settings.high_watermark_seconds, self._settings.heartbeat_seconds
+            ),
         )
 
     def _require_same_cluster(self, memory: _Memory) -> None:
@@ -207,7 +217,7 @@ class ClusterRecorder:
             "config_hash": None,
         }
 
-    def _record(self, asked: frozenset[Subject]) -> RecordedRound:
+    def _record(self, asked: frozenset[Subject], *, confirm_ends: bool = False) -> RecordedRound:
         with self._lock:
             if self._memory is None:
                 raise PreconditionError(f"{self.writer} does not hold its role; nothing was recorded")
@@ -215,7 +225,7 @@ class ClusterRecorder:
             if not subjects:
                 return RecordedRound(None)
             seen = self._observed(self._memory, subjects)
-            recorded = self._append(self._memory, seen, subjects)
+            recorded = self._append(self._memory, seen, subjects, asked_to_confirm=confirm_ends)
             self._memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
             return recorded
 
@@ -251,10 +261,20 @@ class ClusterRecorder:
         )
         return due | _SWEPT if Subject.SWEEP in due else due
 
-    def _append(self, memory: _Memory, seen: Observation, subjects: frozenset[Subject]) -> RecordedRound:
+    def _append(
+        self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], *, asked_to_confirm: bool
+    ) -> RecordedRound:
+        now = self._clock.monotonic()
         swept = Subject.SWEEP in subjects
         checkpoints = self._checkpoint_rows(memory, seen, swept)
         high_watermarks = _high_watermark_rows(memory, seen, swept)
+        confirmation = memory.confirmation
+        confirms = seen.high_watermarks is not None and (
+            asked_to_confirm or confirmation.is_due(now, changed=bool(high_watermarks))
+        )
+        row_by_row = swept or (confirms and not (confirmation.has_all_ends and seen.ends_are_complete))
+        if row_by_row and not swept:
+            high_watermarks = _high_watermark_rows(memory, seen, True)
         unread_before = memory.unread_topics
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
@@ -267,6 +287,13 @@ class ClusterRecorder:
         memory.checkpoints |= checkpoints_by_key(checkpoints)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
         memory.topics = states
+        if confirms and not row_by_row:
+            sign = self._writer_row(WriterEvent.ALIVE, memory.cluster)
+            self._append_round(memory, {"writers": [sign]})
+        if seen.high_watermarks is not None:
+            confirmation.has_all_ends = seen.ends_are_complete and (row_by_row or confirmation.has_all_ends)
+            if confirms or row_by_row:
+                confirmation.confirmed(now)
         return recorded
 
     def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:

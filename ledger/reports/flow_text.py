@@ -1,20 +1,48 @@
-"""Where a flow stands, as text for people: what is wrong first, with the command to type."""
+"""Where a flow stands, as text for people: what is wrong first, with the command to type.
+
+Long lines are folded under their label, commands are not: they are there to be copied.
+"""
 
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 
-from ledger.operations.flow_report import DriverReport, DriverState, FlowReport
+from ledger.domain.time_words import duration, instant
+from ledger.operations.driver_report import DriverReport, DriverState
+from ledger.operations.flow_lag import Lag, LagState
+from ledger.operations.flow_report import FlowReport
 from ledger.operations.outages import OUTAGE_FINDINGS
 
+WIDTH = 80
+_INDENT = 12
+_SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
-def render_report(report: FlowReport) -> str:
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A label and what it says; `next` in words and the command to type, where there are."""
+
+    label: str
+    text: str
+    next: str | None = None
+    command: str | None = None
+
+    def folded(self, width: int) -> Iterator[str]:
+        yield from _folded(f"  {self.label:<10}", self.text, width)
+        if self.next is not None:
+            yield from _folded(" " * _INDENT, f"next: {self.next}", width)
+        if self.command is not None:
+            yield " " * _INDENT + self.command
+
+
+def render_report(report: FlowReport, width: int = WIDTH) -> str:
     """Lines under the flow's name; what there is none of is left out."""
-    fine = "nothing needs attention" if report.enabled else "disabled by the configuration (enabled = false)"
-    lines = [f"{report.flow}: {'; '.join(report.needs_attention) or fine}"]
+    told = report.needs_attention + report.remarks
+    lines = _folded(f"{report.flow}: ", "; ".join(told) or "nothing needs attention", width, indent=2)
     for section in _SECTIONS:
-        lines += [f"  {line}" for line in section(report)]
+        for line in section(report):
+            lines += line.folded(width)
     return "\n".join(lines) + "\n"
 
 
@@ -25,111 +53,154 @@ def render_reports_json(reports: Sequence[FlowReport]) -> str:
 
 def _jsonable(report: FlowReport) -> dict[str, object]:
     paused = {"whole_flow": report.paused.whole_flow, "topics": sorted(report.paused.topics)}
-    return {**asdict(report), "paused": paused, "needs_attention": report.needs_attention}
+    told = {"needs_attention": report.needs_attention, "remarks": report.remarks}
+    return {**asdict(report), "paused": paused, **told}
 
 
-def _driver(report: FlowReport) -> Iterator[str]:
-    driver = report.driver
-    if driver.state is DriverState.NEVER_RAN:
-        yield "driver    has never run"
-        return
-    yield f"driver    {driver.state}: {_who(driver)}"
-
-
-def _who(driver: DriverReport) -> str:
-    assert driver.claimed_at_ms is not None
-    assert driver.last_recorded_at_ms is not None
-    silent = f", {driver.silent_seconds:,.0f} s ago" if driver.silent_seconds is not None else ""
-    return (
-        f"epoch {driver.epoch}, process {driver.process} on host {driver.host} since {_time(driver.claimed_at_ms)}; "
-        f"last recorded {_time(driver.last_recorded_at_ms)}{silent}"
+def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
+    """Words are never broken: one that is longer than the line stands out."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=label,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-def _lag(report: FlowReport) -> Iterator[str]:
-    if not report.partitions:
-        return
-    unmeasured = report.unmeasured_partitions
-    unknown = f"; the source ends of {unmeasured} were never read" if unmeasured else ""
-    yield f"lag       {report.lag_records:,} records in {len(report.partitions)} partitions{unknown}"
+def _driver(report: FlowReport) -> Iterator[_Line]:
+    yield _Line("driver", _driver_words(report.driver, report))
 
 
-def _recordings(report: FlowReport) -> Iterator[str]:
+def _driver_words(driver: DriverReport, report: FlowReport) -> str:
+    where = f"process {driver.process} on host {driver.host}"
+    if driver.starting_since_ms is not None:
+        return f"starting since {_when(driver.starting_since_ms, report)}: {where}"
+    if driver.state is DriverState.NEVER_RAN:
+        return "has never run"
+    assert driver.claimed_at_ms is not None
+    assert driver.last_recorded_at_ms is not None
+    last = _when(driver.last_recorded_at_ms, report)
+    return f"{driver.state}: epoch {driver.epoch}, {where} since {instant(driver.claimed_at_ms)}; last recorded {last}"
+
+
+def _lag(report: FlowReport) -> Iterator[_Line]:
+    if report.driver.state is not DriverState.NEVER_RAN or report.lag.partitions:
+        yield _Line("lag", _lag_words(report.lag, report))
+
+
+def _lag_words(lag: Lag, report: FlowReport) -> str:
+    if not lag.partitions:
+        is_over = lag.state is LagState.CAUGHT_UP
+        return "no partition is left to copy" if is_over else "unknown, nothing is recorded yet"
+    known = lag.partitions - lag.unknown_partitions
+    if lag.state is not LagState.UNKNOWN:
+        return f"{_lag_figures(lag)} in {_count(known, 'partition')}; {_measured(lag)}"
+    if lag.last_known_at_ms is None:
+        last = "never measured"
+    else:
+        records = _count(lag.last_known_records or 0, "record")
+        last = f"last known {records} at {_when(lag.last_known_at_ms, report)}"
+    if not known:
+        return f"unknown, {last}"
+    unknown = f"unknown of {lag.unknown_partitions:,} of {_count(lag.partitions, 'partition')}, {last}"
+    return f"{unknown}; {_lag_figures(lag)} in the others, {_measured(lag)}"
+
+
+def _lag_figures(lag: Lag) -> str:
+    records = _count(lag.records or 0, "record")
+    if lag.records == 0:
+        return records
+    size = "of unknown size" if lag.bytes is None else f"about {_size(lag.bytes)}"
+    if lag.seconds is None:
+        return f"{records}, {size}, for an unknown time"
+    bound = "at most" if lag.seconds_bound == "at_most" else "at least"
+    return f"{records}, {size}, for {bound} {duration(lag.seconds)}"
+
+
+def _measured(lag: Lag) -> str:
+    return f"measured {duration(lag.age_seconds or 0.0)} ago"
+
+
+def _recordings(report: FlowReport) -> Iterator[_Line]:
     for recording in report.recordings:
-        groups = _last(recording.checkpoints_at_ms, recording.checkpoints_age_seconds)
-        ends = _last(recording.ends_at_ms, recording.ends_age_seconds)
-        yield f"recorded  {recording.side} {recording.cluster}: groups {groups}, ends {ends}"
+        groups = _age(recording.checkpoints_age_seconds)
+        ends = _age(recording.ends_age_seconds)
+        yield _Line("recorded", f"{recording.side} {recording.cluster}: groups {groups}, ends {ends}")
 
 
-def _last(at_ms: int | None, age_s: float | None) -> str:
-    if at_ms is None:
-        return "never"
-    return f"{_time(at_ms)}" if age_s is None else f"{age_s:,.0f} s ago"
+def _age(age_s: float | None) -> str:
+    return "never" if age_s is None else f"{duration(age_s)} ago"
 
 
-def _stopped(report: FlowReport) -> Iterator[str]:
+def _stopped(report: FlowReport) -> Iterator[_Line]:
     for stopped in report.stopped:
-        yield f"stopped   {_subject(stopped.topic, stopped.partition)}: {stopped.cause}: {stopped.message}"
-        if stopped.next is not None:
-            yield f"          next: {stopped.next}"
-        if stopped.command is not None:
-            yield f"          {stopped.command}"
+        where = _subject(stopped.topic, stopped.partition)
+        since = instant(stopped.stopped_at_ms)
+        yield _Line(
+            "stopped",
+            f"{where}: {stopped.cause} since {since}: {stopped.message}",
+            stopped.next,
+            stopped.command,
+        )
 
 
-def _gone(report: FlowReport) -> Iterator[str]:
+def _gone(report: FlowReport) -> Iterator[_Line]:
     for gone in report.gone:
         stopped = "" if gone.stop_cause is None else f" while it was stopped ({gone.stop_cause})"
         left = "an unknown number of" if gone.uncopied_records is None else f"{gone.uncopied_records:,}"
-        yield (
-            f"gone      {_subject(gone.topic, gone.partition)}: its topic, id {gone.topic_id}, ended at the source"
-            f"{stopped}; {left} records were not copied"
+        yield _Line(
+            "gone",
+            f"{_subject(gone.topic, gone.partition)}: its topic, id {gone.topic_id}, ended at the source"
+            f"{stopped}; {left} records were not copied",
         )
 
 
-def _losses(report: FlowReport) -> Iterator[str]:
+def _losses(report: FlowReport) -> Iterator[_Line]:
     for loss in report.losses:
         counts = [(loss.source_offsets, "source offsets"), (loss.records, "records at the target")]
         what = " and ".join(f"{count:,} {of}" for count, of in counts if count)
-        when = _time(loss.last_recorded_at_ms)
-        yield f"loss      {loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}"
+        when = instant(loss.last_recorded_at_ms)
+        yield _Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
 
 
-def _paused(report: FlowReport) -> Iterator[str]:
+def _paused(report: FlowReport) -> Iterator[_Line]:
     if report.paused.whole_flow:
-        yield "paused    the whole flow"
+        yield _Line("paused", "the whole flow")
     for topic in sorted(report.paused.topics):
-        yield f"paused    topic {topic}"
+        yield _Line("paused", f"topic {topic}")
 
 
-def _waiting(report: FlowReport) -> Iterator[str]:
+def _waiting(report: FlowReport) -> Iterator[_Line]:
     for request in report.waiting:
         offset = "" if request.offset is None else f", offset {request.offset}"
         why = "".join(f", {text}" for text in (request.reason, request.ticket) if text is not None)
-        yield (
-            f"waiting   {request.kind} of {_subject(request.topic, request.partition)}{offset}, asked for by "
-            f"{request.operator} {_time(request.requested_at_ms)}{why}; operation {request.operation_id}"
+        yield _Line(
+            "waiting",
+            f"{request.kind} of {_subject(request.topic, request.partition)}{offset}, asked for by "
+            f"{request.operator} {_when(request.requested_at_ms, report)}{why}; operation {request.operation_id}",
         )
 
 
-def _findings(report: FlowReport) -> Iterator[str]:
-    outages_first = sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS)
-    for finding in outages_first:
+def _findings(report: FlowReport) -> Iterator[_Line]:
+    for finding in sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS):
         where = _subject(finding.topic, finding.partition)
-        yield f"finding   {finding.finding} of {where}: {finding.message}"
-        if finding.next is not None:
-            yield f"          next: {finding.next}"
+        since = instant(finding.open_since_ms)
+        yield _Line("finding", f"{finding.finding} of {where} since {since}: {finding.message}", finding.next)
 
 
-def _receipts(report: FlowReport) -> Iterator[str]:
+def _receipts(report: FlowReport) -> Iterator[_Line]:
     for receipt in report.receipts:
         where = _subject(receipt.topic, receipt.partition)
-        yield (
-            f"receipt   {receipt.request_kind} of {where} {receipt.result} {_time(receipt.recorded_at_ms)}: "
-            f"{receipt.message}; operation {receipt.request}"
+        yield _Line(
+            "receipt",
+            f"{receipt.request_kind} of {where} {receipt.result} {_when(receipt.recorded_at_ms, report)}: "
+            f"{receipt.message}; operation {receipt.request}",
         )
 
 
-_SECTIONS: tuple[Callable[[FlowReport], Iterator[str]], ...] = (
+_SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
     *(_driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
 )
 
@@ -140,5 +211,16 @@ def _subject(topic: str | None, partition: int | None) -> str:
     return f"topic {topic}" if partition is None else f"{topic} partition {partition}"
 
 
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+def _when(at_ms: int, report: FlowReport) -> str:
+    return f"{instant(at_ms)} ({duration((report.at_ms - at_ms) / 1000)} ago)"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _size(number: int) -> str:
+    for unit, size in _SIZES:
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"

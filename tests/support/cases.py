@@ -44,7 +44,11 @@ class Case:
 
     def params(self, query: Query) -> Mapping[str, Value]:
         given = self.blocks.get("params", [{}])[0]
-        return {parameter.name: _value(given[parameter.name], parameter.type) for parameter in query.params}
+        return {
+            parameter.name: _value(given[parameter.name], parameter.type)
+            for parameter in query.params
+            if parameter.name in given or not parameter.is_optional
+        }
 
     def expected(self, query: Query) -> pa.Table:
         schema = pa.schema([(column.name, arrow_type(column.type)) for column in query.columns])

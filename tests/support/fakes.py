@@ -1,6 +1,6 @@
 """In-memory ledger, cluster, clock and processes for recorders; what a recorder has no business with fails the test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
@@ -157,6 +157,7 @@ class FakeCluster(UnaskedCluster):
     hidden_groups: set[str] = field(default_factory=set)
     asked_for: list[str] = field(default_factory=list)
     looks: int = 0
+    while_reading_ends: Callable[[], None] = lambda: None
 
     def add_topic(self, name: str, topic_id: str, *, partitions: int = 1) -> None:
         self.described[name] = TopicDescription(name, topic_id, partitions, 1, name.startswith("__"))
@@ -188,6 +189,7 @@ class FakeCluster(UnaskedCluster):
         for topic in self.during_look:
             self.described[topic.name] = topic
         self.during_look = []
+        self.while_reading_ends()
         return {key: self.ends_now[key] for key in partitions if key in self.ends_now}
 
     def groups(self) -> list[GroupListing]:

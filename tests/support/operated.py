@@ -1,5 +1,6 @@
 """A flow's ledger as drivers and operators leave it, written without a broker or a JVM, and commands on it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,11 +103,24 @@ class WrittenLedger:
         }
 
     def watermark(
-        self, topic: str, partition: int, *, end: int, round_number: int = 1, at_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        *,
+        end: int,
+        round_number: int = 1,
+        at_ms: int | None = None,
+        cluster: str = "east",
     ) -> None:
+        at_ms = self.clock.now_ms() if at_ms is None else at_ms
         of_partition = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
-        ends = {"cluster": "east", "last_stable": end, "high_watermark": end, "round": round_number}
-        self.append("high_watermarks", {**of_partition, **ends}, at_ms=at_ms)
+        ends = {"last_stable": end, "high_watermark": end, "round": round_number, "read_at_ms": at_ms}
+        self.append("high_watermarks", {"cluster": cluster, **of_partition, **ends}, at_ms=at_ms)
+
+    def sign(self, *, round_number: int, at_ms: int | None = None, cluster: str = "east") -> None:
+        """A recorder says that all ends are what it recorded last."""
+        of_recorder = {"writer": f"recorder:{cluster}", "source_cluster": cluster, "host": "elsewhere:1:1"}
+        self.append("writers", {**of_recorder, "event": "alive", "round": round_number}, at_ms=at_ms)
 
     def topic(self, name: str, *events: str, topic_id: str | None = None, first_round: int = 1) -> None:
         """What the recorder of the source saw, round after round."""
@@ -132,6 +146,11 @@ class WrittenLedger:
         said = {"cause": cause, "message": "what was seen", "next": "what to do"}
         self.operation("partition_stopped", {**coordinates, **said}, reason=cause)
 
+    def starting(self, mark: str, *, at_ms: int | None = None) -> None:
+        """A process says that it is about to run the flow."""
+        content = json.dumps({"host": mark})
+        self.append("operations", {"kind": "driver_starting", "flow": FLOW, "content": content}, at_ms=at_ms)
+
     def receipt(self, request: str, kind: str, result: str, message: str) -> None:
         answer = {"request": request, "request_kind": kind, "result": result, "message": message}
         self.operation("receipt", answer)
@@ -153,9 +172,11 @@ class Operated(WrittenLedger):
         return command(self.capture, self.config, *arguments)
 
 
-def operated(folder: Path, ledger: Path, capture: pytest.CaptureFixture[str]) -> Operated:
+def operated(
+    folder: Path, ledger: Path, capture: pytest.CaptureFixture[str], *, topics: str = '[".*"]'
+) -> Operated:
     """A flow in a folder of its own, with a copy of a ledger."""
-    config = write_config(folder, {"east": NOBODY, "west": NOBODY}, {FLOW: 'topics = [".*"]'})
+    config = write_config(folder, {"east": NOBODY, "west": NOBODY}, {FLOW: f"topics = {topics}"})
     return Operated(copied_to(folder, ledger), LaterClock(), config, capture)
 
 

@@ -15,7 +15,15 @@ from tests.support.cases import Case
 from tests.support.generated_ledgers import FLOW, commit_at, group_of, known_map, ledger_of, offsets
 from tests.support.histories import random_history
 
-VIEWS = ("last_syncs", "effective_syncs", "current_maps", "segments", "gaps", "last_high_watermarks")
+VIEWS = (
+    "last_syncs",
+    "effective_syncs",
+    "current_maps",
+    "segments",
+    "gaps",
+    "last_high_watermarks",
+    "ended_topics",
+)
 
 
 class SparkLedger:

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, check_table, missing_columns, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
-from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.domain.cuts import Cut, is_token
 from ledger.domain.recorded_operations import in_order
 from ledger.errors import InvalidValueError, UsageError
@@ -55,6 +55,11 @@ class DeltaSnapshot:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
         found = filtered_rows(self.relation(table), filters)
         return in_order(found)
+
+    def last_recorded_at_ms(self) -> int:
+        """When the last row of the cut was recorded, 0 when there is none."""
+        found = (last_recorded_at_ms(self.relation(table.name)) for table in TABLES)
+        return max((at_ms for at_ms in found if at_ms is not None), default=0)
 
 
 @dataclass(frozen=True, slots=True)

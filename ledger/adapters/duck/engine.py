@@ -55,9 +55,13 @@ def run_query(
 def run_queries(
     queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
 ) -> dict[str, pa.Table]:
-    """The answers of queries that take the same parameters, by name: to connect takes longer than most of them."""
+    """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
     with connect(snapshot, {}) as connection:
-        return {query.name: _answer(connection, query, params) for query in queries}
+        return {query.name: _answer(connection, query, _taken(query, params)) for query in queries}
+
+
+def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in params.items() if name in query.parameter_names}
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:

@@ -30,11 +30,13 @@ def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[st
         return list(found.to_arrow_table().to_pylist())
 
 
-def last_recorded_at_ms(relation: Relation, writer: str) -> int | None:
-    """When the writer last appended to the table; None: never."""
+def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
+    """When the writer, None: anybody, last appended to the table; None: never."""
     with duckdb.connect(":memory:") as connection:
         register(connection, _NAME, relation)
-        found = connection.execute("select max(recorded_at_ms) from wanted where writer = ?", [writer])
+        found = connection.execute(
+            "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]
+        )
         [(at_ms,)] = found.fetchall()
         return None if at_ms is None else int(at_ms)
 

@@ -31,6 +31,6 @@ def run_query(spark: SparkSession, query: Query, params: Mapping[str, Value]) ->
     query.check(params)
     if query.params:
         schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
-        row = tuple(params[name] for name in query.parameter_names)
+        row = tuple(params.get(name) for name in query.parameter_names)
         spark.createDataFrame([row], schema).createOrReplaceTempView("params")
     return spark.sql(query.sql)

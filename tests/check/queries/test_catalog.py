@@ -72,6 +72,19 @@ def test_parameters_are_checked(values: dict[str, catalog.Value], message: str) 
         parse_query(HEADER).check(values)
 
 
+def test_an_optional_parameter_may_be_left_out_and_is_null_then() -> None:
+    query = parse_query(HEADER.replace("at_ms bigint", "at_ms bigint?"))
+    assert query.params == (Named("flow", "string"), Named("at_ms", "bigint", is_optional=True))
+    assert query.told_parameters == "flow, [at_ms]"
+    query.check({"flow": "f"})
+    query.check({"flow": "f", "at_ms": None})
+    query.check({"flow": "f", "at_ms": 1})
+    with pytest.raises(UsageError, match=r"takes flow, \[at_ms\], got at_ms"):
+        query.check({"at_ms": 1})
+    with pytest.raises(UsageError, match="is a bigint, got '1'"):
+        query.check({"flow": "f", "at_ms": "1"})
+
+
 def test_the_largest_values_fit() -> None:
     parse_query(HEADER).check({"flow": "", "at_ms": 2**63 - 1})
     parse_query(HEADER).check({"flow": "", "at_ms": -(2**63)})

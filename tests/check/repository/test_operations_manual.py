@@ -8,7 +8,7 @@ from ledger.cli.operating import COMMANDS
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.findings import EXPLAINED, FindingName
 from ledger.mirror.stop_advice import ADVICE
-from ledger.operations.flow_report import DriverState
+from ledger.operations.driver_report import DriverState
 from tests.support.checkout import CHECKOUT
 
 MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")

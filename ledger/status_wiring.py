@@ -1,0 +1,91 @@
+"""Wiring of what `status` and `query` answer: the ledger at a cut, the flow's configuration, and what lives now."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from ledger import catalog
+from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
+from ledger.adapters.delta.state import last_claim
+from ledger.adapters.duck import engine
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.catalog import Value
+from ledger.config import FlowConfig, MirrorConfig
+from ledger.domain.recorded_operations import DRIVER_STARTING
+from ledger.domain.writer_roles import ProcessMark
+from ledger.mirror.take_over import driver_verdict
+from ledger.operations import driver_report, flow_report
+from ledger.operations.driver_report import DriverReport
+from ledger.operations.flow_lag import fresh_since_ms, interval_ms
+from ledger.operations.flow_report import Expected, FlowReport
+
+FRESH_SINCE = "fresh_since_ms"
+"""A parameter of queries: what was measured before this time is unknown by now."""
+
+
+def run_flow_query(
+    config: MirrorConfig, at: DeltaSnapshot, name: str, params: Mapping[str, Value], *, at_ms: int
+) -> pa.Table:
+    """The answer of a query of the catalog; which measurements are too old at `at_ms` the flow's configuration says."""
+    flow = config.flows.get(str(params.get("flow")))
+    is_asked = flow is not None and FRESH_SINCE in catalog.query(name).parameter_names
+    found = {FRESH_SINCE: fresh_since_ms(flow, at_ms)} if flow is not None and is_asked else {}
+    return engine.run_query(catalog.query(name), {**found, **params}, at)
+
+
+def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_of: str | None) -> FlowReport:
+    """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
+    flow = config.flow(flow_name)
+    at_ms = asked_at_ms(at, as_of)
+    queries = [catalog.query(name) for name in flow_report.QUERIES]
+    params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
+    tables = engine.run_queries(queries, params, at)
+    answers = {name: table.to_pylist() for name, table in tables.items()}
+    selection = config.topic_selection(flow_name)
+    return flow_report.flow_report(
+        flow_name,
+        enabled=flow.enabled,
+        driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=as_of is None),
+        answers=answers,
+        at_ms=at_ms,
+        expected=Expected(
+            is_mirrored=selection.selects,
+            interval_seconds=interval_ms(flow) / 1000,
+            full_sweep_seconds=flow.full_sweep_seconds,
+        ),
+    )
+
+
+def asked_at_ms(at: DeltaSnapshot, as_of: str | None) -> int:
+    """What ages are counted to: now, the time that is asked about, or when the last row of a cut was recorded."""
+    if as_of is None:
+        return SystemClock().now_ms()
+    at_ms = parse_time(as_of)
+    return at.last_recorded_at_ms() if at_ms is None else at_ms
+
+
+def driver_of(
+    at: DeltaSnapshot,
+    flow: FlowConfig,
+    status_rows: Sequence[flow_report.Row],
+    *,
+    at_ms: int,
+    is_now: bool,
+) -> DriverReport:
+    """The flow's last driver; whether processes live is only asked about now."""
+    writer, processes = f"flow:{flow.name}", LocalProcesses()
+    rows = at.rows("writers", [("writer", "=", writer)])
+    appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
+    claim = (
+        last_claim(rows, last_recorded_at_ms=max(rows[-1]["recorded_at_ms"], *appended, 0)) if rows else None
+    )
+    verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
+    driver = driver_report.driver_report(claim, verdict, at_ms=at_ms)
+    starts = at.rows("operations", [("flow", "=", flow.name), ("kind", "=", DRIVER_STARTING)])
+    start = driver_report.pending_start(starts, rows)
+    if start is None:
+        return driver
+    mark = ProcessMark.parse(start.host)
+    lives = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
+    return driver_report.with_start(driver, start, lives=lives, at_ms=at_ms)
