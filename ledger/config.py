@@ -27,7 +27,7 @@ from ledger.domain.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
-from ledger.errors import ConfigurationError, UsageError
+from ledger.errors import ConfigurationError, Trouble, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
 from ledger.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.rename_config import RenameConfig
@@ -91,7 +91,10 @@ class SecretReference(Frozen):
 
     def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
         if not environ.get(variable):
-            raise UsageError(f"a secret is read from {variable}, which is not set; no client was built")
+            raise UsageError(
+                f"a secret is read from {variable}, which is not set; no client was built",
+                trouble=Trouble.SECRET,
+            )
         return environ[variable]
 
     def _from_file(self, path: Path) -> str:
@@ -99,9 +102,13 @@ class SecretReference(Frozen):
             secret = path.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(f"a secret is read from {path}: {reason}; no client was built") from None
+            raise UsageError(
+                f"a secret is read from {path}: {reason}; no client was built", trouble=Trouble.SECRET
+            ) from None
         if not secret:
-            raise UsageError(f"a secret is read from {path}, which is empty; no client was built")
+            raise UsageError(
+                f"a secret is read from {path}, which is empty; no client was built", trouble=Trouble.SECRET
+            )
         return secret
 
 
