@@ -18,6 +18,7 @@ _PARAMETER_TYPES: Mapping[str, type] = {"string": str, "bigint": int, "int": int
 _INTEGER_BITS: Mapping[str, int] = {"bigint": 63, "int": 31}
 _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
+_CREATED_VIEW = re.compile(r"^create or replace temporary view (\w+) as$", re.MULTILINE)
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
@@ -86,6 +87,11 @@ def query(name: str) -> Query:
     if name not in known:
         raise UsageError(f"no query {name!r}; known: {', '.join(known)}")
     return known[name]
+
+
+def view_names() -> tuple[str, ...]:
+    """The views beside the tables, as `views.sql` makes them one after the other."""
+    return tuple(_CREATED_VIEW.findall(VIEWS))
 
 
 def parse_query(text: str) -> Query:

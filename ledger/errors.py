@@ -15,14 +15,44 @@ MirrorLedgerError             exit 1
 └── EndedBySigtermError       exit 143 SIGTERM came before there was anything to end properly
 """
 
+from enum import StrEnum
 from typing import ClassVar
 
 
+class Trouble(StrEnum):
+    """What keeps a cluster or the ledger from being used, as far as that can be told; advice rests on it."""
+
+    SECRET = "secret"  # an environment variable is not set, or a file cannot be read
+    TLS_FILES = "tls_files"  # a file of certificates or keys cannot be used
+    NAME = "name"  # the host name has no address
+    REFUSED = "refused"  # nobody listens at the port
+    UNREACHABLE = "unreachable"  # no packet comes back
+    NO_ANSWER = "no_answer"  # connections are accepted, requests are not answered in time
+    CLOSED = "closed"  # the broker closes the connection instead of answering
+    NEEDS_TLS = "needs_tls"  # the port speaks TLS, the configuration does not
+    NO_TLS = "no_tls"  # the configuration wants TLS, the port does not speak it
+    TLS = "tls"  # both speak TLS, and do not agree
+    AUTHORITY = "authority"  # the broker's certificate is signed by nobody who is trusted
+    HOST_NAME = "host_name"  # the broker's certificate is for another name
+    EXPIRED = "expired"  # the broker's certificate is not valid at this time
+    CREDENTIALS = "credentials"  # the broker knows no such user and password
+    MECHANISM = "mechanism"  # the broker does not offer the SASL mechanism, or none at all
+    NOT_ALLOWED = "not_allowed"  # the principal lacks a permission
+    LEDGER = "ledger"  # the ledger cannot be read
+
+
 class MirrorLedgerError(Exception):
-    """Base of all errors that this project raises; entry points catch this one only."""
+    """Base of all errors that this project raises; entry points catch this one only.
+
+    `trouble` is set where it is known what kept something from being used.
+    """
 
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str = "", *, trouble: Trouble | None = None) -> None:
+        super().__init__(message)
+        self.trouble = trouble
 
 
 class UsageError(MirrorLedgerError):

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from ledger.errors import UsageError
+from ledger.errors import Trouble, UsageError
 from ledger.filter_config import Frozen
 
 
@@ -30,7 +30,10 @@ class SecretReference(Frozen):
 
     def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
         if not environ.get(variable):
-            raise UsageError(f"a secret is read from {variable}, which is not set; no client was built")
+            raise UsageError(
+                f"a secret is read from {variable}, which is not set; no client was built",
+                trouble=Trouble.SECRET,
+            )
         return environ[variable]
 
     def _from_file(self, path: Path) -> str:
@@ -38,9 +41,13 @@ class SecretReference(Frozen):
             secret = path.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(f"a secret is read from {path}: {reason}; no client was built") from None
+            raise UsageError(
+                f"a secret is read from {path}: {reason}; no client was built", trouble=Trouble.SECRET
+            ) from None
         if not secret:
-            raise UsageError(f"a secret is read from {path}, which is empty; no client was built")
+            raise UsageError(
+                f"a secret is read from {path}, which is empty; no client was built", trouble=Trouble.SECRET
+            )
         return secret
 
 

@@ -1,28 +1,31 @@
 """`doctor`: checks everything that a mirror needs, before and while it runs."""
 
 import shutil
-from collections import Counter
 from collections.abc import Sequence
 
 import click
-import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
 from ledger.cli.reading import output_option
-from ledger.errors import UnsafeError
+from ledger.errors import UnsafeError, UsageError
+from ledger.operations.doctor.causes import one_row_for_each_cause
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, is_safe
 from ledger.operations.doctor.retention import DEFAULT_SHARE
-from ledger.reports.rendering import RENDERERS, render_table
-
-_COLUMNS = ("subject", "check", "verdict", "measured", "advice")
+from ledger.reports.examination_text import RENDERERS, render_text, summary
 
 
 @click.command()
 @click.argument("flows", nargs=-1, metavar="[FLOW]...")
 @click.option("--probe", is_flag=True, help="Also test targets in topics made for it and deleted again.")
 @click.option("--strict", is_flag=True, help="Exit with 4 for warnings too.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="VERDICT[,VERDICT]...",
+    help=f"Print only rows with these verdicts: {', '.join(Verdict)}. The exit code is that of all checks.",
+)
 @click.option(
     "--retention-left",
     type=click.FloatRange(0, 1),
@@ -37,45 +40,33 @@ def doctor(
     flows: tuple[str, ...],
     probe: bool,
     strict: bool,
+    only: tuple[str, ...],
     retention_left: float,
     output: str,
 ) -> None:
     """Check all that FLOWs need (default: every flow), and say what to do. Sources are never written to."""
+    wanted = _verdicts(only)
     config = configuration(context)
-    findings = app.examine(config, flows, probe=probe, retention_share=retention_left)
-    answer = pa.Table.from_pylist(
-        list(map(_row, findings)), schema=pa.schema([(c, pa.string()) for c in _COLUMNS])
-    )
-    click.echo(_rendered(answer, output), nl=False)
-    click.echo(_summary(findings), err=True)
+    findings = one_row_for_each_cause(app.examine(config, flows, probe=probe, retention_share=retention_left))
+    printed = [finding for finding in findings if finding.verdict in wanted]
+    click.echo(_rendered(printed, output), nl=False)
+    told = summary(findings, printed)
     if not is_safe(findings, strict=strict):
-        raise UnsafeError(
-            "not everything that a mirror needs is in order:\n  " + _reasons(findings, strict=strict)
+        raise UnsafeError(f"not everything that a mirror needs is in order: {told}")
+    click.echo(told, err=True)
+
+
+def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:
+    """The verdicts that are asked for; all when none is named."""
+    names = [name.strip() for item in only for name in item.split(",")]
+    if strange := [name for name in names if name not in list(Verdict)]:
+        raise UsageError(
+            f"--only takes {', '.join(Verdict)}, got {', '.join(map(repr, strange))}; nothing was checked"
         )
+    return frozenset(map(Verdict, names)) or frozenset(Verdict)
 
 
-def _row(finding: Finding) -> dict[str, str | None]:
-    return {
-        "subject": finding.subject,
-        "check": finding.check.value,
-        "verdict": finding.verdict.value,
-        "measured": finding.measured,
-        "advice": finding.advice,
-    }
-
-
-def _rendered(answer: pa.Table, output: str) -> str:
-    """A table as wide as the terminal: what is measured is told in sentences."""
+def _rendered(printed: Sequence[Finding], output: str) -> str:
     if output == "table":
-        return render_table(answer, width=shutil.get_terminal_size(fallback=(160, 24)).columns)
-    return RENDERERS[output](answer)
-
-
-def _summary(findings: Sequence[Finding]) -> str:
-    counts = Counter(finding.verdict for finding in findings)
-    return f"{len(findings)} checks: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-
-
-def _reasons(findings: Sequence[Finding], *, strict: bool) -> str:
-    told = [finding for finding in findings if not is_safe([finding], strict=strict)]
-    return "\n  ".join(f"{one.subject}: {one.check}: {one.verdict}: {one.measured}" for one in told)
+        return render_text(printed, width=shutil.get_terminal_size().columns)
+    return RENDERERS[output](printed)

@@ -22,6 +22,7 @@ from ledger.cli.operating import COMMANDS
 from ledger.cli.reading import query, status
 from ledger.cli.running import init, run, spark_jars, stop
 from ledger.cli.sandbox import sandbox
+from ledger.cli.sql import sql, views
 from ledger.config import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
 
@@ -51,6 +52,8 @@ for command in (
     accept_cluster,
     status,
     query,
+    sql,
+    views,
     offsets,
     sandbox,
     spark_jars,

@@ -113,16 +113,22 @@ def query(
 
 def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:
     types = {parameter.name: parameter.type for parameter in wanted.params}
-    values: dict[str, Value] = {}
+    return {key: typed(key, text, types.get(key, "string")) for key, text in split(params).items()}
+
+
+def split(params: Sequence[str]) -> dict[str, str]:
+    """Texts by name, of `--param KEY=VALUE`."""
+    values: dict[str, str] = {}
     for param in params:
         key, separator, text = param.partition("=")
         if not separator:
             raise UsageError(f"--param takes KEY=VALUE, got {param!r}; nothing was read")
-        values[key] = _typed(key, text, types.get(key, "string"))
+        values[key] = text
     return values
 
 
-def _typed(key: str, text: str, type_: str) -> Value:
+def typed(key: str, text: str, type_: str) -> Value:
+    """The value of a parameter as its type has it."""
     if type_ == "boolean" and text in ("true", "false"):
         return text == "true"
     if type_ in ("bigint", "int"):

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
-from ledger.errors import EnvironmentError_
+from ledger.errors import EnvironmentError_, Trouble
 from ledger.operations.doctor.measurements import TableCommit, TableState
 from ledger.ports import FlowPosition
 
@@ -101,4 +101,4 @@ def _told(where: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
-        raise EnvironmentError_(f"{where} cannot be read: {error}") from error
+        raise EnvironmentError_(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error

@@ -51,6 +51,11 @@ class DeltaSnapshot:
     def relation(self, table: str) -> Relation:
         return relation_of(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
 
+    def lacking(self, table: str) -> frozenset[str]:
+        """Columns that this version of a table has not gained yet."""
+        opened = DeltaTable(table_uri(self.path, table), version=self.cut.versions[table])
+        return frozenset(column.name for column in missing_columns(opened, table))
+
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
         found = filtered_rows(self.relation(table), filters)

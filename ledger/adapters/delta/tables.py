@@ -6,7 +6,7 @@ from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError
+from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError, Trouble
 from ledger.schema import (
     ADDED_COLUMNS,
     SCHEMA_VERSION,
@@ -66,18 +66,21 @@ def check_table(path: str, table: str) -> None:
     if version is None:
         raise EnvironmentError_(
             f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
-            "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder"
+            "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
+            trouble=Trouble.LEDGER,
         )
     if version.isdecimal() and int(version) > SCHEMA_VERSION:
         raise PreconditionError(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "
-            "read or written. Use the version of this program that wrote it, or a later one"
+            "read or written. Use the version of this program that wrote it, or a later one",
+            trouble=Trouble.LEDGER,
         )
     if version != str(SCHEMA_VERSION):
         raise EnvironmentError_(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
             "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
-            "was mirrored: mirror-ledger adopt"
+            "was mirrored: mirror-ledger adopt",
+            trouble=Trouble.LEDGER,
         )
 
 

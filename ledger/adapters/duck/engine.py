@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     import pyarrow.dataset  # it brings pandas, which every command would wait for
 
 
+def _sql(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+FUNCTIONS = _sql("functions.sql")
+"""What the views need of DuckDB, and of it alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
     """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
@@ -98,7 +106,7 @@ def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.Duc
     for table in TABLES:
         relation = overrides[table.name] if table.name in overrides else snapshot.relation(table.name)
         register(connection, table.name, relation)
-    connection.execute(_sql("functions.sql"))
+    connection.execute(FUNCTIONS)
     connection.execute(catalog.VIEWS)
     return connection
 
@@ -145,7 +153,3 @@ def _single_commit(snapshot: Snapshot, flow: str, topic: str, partition: int, of
     with connect(snapshot, {}) as connection:
         register_params(connection, names, values)
         return connection.sql(_sql("translated_offset.sql")).to_arrow_table()
-
-
-def _sql(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 -- What views.sql needs of an engine, for DuckDB.
 
 -- Gaps below a source offset, one that lies across cut there.
-create macro cut_gaps(gaps, cut) as list_transform(
+create or replace temporary macro cut_gaps(gaps, cut) as list_transform(
     list_filter(gaps, lambda gap: gap.source_start < cut),
     lambda gap: {
         'source_start': gap.source_start,
@@ -11,24 +11,24 @@ create macro cut_gaps(gaps, cut) as list_transform(
 );
 
 -- Gaps with an empty one behind them at the end.
-create macro with_end_gap(gaps, source_end) as list_append(
+create or replace temporary macro with_end_gap(gaps, source_end) as list_append(
     gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null}
 );
 
 -- How many source offsets gaps cover.
-create macro offsets_in(gaps) as coalesce(
+create or replace temporary macro offsets_in(gaps) as coalesce(
     list_sum(list_transform(gaps, lambda gap: gap.source_end - gap.source_start)), 0
 );
 
 -- Keys and values of a JSON object as texts.
-create macro entries_of(document) as map_entries(cast(cast(document as json) as map(varchar, varchar)));
+create or replace temporary macro entries_of(document) as map_entries(cast(cast(document as json) as map(varchar, varchar)));
 
 -- The value of a key of a JSON object as text; null without one.
-create macro text_of(document, key) as json_extract_string(document, '$.' || key);
+create or replace temporary macro text_of(document, key) as json_extract_string(document, '$.' || key);
 
-create macro is_json(document) as json_valid(document);
+create or replace temporary macro is_json(document) as json_valid(document);
 
 -- As Spark names them.
-create macro explode(elements) as unnest(elements);
+create or replace temporary macro explode(elements) as unnest(elements);
 
-create macro monotonically_increasing_id() as row_number() over ();
+create or replace temporary macro monotonically_increasing_id() as row_number() over ();

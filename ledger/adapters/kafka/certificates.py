@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ledger.adapters.kafka.client_properties import tls_context
 from ledger.adapters.kafka.connection import Address
-from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
+from ledger.errors import ClusterUnavailableError, ProtocolError, Trouble, UsageError
 from ledger.operations.doctor.measurements import Validity
 
 _EXPLICIT_VERSION = 0xA0
@@ -44,10 +44,12 @@ def file_validity(path: Path) -> Validity:
     try:
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
-        raise UsageError(f"certificate {path} cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"certificate {path} cannot be read: {error.strerror}", trouble=Trouble.TLS_FILES
+        ) from error
     begin, end = text.find(ssl.PEM_HEADER), text.find(ssl.PEM_FOOTER)
     if begin < 0 or end < begin:
-        raise UsageError(f"{path} holds no PEM certificate")
+        raise UsageError(f"{path} holds no PEM certificate", trouble=Trouble.TLS_FILES)
     return validity(ssl.PEM_cert_to_DER_cert(text[begin : end + len(ssl.PEM_FOOTER)]))
 
 

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 
 from ledger.config import ClusterConfig
-from ledger.errors import UsageError
+from ledger.errors import Trouble, UsageError
 from ledger.secret_config import SecretReference
 
 CLIENT_ID = "mirror-ledger"
@@ -84,7 +84,9 @@ def tls_context(peer: str, properties: Mapping[str, str]) -> ssl.SSLContext:
                 properties.get("ssl.key.password"),
             )
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"{peer}: TLS files cannot be used: {error}; not connected") from error
+        raise UsageError(
+            f"{peer}: TLS files cannot be used: {error}; not connected", trouble=Trouble.TLS_FILES
+        ) from error
     _relax_verification(context, properties)
     return context
 

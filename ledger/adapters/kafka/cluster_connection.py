@@ -17,7 +17,7 @@ from kafka.net.selector import NetworkSelector
 from ledger.adapters.kafka.client_properties import kafka_python_properties, resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.config import ClusterConfig
-from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, UsageError
+from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())  # else its warnings go to stderr unasked
 
@@ -83,7 +83,7 @@ class ClusterConnection:
         """Bootstrap from the first address that answers; each gets its share of the time."""
         settings = kafka_python_properties(self._cluster, self._environ)
         addresses = parse_addresses(self._cluster.bootstrap_servers)
-        reasons = []
+        reasons, troubles = [], []
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             share_end = time.monotonic() + _left_ms(deadline) / 1000 / left
             try:
@@ -93,10 +93,11 @@ class ClusterConnection:
             except (errors.RetriableError, ClusterUnavailableError) as error:
                 self._discard()
                 reasons.append(f"{address}: {_reason(error)}")
+                troubles.append(getattr(error, "trouble", None) or Trouble.NO_ANSWER)
             except errors.KafkaError:
                 self._discard()
                 raise
-        raise self._unavailable(operation, "; ".join(reasons))
+        raise self._unavailable(operation, "; ".join(reasons), troubles[0])
 
     def _probe(self, address: Address, operation: str, deadline: float) -> None:
         """Connect and log in once on a plain socket, for the reason when that fails.
@@ -109,7 +110,8 @@ class ClusterConnection:
             BrokerConnection(address, properties, timeout_s=min(_PROBE_S, _left_ms(deadline) / 1000)).close()
         except UsageError as error:
             raise PreconditionError(
-                f"cluster {self._cluster.name} refused the login, needed to {operation}: {error}; not done"
+                f"cluster {self._cluster.name} refused the login, needed to {operation}: {error}; not done",
+                trouble=error.trouble,
             ) from error
 
     def _bootstrap(self, settings: Mapping[str, object], deadline: float) -> None:
@@ -136,21 +138,24 @@ class ClusterConnection:
         name = self._cluster.name
         if isinstance(error, errors.SaslAuthenticationFailedError):
             return PreconditionError(
-                f"cluster {name} refused the login, needed to {operation}: {error}; not done"
+                f"cluster {name} refused the login, needed to {operation}: {error}; not done",
+                trouble=Trouble.CREDENTIALS,
             )
         if isinstance(error, errors.AuthorizationError):
             return PreconditionError(
-                f"cluster {name} does not allow this principal to {operation}: {error}; not done"
+                f"cluster {name} does not allow this principal to {operation}: {error}; not done",
+                trouble=Trouble.NOT_ALLOWED,
             )
         if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         self.close()
-        return self._unavailable(operation, str(error))
+        return self._unavailable(operation, str(error), Trouble.NO_ANSWER)
 
-    def _unavailable(self, operation: str, reason: str) -> ClusterUnavailableError:
+    def _unavailable(self, operation: str, reason: str, trouble: Trouble) -> ClusterUnavailableError:
         return ClusterUnavailableError(
             f"cluster {self._cluster.name} at {self._cluster.bootstrap_servers} could not be reached to "
-            f"{operation}: {reason}; not done"
+            f"{operation}: {reason}; not done",
+            trouble=trouble,
         )
 
 

@@ -19,11 +19,13 @@ from kafka.protocol.sasl import (
 )
 
 from ledger.adapters.kafka.client_properties import tls_context
-from ledger.errors import ClusterUnavailableError, UsageError
+from ledger.adapters.kafka.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
+from ledger.errors import ClusterUnavailableError, Trouble, UsageError
 
 CLIENT_ID = "mirror-ledger"
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
+_TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,24 @@ class BrokerConnection:
         request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
         try:
             self.socket.sendall(request.encode(header=True, framed=True))
-            size = _LENGTH.unpack(self._receive(_LENGTH.size))[0]
-            body = self._receive(size)
+            body = self._receive(self._answer_size())
         except (OSError, EOFError) as error:
             self.close()
             raise ClusterUnavailableError(
-                f"{self.address} did not answer a {request.name}: {error}"
+                f"{self.address} did not answer a {request.name}: {error}", trouble=trouble_of(error)
             ) from error
         return response_type.decode(body, version=request.API_VERSION, header=True)
+
+    def _answer_size(self) -> int:
+        """The length that an answer begins with; a port that speaks TLS answers with an alert instead."""
+        prefix = self._receive(_LENGTH.size)
+        if prefix.startswith(_TLS_ALERT):
+            self.close()
+            raise ClusterUnavailableError(
+                f"{self.address} speaks TLS; a request without TLS was not answered",
+                trouble=Trouble.NEEDS_TLS,
+            )
+        return int(_LENGTH.unpack(prefix)[0])
 
     def _receive(self, size: int) -> bytes:
         buffer = bytearray(size)
@@ -93,7 +105,9 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
     try:
         plain = socket.create_connection((address.host, address.port), timeout=timeout_s)
     except OSError as error:
-        raise ClusterUnavailableError(f"{address} cannot be connected: {error}") from error
+        raise ClusterUnavailableError(
+            f"{address} cannot be connected: {error}", trouble=trouble_of_connecting(error)
+        ) from error
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
@@ -103,7 +117,9 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
         return tls_context(str(address), properties).wrap_socket(plain, server_hostname=address.host)
     except OSError as error:
         plain.close()
-        raise ClusterUnavailableError(f"{address} failed the TLS handshake: {error}") from error
+        raise ClusterUnavailableError(
+            f"{address} failed the TLS handshake: {error}", trouble=trouble_of_handshake(error)
+        ) from error
 
 
 def _protocol(properties: Mapping[str, str]) -> str:
@@ -118,11 +134,15 @@ def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -
     try:
         mechanism_type = get_sasl_mechanism(name)
     except KeyError as error:
-        raise UsageError(f"SASL mechanism {name!r} is not known; no connection was made") from error
+        raise UsageError(
+            f"SASL mechanism {name!r} is not known; no connection was made", trouble=Trouble.MECHANISM
+        ) from error
     handshake = connection.call(SaslHandshakeRequest[1](mechanism=name), SaslHandshakeResponse)
     if handshake.error_code:
+        offered = ", ".join(handshake.mechanisms or ()) or "none: it asks for no login"
         raise UsageError(
-            f"{connection.address} does not offer SASL mechanism {name}; it offers {handshake.mechanisms}"
+            f"{connection.address} does not offer SASL mechanism {name}; it offers {offered}",
+            trouble=Trouble.MECHANISM,
         )
     mechanism = mechanism_type(
         host=connection.address.host,
@@ -136,5 +156,8 @@ def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -
             SaslAuthenticateRequest[1](auth_bytes=mechanism.auth_bytes()), SaslAuthenticateResponse
         )
         if answer.error_code:
-            raise UsageError(f"{connection.address} refused the credentials: {answer.error_message}")
+            raise UsageError(
+                f"{connection.address} refused the credentials: {answer.error_message}",
+                trouble=Trouble.CREDENTIALS,
+            )
         mechanism.receive(answer.auth_bytes)

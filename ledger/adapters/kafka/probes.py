@@ -24,6 +24,7 @@ from kafka.protocol.metadata import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
     MetadataRequest,
+    MetadataResponse,
 )
 
 from ledger.adapters.kafka.admin import KafkaAdmin
@@ -107,6 +108,8 @@ class KafkaClusterProbe:
         ) as connection:
             connect_ms = (time.monotonic() - started) * 1000
             answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
+            # Versions are told to anybody; what comes next needs a login where there is one.
+            connection.call(MetadataRequest[1](topics=[]), MetadataResponse)
         spoken = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         return Reach(connect_ms, spoken)
 

@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ledger.errors import Trouble
 from ledger.operations.doctor import connectivity, probing
-from ledger.operations.doctor.checks import Check
-from ledger.operations.doctor.findings import Finding, Unmeasured, measure, unknown
+from ledger.operations.doctor.checks import Check, Verdict
+from ledger.operations.doctor.findings import Finding, Unmeasured, failed, measure, unknown
 from ledger.operations.doctor.measurements import (
     AppendObservation,
     Broker,
     ClockObservation,
     ClusterProbe,
+    Operation,
     Reach,
     Settings,
     TargetProbe,
 )
+from ledger.operations.doctor.permissions import Granting
 from ledger.ports import TopicDescription
 
 _AT_ONCE = 8
@@ -38,6 +41,10 @@ class ClusterLook:
         return self.probe.alias
 
     @property
+    def granting(self) -> Granting:
+        return Granting(self.probe.servers, self.probe.principal)
+
+    @property
     def node_ids(self) -> Sequence[int]:
         return () if isinstance(self.brokers, Unmeasured) else [broker.node_id for broker in self.brokers]
 
@@ -47,10 +54,16 @@ class ClusterLook:
 
     def ask(self, measurement: Callable[[], Value]) -> Value | Unmeasured:
         """Measure, unless it is known that nobody answers."""
-        return measure(measurement) if self.unreachable is None else self.unreachable
+        if self.unreachable is not None:
+            return self.unreachable
+        return _because_of_a_broker(measure(measurement, _subject(self.alias)), self.brokers)
 
     def broker_settings(self) -> Mapping[int, Settings] | Unmeasured:
-        return self.ask(lambda: self.probe.broker_settings(self.node_ids))
+        found = self.ask(lambda: self.probe.broker_settings(self.node_ids))
+        if isinstance(found, Unmeasured) and found.trouble is Trouble.NOT_ALLOWED:
+            command = self.granting.command([Operation.DESCRIBE_CONFIGS], [("cluster", None)])
+            return replace(found, advice=command)
+        return found
 
 
 def look_at(probe: ClusterProbe) -> ClusterLook:
@@ -59,11 +72,13 @@ def look_at(probe: ClusterProbe) -> ClusterLook:
     unreachable = _unreachable(probe.alias, addresses)
     if unreachable is not None:
         return ClusterLook(probe, addresses, unreachable, unreachable, unreachable)
-    return ClusterLook(probe, addresses, None, _reached_brokers(probe), measure(probe.topics))
+    brokers = _reached_brokers(probe)
+    topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
+    return ClusterLook(probe, addresses, None, brokers, topics)
 
 
 def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured] | Unmeasured:
-    advertised = measure(probe.brokers)
+    advertised = measure(probe.brokers, _subject(probe.alias))
     if isinstance(advertised, Unmeasured):
         return advertised
     reached = _reach_all(probe, [broker.address for broker in advertised])
@@ -72,14 +87,36 @@ def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured]
 
 def _reach_all(probe: ClusterProbe, addresses: Sequence[str]) -> dict[str, Reach | Unmeasured]:
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        found = pool.map(lambda address: measure(lambda: probe.reach(address)), addresses)
+        found = pool.map(lambda address: _reached(probe, address), addresses)
         return dict(zip(addresses, found, strict=True))
 
 
+def _reached(probe: ClusterProbe, address: str) -> Reach | Unmeasured:
+    return measure(lambda: probe.reach(address), f"cluster {probe.alias} at {address}")
+
+
 def _unreachable(alias: str, addresses: Mapping[str, Reach | Unmeasured]) -> Unmeasured | None:
-    if any(isinstance(reach, Reach) for reach in addresses.values()):
+    """One reason for all addresses when none answers, with each reason and each advice once."""
+    refusals = [reach for reach in addresses.values() if isinstance(reach, Unmeasured)]
+    if len(refusals) < len(addresses):
         return None
-    return Unmeasured(f"cluster {alias} does not answer at {', '.join(addresses)}")
+    reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
+    advice = "; ".join(dict.fromkeys(refusal.what_to_do for refusal in refusals))
+    return Unmeasured("; ".join(reasons), refusals[0].trouble or Trouble.NO_ANSWER, _subject(alias), advice)
+
+
+def _because_of_a_broker(
+    found: Value | Unmeasured, brokers: Mapping[Broker, Reach | Unmeasured] | Unmeasured
+) -> Value | Unmeasured:
+    """A cluster that was reached and does not answer a request: a broker that cannot be reached is why."""
+    if not isinstance(found, Unmeasured) or isinstance(brokers, Unmeasured):
+        return found
+    missing = (reach for reach in brokers.values() if isinstance(reach, Unmeasured))
+    return next(missing, found) if found.trouble is Trouble.NO_ANSWER else found
+
+
+def _subject(alias: str) -> str:
+    return f"cluster {alias}"
 
 
 # Findings --------------------------------------------------------------------------------------
@@ -89,20 +126,30 @@ def cluster_findings(
     look: ClusterLook, recorded_ids: Mapping[str, str] | Unmeasured, *, is_target: bool, now_ms: int
 ) -> Iterator[Finding]:
     """All that is said of a cluster, whatever flows do with it."""
-    subject = f"cluster {look.alias}"
-    for address, reach in look.addresses.items():
-        yield connectivity.reached(subject, Check.BOOTSTRAP_ADDRESS, address, reach)
+    subject = _subject(look.alias)
+    yield from _addresses(look)
     recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(look.alias)
     yield connectivity.identity(subject, look.ask(look.probe.cluster_id), recorded)
     if look.probe.uses_tls:
-        yield from _own_certificate(subject, look.probe, now_ms)
+        yield from _own_certificate(subject, look, now_ms)
     yield from _broker_findings(look, is_target=is_target, now_ms=now_ms)
     if is_target:
         yield from probing.producer_state(look.alias, look.broker_settings())
 
 
-def _own_certificate(subject: str, probe: ClusterProbe, now_ms: int) -> Iterator[Finding]:
-    validity = measure(probe.client_certificate)
+def _addresses(look: ClusterLook) -> Iterator[Finding]:
+    subject, check = _subject(look.alias), Check.BOOTSTRAP_ADDRESS
+    if look.unreachable is not None:
+        yield failed(subject, check, look.unreachable)
+        return
+    for address, reach in look.addresses.items():
+        yield connectivity.reached(subject, check, address, reach)
+
+
+def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[Finding]:
+    validity = measure(look.probe.client_certificate, subject)
+    if isinstance(validity, Unmeasured) and look.unreachable is not None:
+        validity = look.unreachable
     if validity is not None:
         yield connectivity.certificate(subject, Check.CLIENT_CERTIFICATE, validity, now_ms)
 
@@ -115,23 +162,31 @@ def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iter
         subject = f"broker {look.alias}/{broker.node_id}"
         yield connectivity.reached(subject, Check.ADVERTISED_BROKER, broker.address, reach)
         if look.probe.uses_tls:
-            yield _certificate(look.probe, subject, broker.address, now_ms)
+            yield _certificate(look, subject, broker.address, now_ms, reach)
         yield from connectivity.versions(subject, reach, is_target=is_target)
 
 
 def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[Finding]:
     """A certificate is looked at all the same: an expired one may be why nobody can log in."""
-    subject = f"cluster {look.alias}"
+    subject = _subject(look.alias)
     yield unknown(subject, Check.ADVERTISED_BROKER, why)
     if look.probe.uses_tls:
         for address in look.addresses:
-            yield _certificate(look.probe, f"{subject} at {address}", address, now_ms)
+            yield _certificate(look, f"{subject} at {address}", address, now_ms, why)
     yield unknown(subject, Check.BROKER_VERSION, why)
 
 
-def _certificate(probe: ClusterProbe, subject: str, address: str, now_ms: int) -> Finding:
-    validity = measure(lambda: probe.certificate(address))
-    return connectivity.certificate(subject, Check.TLS_CERTIFICATE, validity, now_ms)
+def _certificate(
+    look: ClusterLook, subject: str, address: str, now_ms: int, reach: Reach | Unmeasured
+) -> Finding:
+    """What keeps the broker from being reached keeps its certificate from being seen, or is that certificate."""
+    validity = measure(lambda: look.probe.certificate(address), subject)
+    if isinstance(reach, Unmeasured) and isinstance(validity, Unmeasured):
+        validity = reach
+    found = connectivity.certificate(subject, Check.TLS_CERTIFICATE, validity, now_ms)
+    if isinstance(reach, Unmeasured) and reach.trouble is Trouble.EXPIRED and found.verdict is Verdict.FAILED:
+        return replace(found, because=reach)
+    return found
 
 
 # The probe -------------------------------------------------------------------------------------

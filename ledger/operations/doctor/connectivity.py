@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, duration, unknown
+from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, unknown
 from ledger.operations.doctor.measurements import Reach, Validity
 
 CERTIFICATE_WARNING_MS = 14 * 86_400_000
@@ -13,8 +13,7 @@ CERTIFICATE_WARNING_MS = 14 * 86_400_000
 def reached(subject: str, check: Check, address: str, reach: Reach | Unmeasured) -> Finding:
     """Whether an address answers; no answer is the measurement here, not the lack of one."""
     if isinstance(reach, Unmeasured):
-        advice = "check address, network, firewall and credentials; look whether the broker runs"
-        return Finding(subject, check, Verdict.FAILED, reach.reason, advice)
+        return failed(subject, check, reach)
     return Finding(subject, check, Verdict.OK, f"{address} answered, connected in {reach.connect_ms:.0f} ms")
 
 

@@ -47,14 +47,14 @@ class Examination:
         yield places.python(self.machine.python())
         yield from self._ledger()
         looks = {alias: look_at(probe) for alias, probe in sorted(self.clusters.items())}
-        recorded = measure(self.ledger.cluster_ids)
+        recorded = measure(self.ledger.cluster_ids, places.LEDGER)
         for look in looks.values():
             yield from self._cluster(look, recorded)
         yield from self._flows(looks)
 
     def _ledger(self) -> Iterator[Finding]:
         ledger, folder = self.ledger, self.ledger.folder
-        tables = measure(self._tables)
+        tables = measure(self._tables, places.LEDGER)
         yield from places.ledger(tables, now_ms=self.clock.now_ms())
         refused = measure(ledger.exclusive_create) if folder else Unmeasured("not a local folder")
         yield places.exclusive_create(folder, refused)

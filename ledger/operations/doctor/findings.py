@@ -4,44 +4,84 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ledger.errors import MirrorLedgerError
+from ledger.errors import MirrorLedgerError, Trouble
+from ledger.operations.doctor.advice import OF_TROUBLE
 from ledger.operations.doctor.checks import Check, Verdict
 
 _NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """What could not be measured: why, at what (`cluster east`), and what to do about it.
+
+    Two have one `cause` when one thing keeps both from being measured.
+    """
+
+    reason: str
+    trouble: Trouble | None = None
+    at: str = ""
+    advice: str | None = None
+
+    @property
+    def cause(self) -> tuple[str, str]:
+        """A secret may be that of several clusters. Other troubles are of one place, and keep all of it away."""
+        if self.trouble is Trouble.SECRET:
+            return "", self.reason
+        is_one = self.trouble not in (None, Trouble.NOT_ALLOWED)
+        return self.at, str(self.trouble) if is_one else self.reason
+
+    @property
+    def what_to_do(self) -> str:
+        if self.advice is not None:
+            return self.advice
+        return "remove the reason and examine again" if self.trouble is None else OF_TROUBLE[self.trouble]
+
+
+@dataclass(frozen=True, slots=True)
+class NotMade:
+    """A check that was not made."""
+
+    subject: str
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """`subject` is `cluster east`, `broker east/1`, `flow east-to-west`, `ledger` or `machine`."""
+    """`subject` is `cluster east`, `broker east/1`, `flow east-to-west`, `ledger` or `machine`.
+
+    `because` is set where something could not be measured. `not_made` are other checks that were not made for
+    the same cause: nothing is known of them.
+    """
 
     subject: str
     check: Check
     verdict: Verdict
     measured: str
     advice: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unmeasured:
-    """What could not be measured, and why."""
-
-    reason: str
+    because: Unmeasured | None = None
+    not_made: tuple[NotMade, ...] = ()
 
 
 Value = TypeVar("Value")
 
 
-def measure(measurement: Callable[[], Value]) -> Value | Unmeasured:
+def measure(measurement: Callable[[], Value], at: str = "") -> Value | Unmeasured:
     """The measured value, or why there is none. An examination goes on after what it cannot measure."""
     try:
         return measurement()
     except MirrorLedgerError as error:
-        return Unmeasured(str(error))
+        return Unmeasured(str(error), error.trouble, at)
 
 
 def unknown(subject: str, check: Check, why: Unmeasured) -> Finding:
     """The finding for what could not be measured."""
-    return Finding(subject, check, Verdict.UNKNOWN, why.reason, "remove the reason and examine again")
+    return Finding(subject, check, Verdict.UNKNOWN, why.reason, why.what_to_do, why)
+
+
+def failed(subject: str, check: Check, why: Unmeasured) -> Finding:
+    """The finding where the lack of an answer is what was measured."""
+    return Finding(subject, check, Verdict.FAILED, why.reason, why.what_to_do, why)
 
 
 def is_safe(findings: Iterable[Finding], *, strict: bool) -> bool:

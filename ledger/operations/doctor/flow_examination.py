@@ -12,6 +12,7 @@ from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
 from ledger.operations.doctor.findings import Finding, Unmeasured, measure
 from ledger.operations.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
+from ledger.operations.doctor.places import LEDGER
 from ledger.operations.doctor.retention import Standing
 from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.ports import FlowPosition, PartitionEnds, TopicDescription
@@ -112,8 +113,7 @@ def _source_permissions(
     found = _permissions(look, look.source, asked, selected)
     told = {} if isinstance(found, Unmeasured) else found.topics
     topics = [name for name in asked if name in seen or _is_hidden(told, name)]
-    granting = _granting(look.source)
-    yield from permissions.source(look.subject, found, topics, granting, also_target=also_target)
+    yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
 
 
 def _is_hidden(told: Mapping[str, Operations | None], name: str) -> bool:
@@ -129,7 +129,7 @@ def _target_permissions(
     found = _permissions(look, look.target, wanted, selected)
     existing = [name for name in wanted if name in there]
     absent = [name for name in wanted if name not in there]
-    yield from permissions.target(look.subject, found, existing, absent, _granting(look.target))
+    yield from permissions.target(look.subject, found, existing, absent, look.target.granting)
 
 
 def _permissions(
@@ -143,10 +143,6 @@ def _permissions(
     return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(look.flow.groups)))
 
 
-def _granting(cluster: ClusterLook) -> permissions.Granting:
-    return permissions.Granting(cluster.probe.servers, cluster.probe.principal)
-
-
 # Retention -------------------------------------------------------------------------------------
 
 
@@ -155,7 +151,7 @@ def _standings(
 ) -> list[Standing] | Unmeasured:
     if isinstance(selected, Unmeasured):
         return selected
-    recorded = measure(lambda: look.ledger.positions(look.flow.name))
+    recorded = measure(lambda: look.ledger.positions(look.flow.name), LEDGER)
     if isinstance(recorded, Unmeasured):
         return recorded
     positions = [position for position in recorded if _is_of(position, selected)]

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ledger.errors import Trouble
 from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, duration, named, size, unknown
+from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, named, size, unknown
 from ledger.operations.doctor.measurements import TableCommit, TableState
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
 
@@ -28,9 +29,10 @@ State = Mapping[str, TableState]
 def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
     """All verdicts on the tables. Without a complete ledger the rest is unknown."""
     yield (complete := _tables(tables))
-    if complete.verdict is not Verdict.OK or isinstance(tables, Unmeasured):
+    if complete.because is not None or isinstance(tables, Unmeasured):
+        assert complete.because is not None
         for check in (*_OF_TABLES, Check.LEDGER_COMMITS):
-            yield unknown(LEDGER, check, Unmeasured(complete.measured))
+            yield unknown(LEDGER, check, complete.because)
         return
     present = {name: state for name, state in tables.items() if state is not None}
     for verdict_of in _OF_TABLES.values():
@@ -41,12 +43,9 @@ def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
 def _tables(tables: Tables | Unmeasured) -> Finding:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
-        advice = "check ledger.path and the rights to it"
-        return Finding(LEDGER, check, Verdict.FAILED, tables.reason, advice)
+        return _no_ledger(tables.reason, "check ledger.path and the rights to it")
     if missing := [name for name, state in tables.items() if state is None]:
-        return Finding(
-            LEDGER, check, Verdict.FAILED, f"no table {named(missing)}", "run `mirror-ledger init`"
-        )
+        return _no_ledger(f"no table {named(missing)}", "correct ledger.path, or run `mirror-ledger init`")
     others = {
         name: state.properties.get(SCHEMA_VERSION_PROPERTY, "none")
         for name, state in tables.items()
@@ -55,8 +54,12 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
     if others:
         told = named([f"{name} has schema version {version}" for name, version in others.items()])
         advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
-        return Finding(LEDGER, check, Verdict.FAILED, told, advice)
+        return _no_ledger(told, advice)
     return Finding(LEDGER, check, Verdict.OK, f"{len(tables)} tables of schema version {SCHEMA_VERSION}")
+
+
+def _no_ledger(measured: str, advice: str) -> Finding:
+    return failed(LEDGER, Check.LEDGER_TABLES, Unmeasured(measured, Trouble.LEDGER, LEDGER, advice))
 
 
 def _append_only(tables: State) -> Finding:

@@ -97,7 +97,9 @@ def _bytes(subject: str, standings: Sequence[Standing], share: float) -> Finding
     bounded = [s for s in _behind(standings) if s.retention_bytes is not None]
     unsized = [s.name for s in bounded if s.bytes is None]
     if unsized:
-        return unknown(subject, check, Unmeasured(f"the source does not tell the size of {named(unsized)}"))
+        advice = "allow the mirror's principal to Describe the cluster at the source, which tells sizes"
+        reason = f"the source does not tell the size of {named(unsized)}"
+        return unknown(subject, check, Unmeasured(reason, at=subject, advice=advice))
     found = [
         Headroom(s, s.retention_bytes - _bytes_after_position(s), s.retention_bytes)
         for s in bounded

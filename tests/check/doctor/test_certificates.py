@@ -1,11 +1,9 @@
 """Certificates: their dates are read whether they are valid or not."""
 
 import socket
-import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,93 +17,19 @@ from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.connectivity import certificate
 from ledger.operations.doctor.measurements import Validity
-
-OPENSSL_TIME = "%Y%m%d%H%M%SZ"
-AUTHORITY = """
-[ca]
-default_ca = own
-[own]
-database = {folder}/index.txt
-new_certs_dir = {folder}
-rand_serial = yes
-default_md = sha256
-policy = any
-x509_extensions = extensions
-[any]
-commonName = supplied
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = localhost
-[extensions]
-subjectAltName = IP:127.0.0.1
-"""
-
-
-def made(folder: Path, *, began_days_ago: int, days: int) -> tuple[Path, Path]:
-    """A self-signed certificate and its key, by OpenSSL's own tools."""
-    began = datetime.now(UTC) - timedelta(days=began_days_ago)
-    ends = began + timedelta(days=days)
-    authority, asked, pem, key = (folder / name for name in ("own.cnf", "asked.pem", "cert.pem", "key.pem"))
-    authority.write_text(AUTHORITY.format(folder=folder), encoding="utf-8")
-    (folder / "index.txt").touch()
-    run(
-        *("openssl", "req", "-new", "-config", authority, "-newkey", "ec", "-nodes"),
-        *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", key, "-out", asked),
-    )
-    run(
-        *("openssl", "ca", "-batch", "-selfsign", "-notext", "-config", authority, "-keyfile", key),
-        *("-startdate", f"{began:{OPENSSL_TIME}}", "-enddate", f"{ends:{OPENSSL_TIME}}"),
-        *("-in", asked, "-out", pem),
-    )
-    return pem, key
-
-
-def run(*command: object) -> None:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr + done.stdout
-
-
-class TlsServer:
-    """Shakes hands with whoever comes, until it is closed."""
-
-    def __init__(self, pem: Path, key: Path) -> None:
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(pem, key)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = Address("127.0.0.1", self._listener.getsockname()[1])
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                plain, _ = self._listener.accept()
-            except OSError:
-                return
-            try:
-                with plain, self._context.wrap_socket(plain, server_side=True) as secured:
-                    secured.recv(1)
-            except OSError:
-                continue
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(10)
+from tests.support.tls_servers import TlsServer, make_certificate
 
 
 @pytest.fixture(scope="module")
 def expired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Valid for three days, ten days ago."""
-    return made(tmp_path_factory.mktemp("expired"), began_days_ago=10, days=3)
+    return make_certificate(tmp_path_factory.mktemp("expired"), began_days_ago=10, days=3)
 
 
 @pytest.fixture(scope="module")
 def ending(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Valid for another five days."""
-    return made(tmp_path_factory.mktemp("ending"), began_days_ago=1, days=6)
+    return make_certificate(tmp_path_factory.mktemp("ending"), began_days_ago=1, days=6)
 
 
 @pytest.fixture

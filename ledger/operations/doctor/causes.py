@@ -1,0 +1,50 @@
+"""One row for each cause: checks that could not be made are told by the row of what kept them from being made."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ledger.operations.doctor.checks import Verdict
+from ledger.operations.doctor.findings import Finding, NotMade, counted
+from ledger.operations.doctor.places import LEDGER
+
+_RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
+
+
+def one_row_for_each_cause(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in their order; of those with one cause the first that failed, else the first, stands for all."""
+    listed = list(findings)
+    by_cause: dict[tuple[str, str], list[Finding]] = {}
+    for finding in listed:
+        if finding.because is not None:
+            by_cause.setdefault(finding.because.cause, []).append(finding)
+    standing = {id(root): root for root in map(_root, by_cause.values())}
+    return [
+        finding if finding.because is None else _with_rest(finding, by_cause[finding.because.cause])
+        for finding in listed
+        if finding.because is None or id(finding) in standing
+    ]
+
+
+def sentence(not_made: Sequence[NotMade]) -> str:
+    """`12 other checks of cluster east and 7 of flow east-to-west could not be made`; empty for none."""
+    if not not_made:
+        return ""
+    (first, number), *others = Counter(one.subject for one in not_made).items()
+    parts = [f"{counted(number, 'other check')} of {_about(first)}"]
+    parts += [f"{n:,} of {_about(subject)}" for subject, n in others]
+    told = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"{told} could not be made"
+
+
+def _about(subject: str) -> str:
+    return f"the {subject}" if subject == LEDGER else subject
+
+
+def _root(of_one_cause: Sequence[Finding]) -> Finding:
+    return min(of_one_cause, key=lambda finding: _RANK[finding.verdict])
+
+
+def _with_rest(root: Finding, of_one_cause: Sequence[Finding]) -> Finding:
+    rest = (NotMade(other.subject, other.check) for other in of_one_cause if other is not root)
+    return replace(root, not_made=tuple(rest))

@@ -1,0 +1,97 @@
+"""`doctor` where clusters and the ledger are not there: one row a cause, each thing told once, nothing told as fine."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ledger.operations.doctor.checks import Check
+from tests.support.commands import Done, mirror_ledger
+from tests.support.config_files import write_config
+
+REFUSED = "[Errno 111] Connection refused"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two clusters at a port where nobody listens, and no ledger."""
+    nobody = {"east": "127.0.0.1:9", "west": "127.0.0.1:9"}
+    return Path(write_config(tmp_path, nobody, {"f": 'topics = [".*"]'}).file)
+
+
+def doctor(capture: pytest.CaptureFixture[str], file: Path, *options: str) -> Done:
+    return mirror_ledger(capture, "--config", str(file), "doctor", *options)
+
+
+def test_one_cause_is_one_row_and_nothing_is_told_twice(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = doctor(capsys, file, "-o", "json")
+    assert done.code == 4
+    rows = {(row["subject"], row["check"]): row for row in json.loads(done.out)}
+    bad = [key for key, row in rows.items() if row["verdict"] in ("failed", "unknown")]
+    assert bad == [
+        ("ledger", Check.LEDGER_TABLES),
+        ("cluster east", Check.BOOTSTRAP_ADDRESS),
+        ("cluster west", Check.BOOTSTRAP_ADDRESS),
+    ]
+    east = rows["cluster east", Check.BOOTSTRAP_ADDRESS]
+    assert REFUSED in east["measured"]
+    assert "start the broker" in east["advice"]
+    assert {"subject": "flow f", "check": Check.SELECTED_TOPICS.value} in east["not_made"]
+    assert {"subject": "cluster east", "check": Check.CLUSTER_IDENTITY.value} in east["not_made"]
+    assert REFUSED not in done.err
+    not_made = sum(len(row["not_made"]) for row in rows.values())
+    assert (
+        f"{len(rows) + not_made} checks: 3 failed, 0 unknown, {not_made} unknown because of them" in done.err
+    )
+    assert len(done.err.splitlines()) == 1
+
+
+def test_the_table_fits_a_narrow_terminal(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = doctor(capsys, file).out.splitlines()
+    assert all(len(line) <= 80 or len(line.split()) == 1 for line in lines), "but for a path that is longer"
+    assert lines[0] == "failed   ledger: ledger_tables"
+    text = " ".join(" ".join(lines).split())
+    assert "3 other checks of cluster east and 12 of flow f could not be made because of it" in text
+    verdicts = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert verdicts == sorted(verdicts, key=["failed", "unknown", "warning", "skipped", "ok"].index)
+
+
+def test_only_filters_what_is_printed_and_not_the_exit_code(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = json.loads(doctor(capsys, file, "-o", "json").out)
+    done = doctor(capsys, file, "--only", "ok,skipped", "--only", "warning", "-o", "csv")
+    shown = list(csv.DictReader(io.StringIO(done.out)))
+    assert done.code == 4
+    assert {row["verdict"] for row in shown} == {"ok", "skipped"}
+    assert f"; {len(every) - len(shown)} rows are not shown" in done.err
+    bad = doctor(capsys, file, "--only", "failed", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(bad.out)))
+    assert [row["verdict"] for row in rows] == ["failed"] * 3
+    assert all(json.loads(row["not_made"]) for row in rows)
+
+
+def test_an_unknown_verdict_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = doctor(capsys, file, "--only", "failed,bad")
+    assert (done.code, done.out) == (2, "")
+    assert "got 'bad'; nothing was checked" in done.err
+
+
+def test_a_missing_secret_is_one_row_with_its_own_advice(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    login = 'security.protocol = "sasl_ssl"\nsasl.mechanism = "PLAIN"\nsasl.password = { env = "NO_SUCH_SECRET" }\n'
+    text = file.read_text(encoding="utf-8").replace('127.0.0.1:9"\n', f'127.0.0.1:9"\n{login}')
+    file.write_text(text, encoding="utf-8")
+    done = doctor(capsys, file, "--only", "failed,unknown", "-o", "json")
+    _, secret = json.loads(done.out)
+    assert secret["measured"] == "a secret is read from NO_SUCH_SECRET, which is not set; no client was built"
+    assert "set the variable" in secret["advice"]
+    assert {"subject": "cluster west", "check": "bootstrap_address"} in secret["not_made"]

@@ -1,0 +1,243 @@
+"""`sql`: statements on the ledger at a cut, which they can read and never change; the prompt; `views`."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import duckdb
+import pytest
+
+from ledger import catalog
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.duck.sealed import SealedLedger, sealed
+from ledger.cli.prompt import Prompt
+from ledger.errors import UsageError
+from ledger.schema import TABLES
+from tests.support.checkout import CHECKOUT
+from tests.support.operated import FLOW, Operated, own_mark
+
+LAG = CHECKOUT / "queries" / "replication_lag.sql"
+
+
+@pytest.fixture
+def flow(idle: Operated) -> Operated:
+    """With two partitions copied."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 100, ("orders", 1): 50})
+    idle.watermark("orders", 0, end=130)
+    return idle
+
+
+def files(path: str) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
+
+
+# Statements ------------------------------------------------------------------------------------
+
+
+def test_a_statement_reads_tables_and_views(flow: Operated) -> None:
+    done = flow.command("sql", "select sum(records) as n from offset_syncs", "-o", "csv")
+    assert (done.code, done.out) == (0, "n\n150\n")
+    assert "cut v1." in done.err
+
+
+def test_a_file_of_queries_runs_as_it_is(flow: Operated) -> None:
+    here = flow.command("sql", "--file", str(LAG), "--param", f"flow={FLOW}", "-o", "json")
+    there = flow.command("query", "replication_lag", "--param", f"flow={FLOW}", "-o", "json")
+    assert json.loads(here.out) == json.loads(there.out)
+    assert [row["source_partition"] for row in json.loads(here.out)] == [0, 1]
+
+
+def test_parameters_are_those_of_the_header(flow: Operated) -> None:
+    done = flow.command("sql", "--file", str(LAG))
+    assert (done.code, done.out) == (2, "")
+    assert "query replication_lag takes flow, got none" in done.err
+
+
+def test_parameters_without_a_header_are_as_they_look(flow: Operated) -> None:
+    asked = "select typeof(a) as a, typeof(b) as b, typeof(c) as c, typeof(d) as d from params"
+    params = [f"--param={text}" for text in ("a=1", "b=true", "c=x y", "d=99999999999999999999")]
+    done = flow.command("sql", asked, *params, "-o", "json")
+    assert json.loads(done.out) == [{"a": "BIGINT", "b": "BOOLEAN", "c": "VARCHAR", "d": "VARCHAR"}]
+
+
+def test_as_of_is_the_ledger_as_it_was(flow: Operated) -> None:
+    done = flow.command("sql", "select count(*) as n from offset_syncs", "-o", "csv")
+    cut = done.err.split("cut ")[1].strip()
+    flow.copied({("payments", 0): 5})
+    again = flow.command("sql", "select count(*) as n from offset_syncs", "--as-of", cut, "-o", "csv")
+    assert again.out == done.out == "n\n2\n"
+
+
+def test_stdin_is_carried_out_to_its_end_and_each_statement_answered(
+    flow: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = "create table x as select 7 as a;\nselect a from x; -- ';' in a comment\nselect ';' as b"
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert flow.command("sql", "-o", "csv").out == "a\n7\nb\n;\n"
+
+
+def test_a_wrong_statement_ends_it_and_those_before_were_answered(flow: Operated) -> None:
+    done = flow.command("sql", "select 1 as a; select nothing from writers; select 2 as b", "-o", "csv")
+    assert (done.code, done.out) == (2, "a\n1\n")
+    assert "nothing" in done.err
+    assert flow.command("sql", "selct 1").code == 2
+
+
+def test_a_statement_and_a_file_are_refused(flow: Operated) -> None:
+    done = flow.command("sql", "select 1", "--file", str(LAG))
+    assert (done.code, done.out) == (2, "")
+    missing = flow.command("sql", "--file", "no-such.sql")
+    assert (missing.code, "no-such.sql cannot be read" in missing.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into writers select * from writers",
+        "delete from writers",
+        "update writers set flow = 'x'",
+        "copy (select 1) to '{path}/new.parquet'",
+        "explain analyze copy (select 1) to '{path}/new.parquet'",
+        "prepare p as copy (select 1) to '{path}/new.parquet'",
+        "export database '{path}/new'",
+        "attach '{path}/new.db'",
+        "select * from read_parquet('{path}/writers/*.parquet')",
+        "select * from '{path}/writers/*.parquet'",
+        "select * from glob('{path}/*')",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "reset lock_configuration",
+    ],
+)
+def test_no_statement_reaches_a_file_or_a_setting(flow: Operated, statement: str) -> None:
+    path = flow.path
+    before = files(path)
+    done = flow.command("sql", statement.format(path=path))
+    if statement.startswith("prepare"):
+        done = flow.command("sql", statement.format(path=path) + "; execute p")
+    assert done.code == 2
+    assert files(path) == before
+
+
+def test_what_is_created_is_gone_afterwards(flow: Operated) -> None:
+    drop = flow.command(
+        "sql", "create or replace temporary view segments as select 1 as a; select * from segments"
+    )
+    assert drop.code == 0
+    assert flow.command("sql", "select count(*) as n from segments", "-o", "csv").out == "n\n2\n"
+
+
+# The prompt ------------------------------------------------------------------------------------
+
+
+def typing(*lines: str | type[BaseException]) -> tuple[Callable[[str], str], list[str]]:
+    """Somebody who types these lines, or Ctrl-C, and then Ctrl-D; and the prompts that were shown."""
+    left: Iterator[str | type[BaseException]] = iter(lines)
+    shown: list[str] = []
+
+    def ask(prompt: str) -> str:
+        shown.append(prompt)
+        line = next(left, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    return ask, shown
+
+
+def prompted(
+    flow: Operated, capture: pytest.CaptureFixture[str], *lines: str | type[BaseException]
+) -> tuple[str, str]:
+    ask, _ = typing(*lines)
+    capture.readouterr()
+    with sealed(open_ledger(flow.path).now(), (), {}) as ledger:
+        Prompt(ledger, "csv", ask).run()
+    captured = capture.readouterr()
+    return captured.out, captured.err
+
+
+def test_a_statement_may_take_lines_and_errors_do_not_end_it(
+    flow: Operated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = (
+        "select count(*) as n",
+        "",
+        "from writers;",
+        "selct;",
+        "select 'a;",
+        "b' as c;",
+        "create table t as select 1;",
+    )
+    out, err = prompted(flow, capsys, *typed)
+    assert out == 'n\n1\nc\n"a;\nb"\ndone\n'
+    assert err.count("error: ") == 1
+
+
+def test_prompts_say_that_a_statement_goes_on(flow: Operated) -> None:
+    ask, shown = typing("", "select", "1;", KeyboardInterrupt)
+    with sealed(open_ledger(flow.path).now(), (), {}) as ledger:
+        Prompt(ledger, "csv", ask).run()
+    assert shown == ["sql> ", "sql> ", "...> ", "sql> ", "sql> "]
+
+
+def test_what_was_typed_can_be_dropped(flow: Operated, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = prompted(flow, capsys, "select 1", KeyboardInterrupt, "select 2 as b;")
+    assert out == "b\n2\n"
+    assert "error" not in err
+
+
+class Interrupted:
+    """A connection on which somebody types Ctrl-C while it computes."""
+
+    def extract_statements(self, _: str) -> list[object]:
+        raise RuntimeError("Query interrupted")
+
+
+def test_a_statement_can_be_interrupted_and_the_prompt_goes_on(
+    flow: Operated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask, shown = typing("select 1;")
+    capsys.readouterr()
+    Prompt(SealedLedger(cast(duckdb.DuckDBPyConnection, Interrupted())), "csv", ask).run()
+    assert "interrupted" in capsys.readouterr().err
+    assert len(shown) == 2
+
+
+def test_commands_of_the_prompt(flow: Operated, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = prompted(flow, capsys, ".tables", ".help", ".what", ".quit", "select 1;")
+    for name in (*(table.name for table in TABLES), *catalog.view_names()):
+        assert f"\n{name}," in out
+    assert ".quit" in out
+    assert "no command .what" in err
+    assert "1\n1\n" not in out
+
+
+def test_without_a_statement_a_terminal_gets_the_prompt(
+    flow: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO("select count(*) as n from writers;\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    done = flow.command("sql", "-o", "csv")
+    assert (done.code, "n\n1\n" in done.out) == (0, True)
+    assert ".help" in done.err
+
+
+# Views -----------------------------------------------------------------------------------------
+
+
+def test_views_are_printed_for_both_engines(flow: Operated) -> None:
+    for options, made in (((), "read_parquet(["), (("--engine", "spark"), "version as of")):
+        done = flow.command("views", *options)
+        assert (done.code, made in done.out) == (0, True)
+        assert "cut v1." in done.err
+    assert flow.command("views", "--engine", "flink").code == 2
+
+
+def test_an_answer_names_the_error_of_duckdb(flow: Operated) -> None:
+    with sealed(open_ledger(flow.path).now(), (), {}) as ledger, pytest.raises(UsageError, match="nowhere"):
+        list(ledger.answers("select * from nowhere"))

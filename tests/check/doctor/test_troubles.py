@@ -1,0 +1,138 @@
+"""What keeps a broker from being used is told apart, on sockets that behave so, and each has its own advice."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.kafka import probes
+from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig, SecretReference
+from ledger.errors import Trouble
+from ledger.operations.doctor.advice import OF_TROUBLE
+from ledger.operations.doctor.findings import Unmeasured, measure
+from tests.support.beside import beside
+from tests.support.tls_servers import TlsServer, make_certificate
+
+Keys = tuple[Path, Path]
+LOGIN = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "mirror"}
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "CONNECT_TIMEOUT_S", 0.5)
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return make_certificate(tmp_path_factory.mktemp("valid"), began_days_ago=1, days=30)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    """For a name that no address here has."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    return make_certificate(folder, began_days_ago=1, days=30, names="DNS:broker.example")
+
+
+@pytest.fixture(scope="module")
+def expired(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return make_certificate(tmp_path_factory.mktemp("expired"), began_days_ago=10, days=3)
+
+
+def reached(address: str, properties: Mapping[str, str | SecretReference] | None = None) -> Unmeasured:
+    config = ClusterConfig(name="east", bootstrap_servers=address, properties=dict(properties or {}))
+    with closing(KafkaClusterProbe(config, SystemClock(), environ={})) as probe:
+        found = measure(lambda: probe.reach(address))
+    assert isinstance(found, Unmeasured)
+    return found
+
+
+@contextmanager
+def listening() -> Iterator[tuple[socket.socket, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener, f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A port that reads a request, says this, and closes."""
+    with listening() as (listener, address), beside(lambda _: _answer(listener, answer)):
+        yield address
+
+
+def _answer(listener: socket.socket, answer: bytes) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(answer)
+
+
+def over_tls(server_keys: Keys, trusted: Path) -> Unmeasured:
+    with closing(TlsServer(*server_keys)) as server:
+        return reached(str(server.address), {"security.protocol": "ssl", "ssl.ca.location": str(trusted)})
+
+
+def test_nobody_listens() -> None:
+    with listening() as (_, address):
+        pass
+    assert reached(address).trouble is Trouble.REFUSED
+
+
+def test_a_name_without_an_address() -> None:
+    assert reached("broker.invalid:9092").trouble is Trouble.NAME
+
+
+def test_nothing_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", lost)
+    assert reached("127.0.0.1:9092").trouble is Trouble.UNREACHABLE
+
+
+def test_connections_are_accepted_and_not_answered(valid: Keys) -> None:
+    with listening() as (_, address):
+        assert reached(address).trouble is Trouble.NO_ANSWER
+        tls = {"security.protocol": "ssl", "ssl.ca.location": str(valid[0])}
+        assert reached(address, tls).trouble is Trouble.NO_ANSWER
+
+
+def test_the_connection_is_closed() -> None:
+    with answering(b"") as address:
+        assert reached(address).trouble is Trouble.CLOSED
+
+
+def test_a_request_without_tls_is_answered_by_an_alert() -> None:
+    with answering(b"\x15\x03\x03\x00\x02\x02\x46") as address:
+        found = reached(address)
+    assert (found.trouble, f"{address} speaks TLS" in found.reason) == (Trouble.NEEDS_TLS, True)
+
+
+def test_a_port_without_tls_closes_at_the_first_message(valid: Keys) -> None:
+    with answering(b"") as address:
+        tls = {"security.protocol": "ssl", "ssl.ca.location": str(valid[0])}
+        assert reached(address, tls).trouble is Trouble.NO_TLS
+
+
+def test_certificates_that_are_not_trusted(valid: Keys, elsewhere: Keys, expired: Keys) -> None:
+    assert over_tls(valid, elsewhere[0]).trouble is Trouble.AUTHORITY
+    assert over_tls(elsewhere, elsewhere[0]).trouble is Trouble.HOST_NAME
+    assert over_tls(expired, expired[0]).trouble is Trouble.EXPIRED
+
+
+def test_secrets_and_files_that_are_not_there(tmp_path: Path) -> None:
+    with listening() as (_, address):
+        for secret in (SecretReference(env="NO_SUCH"), SecretReference(file=str(tmp_path / "absent"))):
+            assert reached(address, {**LOGIN, "sasl.password": secret}).trouble is Trouble.SECRET
+        absent = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "absent.pem")}
+        assert reached(address, absent).trouble is Trouble.TLS_FILES
+
+
+def test_every_trouble_has_an_advice_of_its_own() -> None:
+    assert set(OF_TROUBLE) == set(Trouble)
+    assert len(set(OF_TROUBLE.values())) == len(Trouble)
+    assert "firewall" not in OF_TROUBLE[Trouble.SECRET]

@@ -1,0 +1,153 @@
+"""What `mirror-ledger views` prints makes plain DuckDB answer as the program does; the text is held as text too."""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from ledger import catalog
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.tables import add_missing_columns, create_tables, table_uri
+from ledger.adapters.duck.engine import run_query
+from ledger.adapters.duck.sealed import sealed
+from ledger.adapters.pasted_views import for_duckdb, for_spark
+from ledger.catalog import Query, Value
+from ledger.errors import UsageError
+from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from tests.support.checkout import CHECKOUT
+from tests.support.generated_ledgers import FLOW, ledger_of
+from tests.support.histories import random_history
+from tests.support.ledger_rows import append, row
+from tests.support.written_ledgers import largest_case, written
+
+README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
+SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
+
+
+@pytest.mark.parametrize("name", sorted(catalog.queries()))
+def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path) -> None:
+    case, query = largest_case(name), catalog.query(name)
+    at = written(tmp_path / "it's written", case)
+    assert answer(at, query, case.params(query)) == case.expected(query).to_pylist()
+
+
+def test_what_the_readme_of_the_queries_does_in_python_works(tmp_path: Path) -> None:
+    """Its first block, for the flow of a case, where `views` was printed to a file."""
+    block = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0]
+    assert "duckdb.connect()" in block
+    case = largest_case("replication_lag")
+    block = block.replace("east-to-west", str(case.params(catalog.query("replication_lag"))["flow"]))
+    at = written(tmp_path / "ledger", case)
+    (tmp_path / "views.sql").write_text(for_duckdb(at), encoding="utf-8")
+    (tmp_path / "queries").symlink_to(CHECKOUT / "queries")
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{case.expected(catalog.query('replication_lag')).num_rows} rows" in done.stdout
+
+
+def test_a_generated_history_is_translated_as_it_is_here(tmp_path: Path) -> None:
+    print(f"MIRROR_LEDGER_SEED={SEED}")
+    history = random_history(random.Random(SEED))
+    at = written(tmp_path / "ledger", ledger_of(history, history.target_start + 2))
+    query = catalog.query("offset_translation")
+    expected = run_query(query, {"flow": FLOW}, at).to_pylist()
+    assert expected
+    assert answer(at, query, {"flow": FLOW}) == expected
+
+
+def answer(at: DeltaSnapshot, query: Query, params: Mapping[str, Value]) -> list[dict[str, object]]:
+    """Of a DuckDB that knows nothing of this program but what was pasted, twice, and a `params` of its own."""
+    with duckdb.connect() as connection:
+        connection.execute(for_duckdb(at))
+        connection.execute(for_duckdb(at))
+        if params:
+            connection.execute("create temporary table params as select $flow as flow", dict(params))
+        found: list[dict[str, object]] = connection.sql(query.sql).to_arrow_table().to_pylist()
+    return found
+
+
+def test_a_later_append_changes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    append(path, "writers", [claim("one")])
+    text = for_duckdb(open_ledger(path).now())
+    append(path, "writers", [claim("two")])
+    with duckdb.connect() as connection:
+        connection.execute(text)
+        assert connection.sql("select flow from writers").fetchall() == [("one",)]
+        assert connection.sql("select count(*) from topics").fetchall() == [(0,)]
+
+
+def test_columns_that_were_added_later_are_null_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if `config_hash` had come later: no file has it, then one has."""
+    monkeypatch.setitem(ADDED_COLUMNS, "writers", ("config_hash",))
+    path = str(tmp_path / "ledger")
+    older = arrow_schema(TABLE_BY_NAME["writers"])
+    older = older.remove(older.get_field_index("config_hash"))
+    create_tables(path, now_ms=1)
+    shutil.rmtree(tmp_path / "ledger" / "writers")
+    properties = {SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION)}
+    DeltaTable.create(
+        table_uri(path, "writers"), older, configuration=properties, raise_if_key_not_exists=False
+    )
+    rows = pa.Table.from_pylist([claim("one")], schema=older)
+    write_deltalake(table_uri(path, "writers"), rows, mode="append")
+    at = open_ledger(path).now()
+    assert hashes(for_duckdb(at)) == [("one", None)]
+    assert "cast(null as string) as config_hash" in for_spark(at)
+    with sealed(at, (), {}) as ledger:
+        (answer,) = ledger.answers(HASHES)
+        assert answer is not None
+        assert answer.to_pylist() == [{"flow": "one", "config_hash": None}]
+    add_missing_columns(path, "writers", now_ms=2)
+    append(path, "writers", [{**claim("two"), "config_hash": "x"}])
+    at = open_ledger(path).now()
+    assert hashes(for_duckdb(at)) == [("one", None), ("two", "x")]
+    assert "cast(null as string) as config_hash" not in for_spark(at)
+
+
+HASHES = "select flow, config_hash from writers order by flow"
+
+
+def hashes(text: str) -> list[tuple[str, str | None]]:
+    with duckdb.connect() as connection:
+        connection.execute(text)
+        return connection.sql(HASHES).fetchall()
+
+
+def claim(flow: str) -> dict[str, object]:
+    return row("writers", event="claimed", flow=flow, source_cluster="east")
+
+
+def test_files_that_duckdb_would_read_as_a_pattern_are_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "led*ger")
+    create_tables(path, now_ms=1)
+    append(path, "writers", [claim("one")])
+    with pytest.raises(UsageError, match="nothing was printed"):
+        for_duckdb(open_ledger(path).now())
+
+
+def test_what_is_printed_says_which_cut_it_is_and_what_it_rests_on(tmp_path: Path) -> None:
+    create_tables(str(tmp_path / "ledger"), now_ms=1)
+    at = open_ledger(str(tmp_path / "ledger")).now()
+    for text, engine in ((for_duckdb(at), "DuckDB"), (for_spark(at), "Spark")):
+        assert f"-- at the cut {at.cut.token}, for {engine}" in text
+        assert "VACUUM" in text
+        for name in (*(table.name for table in TABLES), *catalog.view_names()):
+            assert text.count(f"\ncreate or replace temporary view {name} as\n") == 1
+    for table, version in at.cut.pins:
+        assert f"from delta.`{at.path}/{table}` version as of {version};" in for_spark(at)

@@ -1,0 +1,30 @@
+"""Ledgers on disk that hold what cases and generated ledgers hold in memory."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.tables import create_tables
+from ledger.adapters.duck.engine import Snapshot
+from ledger.schema import TABLES
+from tests.support.cases import Case, cases_of
+from tests.support.ledger_rows import append
+
+
+def largest_case(query: str) -> Case:
+    """The case that has most to tell."""
+    return max(cases_of(query), key=lambda case: sum(map(len, case.blocks.values())))
+
+
+def written(path: Path, source: Snapshot) -> DeltaSnapshot:
+    """The rows of a ledger in memory, each table in two appends where it has two rows."""
+    create_tables(str(path), now_ms=1)
+    for table in TABLES:
+        relation = source.relation(table.name)
+        assert isinstance(relation, pa.Table)
+        rows = relation.to_pylist()
+        for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+            if part:
+                append(str(path), table.name, part)
+    return open_ledger(str(path)).now()
