@@ -14,13 +14,14 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from ledger import app, catalog
+from ledger import app, catalog, offset_wiring
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
 from ledger.cli.running import one_line, refuse_stopped
 from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
+from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
 from ledger.reports.rendering import render_kafka_reset, render_table
@@ -39,6 +40,7 @@ STATUS_COLUMNS = (
     *("source_topic", "source_partition", "source_end", "target_end", "records"),
     *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
 )
+ACCEPTED = (UncommittedStatus.NO_COMMIT,)  # the groups begin at the log start where they have no commit
 LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
 TRANSLATION_COLUMNS = (
     *("group_id", "source_topic", "source_partition", "committed_offset"),
@@ -133,8 +135,8 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
         sandbox.kill("east")
     with shown.step("translate every group from the ledger alone") as step:
         at = app.snapshot(config, None)
-        translated = app.translate_groups(at, FLOW, group=None)
-        step.outcome = f"{translated.num_rows} committed offsets, cut {at.cut.token}"
+        translated = offset_wiring.translate_groups(at, FLOW)
+        step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
     _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
     broken = _audit(at, shown)
     target = clusters["west"].bootstrap_servers
@@ -214,7 +216,7 @@ def _reset_groups(sandbox: Sandbox, target: str, translated: pa.Table, shown: Pr
     """Write the file that Kafka's own tool would read, and do what the tool would do with it."""
     file = sandbox.root / RESET_FILE
     with shown.step("set the groups' offsets on west") as step:
-        reset = render_kafka_reset(translated)
+        reset = render_kafka_reset(translated, ACCEPTED)
         if reset.left_out.num_rows:
             raise UnsafeError(
                 f"{reset.left_out.num_rows} commits have no target offset; no group was moved:\n"

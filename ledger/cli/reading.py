@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import app, catalog
+from ledger import app, catalog, offset_wiring
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
@@ -13,6 +13,9 @@ from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import render_report, render_reports_json
 from ledger.reports.rendering import RENDERERS
+
+_DRIVER_LIVES = "driver_lives"
+"""A parameter that is found out where it is not given."""
 
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
@@ -94,6 +97,8 @@ def query(
     at = app.snapshot(config, as_of)
     if isinstance(flow := values.get("flow"), str):
         app.require_flow(config, at, flow)
+        if _DRIVER_LIVES in wanted.parameter_names:
+            values.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
     answer = app.run_query(at, name, values)
     show(at, answer, output)
     if wanted.is_audit and answer.num_rows:

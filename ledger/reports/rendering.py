@@ -14,20 +14,24 @@ from rich.console import Console
 from rich.table import Table
 
 from ledger.domain.offsets import TranslationStatus
+from ledger.domain.translation import UncommittedStatus
 
 NARROWEST = 80
 _WIDEST = 10_000
 _NULL = "-"
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
-ACCEPTABLE = (
+ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
     TranslationStatus.LOST,
     TranslationStatus.EXPIRED_ON_TARGET,
+    TranslationStatus.NOT_YET_COPIED,
     TranslationStatus.AHEAD,
     TranslationStatus.GONE,
     TranslationStatus.HIDDEN,
+    UncommittedStatus.NO_COMMIT,
 )
-"""Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, or may
-not be what it seems. All others that have an offset land where nothing is skipped that the target has."""
+"""Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, may not be
+what it seems, or a group begins where it never was. All others that have an offset land where nothing is skipped that
+the target has."""
 
 
 @dataclass(frozen=True, slots=True)

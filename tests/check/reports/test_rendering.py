@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ledger.domain.offsets import TranslationStatus
+from ledger.domain.translation import UncommittedStatus
 from ledger.reports.rendering import RENDERERS, render_csv, render_json, render_kafka_reset, render_table
 
 TRANSLATION = pa.table(
@@ -42,17 +43,18 @@ def translation_of(status: str, absence: str | None = None) -> pa.Table:
 
 
 NEVER = ("no_map", "other_incarnation", "other_target_incarnation", "mirrored")
-BY_NAME = ("lost", "expired_on_target", "ahead", "gone", "hidden")
-ALWAYS = ("before_first", "truncated", "exact", "gap", "at_end")
+BY_NAME = ("lost", "expired_on_target", "not_yet_copied", "ahead", "gone", "hidden", "no_commit")
+ALWAYS = ("no_commit_empty", "before_first", "truncated", "exact", "gap", "at_end")
 
 
 def test_the_file_holds_what_is_accepted_by_name_and_never_what_has_no_offset() -> None:
-    assert sorted((*NEVER, *BY_NAME, *ALWAYS)) == sorted(TranslationStatus)
-    for status in TranslationStatus:
+    statuses = (*TranslationStatus, *UncommittedStatus)
+    assert sorted((*NEVER, *BY_NAME, *ALWAYS)) == sorted(statuses)
+    for status in statuses:
         plain, accepted = (render_kafka_reset(translation_of(status), named) for named in ((), (status,)))
         assert bool(plain.csv) == (status in ALWAYS), status
         assert bool(accepted.csv) == (status not in NEVER), status
-        others = [name for name in TranslationStatus if name != status]
+        others = [name for name in statuses if name != status]
         assert render_kafka_reset(translation_of(status), others).csv == plain.csv
 
 
