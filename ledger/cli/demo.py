@@ -18,13 +18,14 @@ from ledger import app, catalog, offset_wiring
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
+from ledger.cli.printing import rendered
 from ledger.cli.running import one_line, refuse_stopped
 from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
-from ledger.reports.rendering import render_kafka_reset, render_table
+from ledger.reports.rendering import render_kafka_reset
 from ledger.sandbox import Sandbox
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
@@ -200,7 +201,7 @@ def _show_ledger(at: DeltaSnapshot) -> None:
 
 
 def _show(title: str, answer: pa.Table) -> None:
-    click.echo(f"\n{title}\n{render_table(answer)}", nl=False)
+    click.echo(f"\n{title}\n" + rendered(answer, "table"), nl=False)
 
 
 def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
@@ -220,7 +221,7 @@ def _reset_groups(sandbox: Sandbox, target: str, translated: pa.Table, shown: Pr
         if reset.left_out.num_rows:
             raise UnsafeError(
                 f"{reset.left_out.num_rows} commits have no target offset; no group was moved:\n"
-                + render_table(reset.left_out.select(TRANSLATION_COLUMNS))
+                + rendered(reset.left_out.select(TRANSLATION_COLUMNS), "table")
             )
         file.write_text(reset.csv)
         by_group: dict[str, dict[Partition, int]] = {}

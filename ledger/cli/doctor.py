@@ -1,6 +1,5 @@
 """`doctor`: checks everything that a mirror needs, before and while it runs."""
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,12 +8,11 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.reading import output_option
+from ledger.cli.printing import output_option, rendered, wide_option
 from ledger.errors import UnsafeError
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, is_safe
 from ledger.operations.doctor.retention import DEFAULT_SHARE
-from ledger.reports.rendering import RENDERERS, render_table
 
 _COLUMNS = ("subject", "check", "verdict", "measured", "advice")
 
@@ -31,6 +29,7 @@ _COLUMNS = ("subject", "check", "verdict", "measured", "advice")
     help="Warn when less than this share of a source's retention is left for what is not copied yet.",
 )
 @output_option
+@wide_option
 @click.pass_context
 def doctor(
     context: click.Context,
@@ -39,6 +38,7 @@ def doctor(
     strict: bool,
     retention_left: float,
     output: str,
+    wide: bool,
 ) -> None:
     """Check all that FLOWs need (default: every flow), and say what to do. Sources are never written to."""
     config = configuration(context)
@@ -46,7 +46,7 @@ def doctor(
     answer = pa.Table.from_pylist(
         list(map(_row, findings)), schema=pa.schema([(c, pa.string()) for c in _COLUMNS])
     )
-    click.echo(_rendered(answer, output), nl=False)
+    click.echo(rendered(answer, output, wide=wide), nl=False)
     click.echo(_summary(findings), err=True)
     if not is_safe(findings, strict=strict):
         raise UnsafeError(
@@ -62,13 +62,6 @@ def _row(finding: Finding) -> dict[str, str | None]:
         "measured": finding.measured,
         "advice": finding.advice,
     }
-
-
-def _rendered(answer: pa.Table, output: str) -> str:
-    """A table as wide as the terminal: what is measured is told in sentences."""
-    if output == "table":
-        return render_table(answer, width=shutil.get_terminal_size(fallback=(160, 24)).columns)
-    return RENDERERS[output](answer)
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -6,11 +6,12 @@ import pyarrow.compute as pc
 
 from ledger import app, offset_wiring
 from ledger.cli.configured import configuration
+from ledger.cli.printing import rendered, wide_option
 from ledger.cli.reading import as_of_option, show
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
 from ledger.offset_wiring import Chosen
-from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset, render_table
+from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset
 
 _RESET = "kafka-reset"
 _LARGEST_PARTITION = 2**31 - 1
@@ -49,6 +50,7 @@ def offsets() -> None:
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )
+@wide_option
 @click.pass_context
 def translate(
     context: click.Context,
@@ -60,9 +62,12 @@ def translate(
     as_of: str | None,
     output: str,
     accepted: tuple[str, ...],
+    wide: bool,
 ) -> None:
     """Translate committed offsets of groups, or one offset, from the ledger alone."""
     config = configuration(context)
+    if wide and output == _RESET:
+        raise UsageError("--wide is about tables, not -o kafka-reset; nothing was translated")
     if accepted and output != _RESET:
         raise UsageError("--accept is about the file of -o kafka-reset; nothing was translated")
     if offset is not None:
@@ -71,11 +76,8 @@ def translate(
     at = app.snapshot(config, as_of)
     app.require_flow(config, at, flow)
     if topic is not None and partition is not None and offset is not None:
-        show(
-            at,
-            offset_wiring.translate_offset(at, flow, topic=topic, partition=partition, offset=offset),
-            output,
-        )
+        one = offset_wiring.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
+        show(at, one, output, wide=wide)
         return
     answer = offset_wiring.translate_groups(
         at,
@@ -86,7 +88,7 @@ def translate(
     if output == _RESET:
         _show_reset(answer, accepted)
     else:
-        show(at, answer, output)
+        show(at, answer, output, wide=wide)
 
 
 def _refuse_beside_an_offset(
@@ -115,9 +117,9 @@ def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
     """The reset file on stdout; on stderr the topics that it is about and the rows left out, with exit code 4."""
     reset = render_kafka_reset(answer, accepted)
     click.echo(reset.csv, nl=False)
-    click.echo(render_table(reset.topics), err=True, nl=False)
+    click.echo(rendered(reset.topics, "table"), err=True, nl=False)
     if reset.left_out.num_rows:
-        click.echo(render_table(reset.left_out), err=True, nl=False)
+        click.echo(rendered(reset.left_out, "table"), err=True, nl=False)
         raise UnsafeError(_why_left_out(reset.left_out))
 
 

@@ -9,10 +9,10 @@ from ledger import app, catalog, offset_wiring
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, rendered, wide_option
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import render_report, render_reports_json
-from ledger.reports.rendering import RENDERERS
 
 _DRIVER_LIVES = "driver_lives"
 """A parameter that is found out where it is not given."""
@@ -20,14 +20,11 @@ _DRIVER_LIVES = "driver_lives"
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
 )
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
-)
 
 
-def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
+def show(at: DeltaSnapshot, answer: pa.Table, output: str, *, wide: bool = False) -> None:
     """The answer on stdout, the cut that it was computed from on stderr."""
-    click.echo(RENDERERS[output](answer), nl=False)
+    click.echo(rendered(answer, output, wide=wide), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
 
 
@@ -41,9 +38,16 @@ def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
 )
 @as_of_option
 @output_option
+@wide_option
 @click.pass_context
 def status(
-    context: click.Context, flow: str | None, partitions: bool, check: bool, as_of: str | None, output: str
+    context: click.Context,
+    flow: str | None,
+    partitions: bool,
+    check: bool,
+    as_of: str | None,
+    output: str,
+    wide: bool,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
     config = configuration(context)
@@ -56,7 +60,7 @@ def status(
         click.echo("\n".join(render_report(report) for report in reports), nl=False)
     if output == "csv" or (output == "table" and partitions):
         answers = [app.run_query(at, "flow_status", {"flow": name}) for name in flows]
-        click.echo(RENDERERS[output](pa.concat_tables(answers)), nl=False)
+        click.echo(rendered(pa.concat_tables(answers), output, wide=wide), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
     if check:
         _refuse_what_needs_attention(reports)
@@ -74,6 +78,7 @@ def _refuse_what_needs_attention(reports: Sequence[FlowReport]) -> None:
 @click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
 @as_of_option
 @output_option
+@wide_option
 @click.pass_context
 def query(
     context: click.Context,
@@ -82,6 +87,7 @@ def query(
     list_only: bool,
     as_of: str | None,
     output: str,
+    wide: bool,
 ) -> None:
     """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
     if list_only or name is None:
@@ -89,7 +95,7 @@ def query(
             {"query": found.name, "parameters": ", ".join(found.parameter_names), "answers": found.answers}
             for found in catalog.queries().values()
         ]
-        click.echo(RENDERERS[output](pa.Table.from_pylist(rows)), nl=False)
+        click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)
         return
     wanted = catalog.query(name)
     values = _values(wanted, params)
@@ -100,7 +106,7 @@ def query(
         if _DRIVER_LIVES in wanted.parameter_names:
             values.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
     answer = app.run_query(at, name, values)
-    show(at, answer, output)
+    show(at, answer, output, wide=wide)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
 

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from ledger.operations.flow_report import DriverReport, DriverState, FlowReport
+from ledger.reports.tables import shown_time
 
 
 def render_report(report: FlowReport) -> str:
@@ -138,4 +138,4 @@ def _subject(topic: str | None, partition: int | None) -> str:
 
 
 def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+    return shown_time(at_ms)

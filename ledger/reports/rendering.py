@@ -5,20 +5,14 @@ import io
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from ledger.domain.offsets import TranslationStatus
 from ledger.domain.translation import UncommittedStatus
+from ledger.reports.tables import render_table
 
-NARROWEST = 80
-_WIDEST = 10_000
-_NULL = "-"
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
 ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
     TranslationStatus.LOST,
@@ -44,16 +38,6 @@ class KafkaReset:
     csv: str
     left_out: pa.Table
     topics: pa.Table
-
-
-def render_table(answer: pa.Table, width: int | None = None) -> str:
-    """Columns under their names, as wide as they need; within a `width`, long values are folded, never cut."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for field in answer.schema:
-        table.add_column(field.name, justify=_justification(field.type), overflow="fold")
-    for row in answer.to_pylist():
-        table.add_row(*(_cell(value) for value in row.values()))
-    return _printed(table, _WIDEST if width is None else max(width, NARROWEST))
 
 
 def render_json(answer: pa.Table) -> str:
@@ -106,25 +90,3 @@ def _csv(lines: list[list[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
-
-
-def _cell(value: object) -> str:
-    return _NULL if value is None else shown(str(value))
-
-
-def shown(text: str) -> str:
-    """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _justification(type_: pa.DataType) -> Literal["left", "right"]:
-    return "right" if pa.types.is_integer(type_) or pa.types.is_floating(type_) else "left"
-
-
-def _printed(table: Table, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
