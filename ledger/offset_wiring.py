@@ -17,6 +17,10 @@ from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror.take_over import driver_verdict
 from ledger.operations.known_partitions import KnownPartitions
+from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
+from ledger.ports import require_recorded
+from ledger.reports.rendering import oddities
+from ledger.wiring import cluster_admin, operator_operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,34 @@ def translate_groups(
     if chosen.topic is not None:
         _known_partitions(at, flow).require(flow, chosen.topic, chosen.partition)
     return _require_commits(_filtered(found, chosen), flow, chosen)
+
+
+def set_offsets(
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    flow_name: str,
+    answer: pa.Table,
+    choice: Choice,
+    *,
+    dry_run: bool,
+    reason: str | None,
+    ticket: str | None,
+) -> tuple[str | None, list[Setting]]:
+    """Set a translation's offsets at the flow's target; returns the operation id and what became of each partition.
+
+    None: nothing was to be set, or it is a dry run. Raises when another cluster answers than the recorded one.
+    """
+    flow = config.flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with cluster_admin(config, flow.target) as target:
+        require_recorded(state, target)
+        rows = answer.to_pylist()
+        groups = TargetGroups.read(target, {row["group_id"] for row in rows})
+        settings = planned(rows, groups, choice, oddities)
+        if dry_run:
+            return None, settings
+        why = Why(flow_name, at.cut.token, reason, ticket)
+        return set_and_record(target, settings, operator_operations(config), why)
 
 
 def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:

@@ -5,6 +5,7 @@ Adapters implement them on Kafka, Delta and Spark; simulations and tests impleme
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
@@ -91,6 +92,26 @@ class SettingsAnswer:
     refused: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """An offset that a group is to have; its metadata verbatim."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str | None
+
+
+class CommitRefusal(StrEnum):
+    """Why a cluster did not take a commit."""
+
+    GROUP_DENIED = "group_denied"  # READ on the group is missing, or DESCRIBE
+    TOPIC_DENIED = "topic_denied"  # READ on the topic is missing
+    HAS_MEMBERS = "has_members"
+    NO_TOPIC = "no_topic"
+    OTHER = "other"
+
+
 class ClusterAdmin(Protocol):
     """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
 
@@ -169,6 +190,13 @@ class ClusterAdmin(Protocol):
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         """Which of these groups are certain not to exist; the others do, or may not be described."""
+        ...
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        """Commit for a group that has no members; returns by topic and partition what was refused.
+
+        A group that does not exist is created. Unknown when it raises; what was committed before is overwritten.
+        """
         ...
 
     def allocate_producer_id(self) -> int:

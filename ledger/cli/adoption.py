@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, wide_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict, result_row
 
@@ -36,6 +36,7 @@ def adopt(
     wide: bool,
 ) -> None:
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     adoptions = app.adopt_flow(
         config,

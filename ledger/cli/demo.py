@@ -1,6 +1,5 @@
 """`demo`: mirror a busy cluster, lose it, and resume every group on the other one, checked record by record."""
 
-import csv
 import logging
 import signal
 import sys
@@ -25,18 +24,17 @@ from ledger.config import MirrorConfig, load_config
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
-from ledger.reports.rendering import render_kafka_reset
+from ledger.operations.offset_setting import Choice, result_row
 from ledger.sandbox import Sandbox
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
-from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
+from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS, configure, wait_until_cleaned
-from ledger.sandbox.reading import Partition, Readings, ends, read_topics
+from ledger.sandbox.reading import Readings, ends, read_topics
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import Workload
 
 FLOW = "east-to-west"
 FOLDER = "demo"
-RESET_FILE = "kafka-reset.csv"
 STATUS_COLUMNS = (
     *("source_topic", "source_partition", "source_end", "target_end", "records"),
     *("raw_batches", "record_path_batches", "gap_offsets", "lag_records", "status"),
@@ -141,7 +139,7 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
     broken = _audit(at, shown)
     target = clusters["west"].bootstrap_servers
-    _reset_groups(sandbox, target, translated, shown)
+    _set_offsets(config, at, translated, shown)
     resumptions = _resume_groups(config, target, source, shown)
     _close(shown, source, summary, resumptions, broken)
 
@@ -213,23 +211,18 @@ def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
     return broken
 
 
-def _reset_groups(sandbox: Sandbox, target: str, translated: pa.Table, shown: Progress) -> None:
-    """Write the file that Kafka's own tool would read, and do what the tool would do with it."""
-    file = sandbox.root / RESET_FILE
+def _set_offsets(config: MirrorConfig, at: DeltaSnapshot, translated: pa.Table, shown: Progress) -> None:
     with shown.step("set the groups' offsets on west") as step:
-        reset = render_kafka_reset(translated, ACCEPTED)
-        if reset.left_out.num_rows:
+        operation_id, settings = offset_wiring.set_offsets(
+            config, at, FLOW, translated, Choice(ACCEPTED), dry_run=False, reason="demo", ticket=None
+        )
+        left_out = [result_row(one) for one in settings if not one.outcome.is_as_wanted]
+        if left_out:
             raise UnsafeError(
-                f"{reset.left_out.num_rows} commits have no target offset; no group was moved:\n"
-                + rendered(reset.left_out.select(TRANSLATION_COLUMNS), "table")
+                f"{len(left_out)} offsets were not set:\n" + rendered(pa.Table.from_pylist(left_out), "table")
             )
-        file.write_text(reset.csv)
-        by_group: dict[str, dict[Partition, int]] = {}
-        for group, topic, partition, offset in csv.reader(reset.csv.splitlines()):
-            by_group.setdefault(group, {})[(topic, int(partition))] = int(offset)
-        for group, offsets in by_group.items():
-            set_offsets(target, group, offsets)
-        step.outcome = f"{len(by_group)} groups from {file.name}"
+        groups = {one.group_id for one in settings}
+        step.outcome = f"{len(settings)} offsets of {len(groups)} groups, operation {operation_id}"
 
 
 def _resume_groups(config: MirrorConfig, target: str, source: Source, shown: Progress) -> list[Resumption]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, wide_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import UnsafeError
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, is_safe
@@ -41,6 +41,7 @@ def doctor(
     wide: bool,
 ) -> None:
     """Check all that FLOWs need (default: every flow), and say what to do. Sources are never written to."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     findings = app.examine(config, flows, probe=probe, retention_share=retention_left)
     answer = pa.Table.from_pylist(

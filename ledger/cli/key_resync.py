@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, wide_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.key_resync.resyncing import PartitionKeys, result_row
 
@@ -34,6 +34,7 @@ def resync_keys(
     wide: bool,
 ) -> None:
     """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     done = app.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
     table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)

@@ -6,7 +6,8 @@ import pyarrow.compute as pc
 
 from ledger import app, offset_wiring
 from ledger.cli.configured import configuration
-from ledger.cli.printing import rendered, wide_option
+from ledger.cli.offset_setting import set_offsets
+from ledger.cli.printing import rendered, require_tables, wide_option
 from ledger.cli.reading import as_of_option, show
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
@@ -21,6 +22,9 @@ _LARGEST_OFFSET = 2**63 - 1
 @click.group()
 def offsets() -> None:
     """Offsets of one cluster in terms of another."""
+
+
+offsets.add_command(set_offsets)
 
 
 @offsets.command()
@@ -65,9 +69,8 @@ def translate(
     wide: bool,
 ) -> None:
     """Translate committed offsets of groups, or one offset, from the ledger alone."""
+    require_tables(output, wide=wide)
     config = configuration(context)
-    if wide and output == _RESET:
-        raise UsageError("--wide is about tables, not -o kafka-reset; nothing was translated")
     if accepted and output != _RESET:
         raise UsageError("--accept is about the file of -o kafka-reset; nothing was translated")
     if offset is not None:

@@ -20,12 +20,16 @@ wide_option = click.option(
 )
 
 
+def require_tables(output: str, *, wide: bool) -> None:
+    """Raise `UsageError` where --wide has nothing to widen: before anything is done."""
+    if wide and output != "table":
+        raise UsageError(f"--wide is about tables, not -o {output}; nothing was done")
+
+
 def rendered(answer: pa.Table, output: str, *, wide: bool = False) -> str:
     """The answer in a form of `RENDERERS`; tables fit the terminal, or are as wide as they need."""
     if output == "table":
         return render_table(answer, None if wide else terminal_width())
-    if wide:
-        raise UsageError(f"--wide is about tables, not -o {output}")
     return RENDERERS[output](answer)
 
 

@@ -9,7 +9,7 @@ from ledger import app, catalog, offset_wiring
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, wide_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import render_report, render_reports_json
@@ -50,6 +50,7 @@ def status(
     wide: bool,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
     at = app.snapshot(config, as_of)
@@ -90,6 +91,7 @@ def query(
     wide: bool,
 ) -> None:
     """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
+    require_tables(output, wide=wide)
     if list_only or name is None:
         rows = [
             {"query": found.name, "parameters": ", ".join(found.parameter_names), "answers": found.answers}

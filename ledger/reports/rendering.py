@@ -58,7 +58,7 @@ def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) ->
     break in its name.
     """
     rows = translation.to_pylist()
-    holds = [_fits_a_line(row) and _odd(row) <= set(accepted) for row in rows]
+    holds = [_fits_a_line(row) and oddities(row) <= set(accepted) for row in rows]
     lines = [[row[name] for name in _RESET_COLUMNS] for row, fits in zip(rows, holds, strict=True) if fits]
     held = pa.array(holds, pa.bool_())
     topics = translation.filter(held).group_by(["target_topic", "target_topic_id"]).aggregate([])
@@ -81,9 +81,9 @@ def _fits_a_line(row: Mapping[str, object]) -> bool:
     return None not in values and not any(break_ in str(row["group_id"]) for break_ in "\r\n")
 
 
-def _odd(row: Mapping[str, object]) -> set[object]:
+def oddities(row: Mapping[str, object]) -> set[str]:
     """What is to be accepted about a row: its status, and that its commit is not there any more."""
-    return {row["status"], row["absence"]} & set(ACCEPTABLE)
+    return {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
 
 
 def _csv(lines: list[list[object]]) -> str:

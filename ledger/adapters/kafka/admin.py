@@ -27,7 +27,16 @@ from ledger.config import ClusterConfig
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.ports import Clock, GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports import (
+    Clock,
+    CommitRefusal,
+    GroupListing,
+    NewCommit,
+    NewTopic,
+    PartitionEnds,
+    SettingsAnswer,
+    TopicDescription,
+)
 from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0
@@ -218,6 +227,12 @@ class KafkaAdmin:
         for start in range(0, len(groups), _GROUPS_AT_ONCE):
             dead |= self._dead_groups(groups[start : start + _GROUPS_AT_ONCE])
         return frozenset(dead)
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
+        async def work(manager: KafkaConnectionManager) -> dict[Partition, CommitRefusal]:
+            return await group_requests.set_commits(manager, group, commits)
+
+        return self._connection.run(f"set the committed offsets of group {group}", work)
 
     def _dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         async def work(manager: KafkaConnectionManager) -> frozenset[str]:
