@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ledger import catalog
@@ -428,21 +427,3 @@ def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.T
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
     return at.rows("operations", [("flow", "=", flow_name)])
-
-
-def translate_groups(at: DeltaSnapshot, flow: str, *, group: str | None) -> pa.Table:
-    """Where the committed offsets of all groups, or of one, land on the flow's target."""
-    found = run_query(at, "offset_translation", {"flow": flow})
-    if group is None:
-        return found
-    of_group = found.filter(pc.equal(found["group_id"], group))
-    if of_group.num_rows == 0:
-        raise PreconditionError(
-            f"the ledger has no committed offset of group {group!r} at the source of {flow}; nothing was translated"
-        )
-    return of_group
-
-
-def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:
-    """Where one source offset lands on the flow's target."""
-    return engine.translate_offset(at, flow, topic, partition, offset)

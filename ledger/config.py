@@ -21,7 +21,7 @@ from ledger.domain.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
-from ledger.errors import ConfigurationError, Trouble, UsageError
+from ledger.errors import ConfigurationError, UsageError
 from ledger.filter_config import FilterConfig, Frozen, Pattern
 from ledger.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.rename_config import RenameConfig

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
-from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster
+from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.recorded_operations import FindingKey, FlowRequests
 from ledger.domain.requests import Acceptance
 from ledger.domain.returning import FormerCopy
@@ -74,15 +75,6 @@ class PartitionEnds:
     last_stable: int
     high_watermark: int
     leader_epoch: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedProducer:
-    """What a partition's leader remembers of a producer; `transactional_id` None: it has none, or it is not shown."""
-
-    last_timestamp_ms: int | None
-    has_open_transaction: bool
-    transactional_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +175,13 @@ class ClusterAdmin(Protocol):
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         """Which of these groups are certain not to exist; the others do, or may not be described."""
+        ...
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        """Commit for a group that has no members; returns by topic and partition what was refused.
+
+        A group that does not exist is created. Unknown when it raises; what was committed before is overwritten.
+        """
         ...
 
     def allocate_producer_id(self) -> int:

@@ -3,12 +3,12 @@
 -- grain:   flow, group_id, source_topic, source_partition
 -- reads:   checkpoints, current_maps, effective_syncs, gaps, high_watermarks, last_high_watermarks, offset_syncs,
 --          partition_events, segments, topics, writers
--- params:  flow string
+-- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
---          target_offset bigint, status string, absence string, absent_since_ms bigint
+--          target_offset bigint, status string, absence string, absent_since_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
---          ahead, gone, hidden, truncated, exact, gap, at_end
+--          not_yet_copied, ahead, gone, hidden, truncated, exact, gap, at_end
 --
 -- The rule is ledger.domain.translation.translate_commit, set-wise: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start. So
@@ -16,7 +16,9 @@
 -- incarnation that the flow went to last. A commit on records that the source took back counts as made where
 -- these began. One that is not there any more counts with its last offset; absent_since_ms is when its absence
 -- was first seen. An offset inside the map that no offset sync covers (a broken ledger: audit_l1_tiling) is
--- no_map, without an answer.
+-- no_map, without an answer. Beyond the map is not_yet_copied while a driver
+-- lives that the parameter says of, and may have found the records since: a round copies what was there when it
+-- began, and is recorded while the next one runs. metadata is that of the last known commit, verbatim.
 with flow_source as (
     select c.flow, c.source_cluster
     from (
@@ -46,6 +48,7 @@ aged as (
         c.partition,
         c.committed_offset,
         c.leader_epoch,
+        c.metadata,
         c.absence,
         c.read_at_ms,
         row_number() over (
@@ -81,6 +84,7 @@ commits as (
         a.partition,
         a.committed_offset,
         a.leader_epoch,
+        a.metadata,
         a.age,
         a.commit_number
     from aged as a
@@ -98,6 +102,31 @@ changes as (
         and c.age + 1 <= a.age
     where coalesce(a.committed_offset <> c.committed_offset, true)
     group by c.commit_number
+),
+
+-- When the group was first seen with the offset.
+first_reads as (
+    select c.commit_number, min(a.read_at_ms) as read_at_ms
+    from commits as c
+    inner join aged as a
+        on a.commit_number = c.commit_number
+        and a.committed_offset = c.committed_offset
+    group by c.commit_number
+),
+
+-- When the flow's driver appended something: rounds, claims and signs of life, the last one first.
+appends as (
+    select t.recorded_at_ms, row_number() over (order by t.recorded_at_ms desc nulls last) as age
+    from (
+        select o.recorded_at_ms
+        from offset_syncs as o
+        inner join params as p on p.flow = o.flow
+        union all
+        select w.recorded_at_ms
+        from writers as w
+        inner join params as p on p.flow = w.flow
+    ) as t
+    group by t.recorded_at_ms
 ),
 
 absent_since as (
@@ -403,6 +432,24 @@ target_events as (
         and v.source_partition = w.source_partition
 ),
 
+-- Living commits that a round may copy up to which is not recorded yet, of partitions that do not stand still.
+coming as (
+    select m.commit_number, count(*) as reasons
+    from mapped as m
+    inner join params as p on p.driver_lives
+    inner join first_reads as f on f.commit_number = m.commit_number
+    inner join appends as r
+        on r.age = 2
+        and f.read_at_ms > r.recorded_at_ms
+    left join absent as n on n.commit_number = m.commit_number
+    left join target_events as e
+        on e.map_number = m.map_number
+        and e.age = 1
+        and e.kind = 'partition_stopped'
+    where n.absence is null and e.kind is null
+    group by m.commit_number
+),
+
 -- Maps whose target topic is gone, or has another topic id by now: as the recorder saw one after the other, else
 -- as it saw another life after the last word of any flow about this one; as it saw this one end; as the flow says.
 ends_of_life as (
@@ -569,14 +616,17 @@ judged as (
             when p.valid_to < p.mirror_write_end then 'mirrored'
             when p.place in ('before_first', 'lost') then p.place
             when p.answer < p.log_start then 'expired_on_target'
+            when p.place = 'ahead' and g.reasons is not null then 'not_yet_copied'
             when p.place = 'ahead' then p.place
             when n.absence is not null then n.absence
             when p.valid_to < c.committed_offset then 'truncated'
             else p.place
         end as status,
         n.absence,
-        i.absent_since_ms
+        i.absent_since_ms,
+        c.metadata
     from commits as c
+    left join coming as g on g.commit_number = c.commit_number
     left join absent as n on n.commit_number = c.commit_number
     left join absent_since as i on i.commit_number = c.commit_number
     left join known as k on k.commit_number = c.commit_number
@@ -597,7 +647,8 @@ select
     end as target_offset,
     j.status,
     j.absence,
-    j.absent_since_ms
+    j.absent_since_ms,
+    j.metadata
 from judged as j
 order by
     j.flow nulls last,

@@ -7,10 +7,9 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.reading import output_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict, result_row
-from ledger.reports.rendering import RENDERERS
 
 
 @click.command()
@@ -24,6 +23,7 @@ from ledger.reports.rendering import RENDERERS
     "--accept-foreign", is_flag=True, help="Go on after records of others at the end of the target."
 )
 @output_option
+@wide_option
 @click.pass_context
 def adopt(
     context: click.Context,
@@ -33,8 +33,10 @@ def adopt(
     accept_missing: bool,
     accept_foreign: bool,
     output: str,
+    wide: bool,
 ) -> None:
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     adoptions = app.adopt_flow(
         config,
@@ -44,7 +46,7 @@ def adopt(
         dry_run=dry_run,
     )
     rows = [result_row(adoption) for adoption in adoptions]
-    click.echo(RENDERERS[output](pa.Table.from_pylist(rows, schema=_SCHEMA)), nl=False)
+    click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
     if dry_run:
         click.echo("dry run: nothing was claimed or recorded", err=True)
     refuse_refused(flow, adoptions)

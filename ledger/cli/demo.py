@@ -1,6 +1,5 @@
 """`demo`: mirror a busy cluster, lose it, and resume every group on the other one, checked record by record."""
 
-import csv
 import logging
 import signal
 import sys
@@ -14,32 +13,34 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from ledger import app, catalog
+from ledger import app, catalog, offset_wiring
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
+from ledger.cli.printing import rendered
 from ledger.cli.running import refuse_unfinished
 from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
+from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.run_summary import RunSummary
-from ledger.reports.rendering import render_kafka_reset, render_table
+from ledger.operations.offset_setting import Choice, result_row
 from ledger.reports.run_text import counters
 from ledger.sandbox import Sandbox
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
-from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume, set_offsets
+from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS, configure, wait_until_cleaned
-from ledger.sandbox.reading import Partition, Readings, ends, read_topics
+from ledger.sandbox.reading import Readings, ends, read_topics
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import Workload
 
 FLOW = "east-to-west"
 FOLDER = "demo"
-RESET_FILE = "kafka-reset.csv"
 STATUS_COLUMNS = (
     *("source_topic", "source_partition", "source_end", "target_end", "records"),
     *("raw_batches", "record_path_batches", "gap_offsets", "status"),
 )
+ACCEPTED = (UncommittedStatus.NO_COMMIT,)  # the groups begin at the log start where they have no commit
 LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
 TRANSLATION_COLUMNS = (
     *("group_id", "source_topic", "source_partition", "committed_offset"),
@@ -134,12 +135,12 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
         sandbox.kill("east")
     with shown.step("translate every group from the ledger alone") as step:
         at = app.snapshot(config, None)
-        translated = app.translate_groups(at, FLOW, group=None)
-        step.outcome = f"{translated.num_rows} committed offsets, cut {at.cut.token}"
+        translated = offset_wiring.translate_groups(at, FLOW)
+        step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
     _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
     broken = _audit(at, shown)
     target = clusters["west"].bootstrap_servers
-    _reset_groups(sandbox, target, translated, shown)
+    _set_offsets(config, at, translated, shown)
     resumptions = _resume_groups(config, target, source, shown)
     _close(shown, source, summary, resumptions, broken)
 
@@ -199,7 +200,7 @@ def _show_ledger(at: DeltaSnapshot) -> None:
 
 
 def _show(title: str, answer: pa.Table) -> None:
-    click.echo(f"\n{title}\n{render_table(answer)}", nl=False)
+    click.echo(f"\n{title}\n" + rendered(answer, "table"), nl=False)
 
 
 def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
@@ -211,23 +212,18 @@ def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
     return broken
 
 
-def _reset_groups(sandbox: Sandbox, target: str, translated: pa.Table, shown: Progress) -> None:
-    """Write the file that Kafka's own tool would read, and do what the tool would do with it."""
-    file = sandbox.root / RESET_FILE
+def _set_offsets(config: MirrorConfig, at: DeltaSnapshot, translated: pa.Table, shown: Progress) -> None:
     with shown.step("set the groups' offsets on west") as step:
-        reset = render_kafka_reset(translated)
-        if reset.left_out.num_rows:
+        operation_id, settings = offset_wiring.set_offsets(
+            config, at, FLOW, translated, Choice(ACCEPTED), dry_run=False, reason="demo", ticket=None
+        )
+        left_out = [result_row(one) for one in settings if not one.outcome.is_as_wanted]
+        if left_out:
             raise UnsafeError(
-                f"{reset.left_out.num_rows} commits have no target offset; no group was moved:\n"
-                + render_table(reset.left_out.select(TRANSLATION_COLUMNS))
+                f"{len(left_out)} offsets were not set:\n" + rendered(pa.Table.from_pylist(left_out), "table")
             )
-        file.write_text(reset.csv)
-        by_group: dict[str, dict[Partition, int]] = {}
-        for group, topic, partition, offset in csv.reader(reset.csv.splitlines()):
-            by_group.setdefault(group, {})[(topic, int(partition))] = int(offset)
-        for group, offsets in by_group.items():
-            set_offsets(target, group, offsets)
-        step.outcome = f"{len(by_group)} groups from {file.name}"
+        groups = {one.group_id for one in settings}
+        step.outcome = f"{len(settings)} offsets of {len(groups)} groups, operation {operation_id}"
 
 
 def _resume_groups(config: MirrorConfig, target: str, source: Source, shown: Progress) -> list[Resumption]:

@@ -1,13 +1,12 @@
 """`doctor`: checks everything that a mirror needs, before and while it runs."""
 
-import shutil
 from collections.abc import Sequence
 
 import click
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.reading import output_option
+from ledger.cli.printing import output_option, terminal_width
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.doctor.causes import one_row_for_each_cause
 from ledger.operations.doctor.checks import Verdict
@@ -68,5 +67,5 @@ def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:
 
 def _rendered(printed: Sequence[Finding], output: str) -> str:
     if output == "table":
-        return render_text(printed, width=shutil.get_terminal_size().columns)
+        return render_text(printed, width=terminal_width())
     return RENDERERS[output](printed)

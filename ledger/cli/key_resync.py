@@ -7,10 +7,9 @@ import pyarrow as pa
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.cli.reading import output_option
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.key_resync.resyncing import PartitionKeys, result_row
-from ledger.reports.rendering import RENDERERS
 
 _LARGEST_PARTITION = 2**31 - 1
 
@@ -23,15 +22,23 @@ _LARGEST_PARTITION = 2**31 - 1
 )
 @click.option("--dry-run", is_flag=True, help="Compare and report; claim, write and record nothing.")
 @output_option
+@wide_option
 @click.pass_context
 def resync_keys(
-    context: click.Context, flow: str, topic: str, partition: int | None, dry_run: bool, output: str
+    context: click.Context,
+    flow: str,
+    topic: str,
+    partition: int | None,
+    dry_run: bool,
+    output: str,
+    wide: bool,
 ) -> None:
     """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     done = app.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
     table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)
-    click.echo(RENDERERS[output](table), nl=False)
+    click.echo(rendered(table, output, wide=wide), nl=False)
     if dry_run:
         click.echo("dry run: nothing was claimed, written or recorded", err=True)
     _refuse_refused(flow, done)

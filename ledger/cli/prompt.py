@@ -4,11 +4,12 @@ import sqlite3
 from collections.abc import Callable
 
 import click
+import pyarrow as pa
 
 from ledger.adapters.duck.sealed import SealedLedger
 from ledger.errors import UsageError
-from ledger.reports.rendering import RENDERERS
 
+Render = Callable[[pa.Table], str]
 _FIRST, _NEXT = "sql> ", "...> "
 _HELP = """A statement ends with a semicolon and may take several lines; Ctrl-C drops what was typed.
 .tables  tables and views of the ledger; `describe NAME;` shows columns
@@ -21,9 +22,9 @@ What you create lives in memory until then. The ledger is read, never changed.
 class Prompt:
     """Asks for statements until the end of the input. The history of the arrow keys lives as long as the prompt."""
 
-    def __init__(self, ledger: SealedLedger, output: str, ask: Callable[[str], str] = input) -> None:
+    def __init__(self, ledger: SealedLedger, render: Render, ask: Callable[[str], str] = input) -> None:
         self._ledger = ledger
-        self._render = RENDERERS[output]
+        self._render = render
         self._ask = ask
 
     def run(self) -> None:

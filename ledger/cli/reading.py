@@ -6,29 +6,29 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import app, catalog
+from ledger import app, catalog, offset_wiring
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport, partition_columns
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
-from ledger.reports.rendering import RENDERERS
 from ledger.status_wiring import asked_at_ms, report_flow, run_flow_query
+
+_DRIVER_LIVES = "driver_lives"
+"""A parameter that is found out where it is not given."""
 
 _NARROWEST = 60
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
 )
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
-)
 
 
-def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
+def show(at: DeltaSnapshot, answer: pa.Table, output: str, *, wide: bool = False) -> None:
     """The answer on stdout, the cut that it was computed from on stderr."""
-    click.echo(RENDERERS[output](answer), nl=False)
+    click.echo(rendered(answer, output, wide=wide), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
 
 
@@ -42,11 +42,19 @@ def show(at: DeltaSnapshot, answer: pa.Table, output: str) -> None:
 )
 @as_of_option
 @output_option
+@wide_option
 @click.pass_context
 def status(
-    context: click.Context, flow: str | None, partitions: bool, check: bool, as_of: str | None, output: str
+    context: click.Context,
+    flow: str | None,
+    partitions: bool,
+    check: bool,
+    as_of: str | None,
+    output: str,
+    wide: bool,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
+    require_tables(output, wide=wide)
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
     at = app.snapshot(config, as_of)
@@ -57,7 +65,7 @@ def status(
         width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
         click.echo("\n".join(render_report(report, width) for report in reports), nl=False)
     if output == "csv" or (output == "table" and partitions):
-        click.echo(RENDERERS[output](_partitions(reports)), nl=False)
+        click.echo(rendered(_partitions(reports), output, wide=wide), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
     if check:
         _refuse_what_needs_attention(reports)
@@ -82,6 +90,7 @@ def _refuse_what_needs_attention(reports: Sequence[FlowReport]) -> None:
 @click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
 @as_of_option
 @output_option
+@wide_option
 @click.pass_context
 def query(
     context: click.Context,
@@ -90,14 +99,16 @@ def query(
     list_only: bool,
     as_of: str | None,
     output: str,
+    wide: bool,
 ) -> None:
     """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
+    require_tables(output, wide=wide)
     if list_only or name is None:
         rows = [
             {"query": found.name, "parameters": found.told_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
-        click.echo(RENDERERS[output](pa.Table.from_pylist(rows)), nl=False)
+        click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)
         return
     wanted = catalog.query(name)
     values = _values(wanted, params)
@@ -105,8 +116,10 @@ def query(
     at = app.snapshot(config, as_of)
     if isinstance(flow := values.get("flow"), str):
         app.require_flow(config, at, flow)
+        if _DRIVER_LIVES in wanted.parameter_names:
+            values.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
     answer = run_flow_query(config, at, name, values, at_ms=asked_at_ms(at, as_of))
-    show(at, answer, output)
+    show(at, answer, output, wide=wide)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
 

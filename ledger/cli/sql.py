@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,10 +14,10 @@ from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.catalog import Named, Value
 from ledger.cli.configured import configuration
-from ledger.cli.prompt import Prompt
-from ledger.cli.reading import as_of_option, output_option, split, typed
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.prompt import Prompt, Render
+from ledger.cli.reading import as_of_option, split, typed
 from ledger.errors import InvalidValueError, UsageError
-from ledger.reports.rendering import RENDERERS
 
 _PASTED: Mapping[str, Callable[[DeltaSnapshot], str]] = {
     "duckdb": pasted_views.for_duckdb,
@@ -38,6 +39,7 @@ _NUMBER = re.compile(r"-?\d{1,18}")
 )
 @as_of_option
 @output_option
+@wide_option
 @click.pass_context
 def sql(
     context: click.Context,
@@ -46,23 +48,26 @@ def sql(
     params: tuple[str, ...],
     as_of: str | None,
     output: str,
+    wide: bool,
 ) -> None:
     """Carry out STATEMENT on the ledger's tables and views, in DuckDB; without one, ask for statements.
 
     Statements that do not come from a terminal are read from stdin to its end. What they create lives in memory:
     the ledger cannot be changed, and no file and no network is reached.
     """
+    require_tables(output, wide=wide)
     if statement is not None and file is not None:
         raise UsageError("a STATEMENT and --file do not go together; nothing was read")
     text = statement if file is None else _read(file)
     names, values = _params(text, params)
     at = app.snapshot(configuration(context), as_of)
     click.echo(f"cut {at.cut.token}", err=True)
+    render = partial(rendered, output=output, wide=wide)
     with sealed(at, names, values) as ledger:
         if text is None and sys.stdin.isatty():
-            Prompt(ledger, output).run()
+            Prompt(ledger, render).run()
         else:
-            _carry_out(ledger, sys.stdin.read() if text is None else text, output)
+            _carry_out(ledger, sys.stdin.read() if text is None else text, render)
 
 
 @click.command()
@@ -89,10 +94,10 @@ def _read(file: str) -> str:
         raise UsageError(f"{file} cannot be read: {error}; nothing was carried out") from error
 
 
-def _carry_out(ledger: SealedLedger, text: str, output: str) -> None:
+def _carry_out(ledger: SealedLedger, text: str, render: Render) -> None:
     for answer in ledger.answers(text):
         if answer is not None:
-            click.echo(RENDERERS[output](answer), nl=False)
+            click.echo(render(answer), nl=False)
 
 
 def _params(text: str | None, params: tuple[str, ...]) -> tuple[tuple[Named, ...], Mapping[str, Value]]:

@@ -34,6 +34,15 @@ class LiveCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedProducer:
+    """What a partition's leader remembers of a producer; `transactional_id` None: it has none, or it is not shown."""
+
+    last_timestamp_ms: int | None
+    has_open_transaction: bool
+    transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowProducer:
     """The producer ids of one flow at one Kafka cluster: it writes with `current`, and wrote with `former`."""
 

@@ -10,7 +10,6 @@ with it. There is no answer (`mirrored`) while such records lie at or behind the
 lie before the place where it lands. Nor is there where another flow copies the target topic back to the source,
 and before that place the target holds a record that is not of this map: it may not have come back yet.
 `domain.translation` has what else is to be known of a commit.
-
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
 superseded and is not copied again yet lies beyond its end.
 
@@ -110,7 +109,8 @@ class TranslationStatus(StrEnum):
     BEFORE_FIRST = "before_first"  # below the first recorded source offset
     LOST = "lost"  # inside a lost stretch
     EXPIRED_ON_TARGET = "expired_on_target"  # the exact answer lies below the target's log start
-    AHEAD = "ahead"  # beyond the map: the group read what was never copied
+    NOT_YET_COPIED = "not_yet_copied"  # beyond the map: a living driver may have found the records since
+    AHEAD = "ahead"  # beyond the map: as far as the ledger knows the group read what was never copied
     GONE = "gone"  # the commit is not there any more: the last known one
     HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
     TRUNCATED = "truncated"  # made on records that the source took back: where these began

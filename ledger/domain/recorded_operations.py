@@ -9,6 +9,8 @@ from ledger.domain.requests import RECEIPT, STOP, AskedBy, OperatorRequest, Requ
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 
 _REQUESTS = frozenset(RequestKind)
+OFFSETS_SET = "offsets_set"
+OFFSETS_SET_RESULT = "offsets_set_result"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,14 @@ was taken back by the source (an unclean leader election), and a consumer there 
 (KIP-320). Without an epoch a commit counts as made before a truncation of the source was recorded, unless the
 group is known to have committed another offset after that. Both times are told by clocks of different hosts,
 which are taken to agree within `CLOCK_MARGIN_MS`.
+
+A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
+about records that are not copied yet when it was first read after the last but one append of a driver that lives.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from ledger.domain.facts import Absence
 from ledger.domain.offsets import OffsetMap, Translation, TranslationStatus
@@ -21,18 +25,29 @@ CLOCK_MARGIN_MS = 300_000
 """By how much the clocks of a recorder and of a driver may differ."""
 
 
+class UncommittedStatus(StrEnum):
+    """What a partition without a commit holds, of a topic on which the group has one: no commit, no translation."""
+
+    NO_COMMIT = (
+        "no_commit"  # records at the target, as far as is known: auto.offset.reset = latest would skip them
+    )
+    NO_COMMIT_EMPTY = "no_commit_empty"  # nothing that could be skipped
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """What a group had committed when that was last known.
 
     `topic_id` None: nobody knows which life of the topic it belongs to. `made_after_ms`: when the group was last
-    seen with another offset, or with none; None when it never was. `absence`: why it is not there any more.
+    seen with another offset, or with none; None when it never was. `first_read_ms`: when it was first seen with this
+    one. `absence`: why it is not there any more.
     """
 
     offset: int
     topic_id: str | None
     leader_epoch: int | None = None
     made_after_ms: int | None = None
+    first_read_ms: int | None = None
     absence: Absence | None = None
 
 
@@ -49,7 +64,8 @@ class KnownMap:
     """A flow's map of one life of a source partition, and what else the ledger knows about it.
 
     `is_copied_back`: another flow copies the target topic to the source topic. `is_other_life`: the target topic
-    that the map is about is gone, or has another topic id by now.
+    that the map is about is gone, or has another topic id by now. `last_but_one_append_ms`: of a driver that lives
+    and copies this partition; None: there is none as far as anybody knows.
     """
 
     offset_map: OffsetMap
@@ -57,6 +73,7 @@ class KnownMap:
     is_copied_back: bool = False
     is_other_life: bool = False
     truncations: tuple[Truncation, ...] = ()
+    last_but_one_append_ms: int | None = None
 
     def translate(self, commit: Commit) -> Translation:
         """Where a commit of this life of the topic lands."""
@@ -64,6 +81,8 @@ class KnownMap:
             return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
         offset = self.valid_to(commit)
         landed = self.offset_map.translate(offset, self.target_log_start, is_copied_back=self.is_copied_back)
+        if landed.status is TranslationStatus.AHEAD and self._is_coming(commit):
+            return replace(landed, status=TranslationStatus.NOT_YET_COPIED)
         if landed.status not in _PLAIN:
             return landed
         if commit.absence is not None:
@@ -71,6 +90,11 @@ class KnownMap:
         if offset < commit.offset:
             return replace(landed, status=TranslationStatus.TRUNCATED)
         return landed
+
+    def _is_coming(self, commit: Commit) -> bool:
+        if commit.absence is not None or commit.first_read_ms is None or self.last_but_one_append_ms is None:
+            return False
+        return commit.first_read_ms > self.last_but_one_append_ms
 
     def valid_to(self, commit: Commit) -> int:
         """The commit's offset, or the lower one from which on the source took back what it was made on."""

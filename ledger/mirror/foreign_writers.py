@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ledger.domain.cluster_identity import FlowProducer
+from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.mirror.assignments import Stop
-from ledger.ports import ClusterAdmin, RememberedProducer
+from ledger.ports import ClusterAdmin
 
 
 @dataclass(frozen=True, slots=True)

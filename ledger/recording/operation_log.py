@@ -45,6 +45,22 @@ class _Operations(ABC):
     def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
         self._append([self._row(kind, flow, reason, content, None) for reason, content in entries])
 
+    def record_parts(
+        self,
+        kind: str,
+        *,
+        operation_id: str | None = None,
+        flow: str,
+        reason: str | None,
+        ticket: str | None,
+        contents: Sequence[Mapping[str, object]],
+    ) -> str:
+        """Append a row for each content at once, all of one operation; returns its id, a new one unless given."""
+        operation_id = operation_id or self._new_id()
+        rows = [self._row(kind, flow, reason, content, ticket) for content in contents]
+        self._append([{**row, "operation_id": operation_id} for row in rows])
+        return operation_id
+
     @abstractmethod
     def _append(self, rows: Sequence[Row]) -> None:
         """All of them as one commit."""

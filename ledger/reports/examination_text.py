@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ledger.operations.doctor.causes import sentence
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding
-from ledger.reports.rendering import shown
+from ledger.reports.tables import shown
 
 _WORST_FIRST = tuple(Verdict)
 _INDENT = " " * (max(map(len, Verdict)) + 2)

@@ -5,29 +5,27 @@ import io
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from ledger.domain.offsets import TranslationStatus
+from ledger.domain.translation import UncommittedStatus
+from ledger.reports.tables import render_table
 
-NARROWEST = 80
-_WIDEST = 10_000
-_NULL = "-"
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
-ACCEPTABLE = (
+ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
     TranslationStatus.LOST,
     TranslationStatus.EXPIRED_ON_TARGET,
+    TranslationStatus.NOT_YET_COPIED,
     TranslationStatus.AHEAD,
     TranslationStatus.GONE,
     TranslationStatus.HIDDEN,
+    UncommittedStatus.NO_COMMIT,
 )
-"""Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, or may
-not be what it seems. All others that have an offset land where nothing is skipped that the target has."""
+"""Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, may not be
+what it seems, or a group begins where it never was. All others that have an offset land where nothing is skipped that
+the target has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +38,6 @@ class KafkaReset:
     csv: str
     left_out: pa.Table
     topics: pa.Table
-
-
-def render_table(answer: pa.Table, width: int | None = None) -> str:
-    """Columns under their names, as wide as they need; within a `width`, long values are folded, never cut."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for field in answer.schema:
-        table.add_column(field.name, justify=_justification(field.type), overflow="fold")
-    for row in answer.to_pylist():
-        table.add_row(*(_cell(value) for value in row.values()))
-    return _printed(table, _WIDEST if width is None else max(width, NARROWEST))
 
 
 def render_json(answer: pa.Table) -> str:
@@ -70,7 +58,7 @@ def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) ->
     break in its name.
     """
     rows = translation.to_pylist()
-    holds = [_fits_a_line(row) and _odd(row) <= set(accepted) for row in rows]
+    holds = [_fits_a_line(row) and oddities(row) <= set(accepted) for row in rows]
     lines = [[row[name] for name in _RESET_COLUMNS] for row, fits in zip(rows, holds, strict=True) if fits]
     held = pa.array(holds, pa.bool_())
     topics = translation.filter(held).group_by(["target_topic", "target_topic_id"]).aggregate([])
@@ -93,34 +81,12 @@ def _fits_a_line(row: Mapping[str, object]) -> bool:
     return None not in values and not any(break_ in str(row["group_id"]) for break_ in "\r\n")
 
 
-def _odd(row: Mapping[str, object]) -> set[object]:
+def oddities(row: Mapping[str, object]) -> set[str]:
     """What is to be accepted about a row: its status, and that its commit is not there any more."""
-    return {row["status"], row["absence"]} & set(ACCEPTABLE)
+    return {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
 
 
 def _csv(lines: list[list[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
-
-
-def _cell(value: object) -> str:
-    return _NULL if value is None else shown(str(value))
-
-
-def shown(text: str) -> str:
-    """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _justification(type_: pa.DataType) -> Literal["left", "right"]:
-    return "right" if pa.types.is_integer(type_) or pa.types.is_floating(type_) else "left"
-
-
-def _printed(table: Table, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()

@@ -5,10 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka import ConsumerGroupTopicPartitions as GroupOffsets
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
 
 from ledger.errors import ClusterUnavailableError
 from ledger.sandbox.reading import (
@@ -25,11 +23,6 @@ from ledger.sandbox.workload import Workload
 
 GROUP_TIMEOUT_S = 60.0
 TO_THE_END = 2**63 - 1
-NOT_YET = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +78,6 @@ def consume(servers: str, plan: GroupPlan) -> Readings:
 def resume(servers: str, group_id: str, partitions: Sequence[Partition]) -> Readings:
     """Start a group at its committed offsets, or at the log start without one, and read everything."""
     return consume(servers, GroupPlan(group_id, dict.fromkeys(partitions, TO_THE_END)))
-
-
-def set_offsets(servers: str, group_id: str, offsets: Mapping[Partition, int]) -> None:
-    """Commit offsets for a group that has no members; a coordinator that just started is waited for."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    wanted = [ClientPartition(*partition, offset) for partition, offset in offsets.items()]
-    deadline_s = time.monotonic() + GROUP_TIMEOUT_S
-    while refusals := _refusals(admin, group_id, wanted):
-        if time.monotonic() > deadline_s or not all(refusal.code() in NOT_YET for refusal in refusals):
-            raise ClusterUnavailableError(f"group {group_id}: offsets were not set: {refusals[0]}")
-        time.sleep(POLL_S)
-
-
-def _refusals(admin: AdminClient, group_id: str, wanted: list[ClientPartition]) -> list[KafkaError]:
-    answer = admin.alter_consumer_group_offsets([GroupOffsets(group_id, wanted)])[group_id]
-    try:
-        answered = answer.result(GROUP_TIMEOUT_S).topic_partitions
-    except KafkaException as error:
-        return [error.args[0]]
-    return [at.error for at in answered if at.error is not None]
 
 
 def _read_up_to(consumer: Consumer, plan: GroupPlan) -> Readings:

@@ -227,7 +227,9 @@ class Moves:
     def _queried(self, flow: str) -> dict[tuple[str, str, int], int | None]:
         """Target offsets by group, source topic and partition."""
         answers = run_query(
-            query("offset_translation"), {"flow": flow}, self.ledger.at(self.ledger.latest())
+            query("offset_translation"),
+            {"flow": flow, "driver_lives": False},
+            self.ledger.at(self.ledger.latest()),
         ).to_pylist()
         return {
             (row["group_id"], row["source_topic"], row["source_partition"]): row["target_offset"]

@@ -11,6 +11,7 @@ from tests.support.histories import SOURCE, History, Recorded
 from tests.support.ledger_rows import row
 
 FLOW = "east-to-west"
+_TOLD_AGAIN_MS = 9_000_000
 EAST, WEST = "east", "west"
 
 
@@ -37,7 +38,15 @@ def offsets(history: History) -> range:
     return range(max(history.source_start - 2, 0), history.furthest + 3)
 
 
-def known_map(history: History, target_log_start: int | None) -> KnownMap:
+def last_but_one_append_ms(histories: Sequence[History]) -> int:
+    """Of the flow, which has claimed at 0."""
+    times = {0, *(recorded_at_ms(recorded) for history in histories for recorded in history.recorded)}
+    return sorted(times)[-2]
+
+
+def known_map(
+    history: History, target_log_start: int | None, *, last_but_one_append_ms: int | None = None
+) -> KnownMap:
     """What the ledger says of one history."""
     return KnownMap(
         offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
@@ -47,6 +56,7 @@ def known_map(history: History, target_log_start: int | None) -> KnownMap:
             for recorded in history.recorded
             if recorded.sync.cause is SyncCause.SOURCE_TRUNCATED
         ),
+        last_but_one_append_ms=last_but_one_append_ms,
     )
 
 
@@ -57,6 +67,7 @@ def commit_at(committed_offset: int) -> Commit:
         topic_id=SOURCE.topic_id,
         leader_epoch=committed_offset % 3 or None,
         made_after_ms=(committed_offset % 5 + 1) * 500_000 if committed_offset % 2 else None,
+        first_read_ms=committed_offset % 7 * 500_000,
     )
 
 
@@ -95,8 +106,11 @@ def _checkpoint_rows(partition: int, committed_offset: int) -> list[Row]:
         "topic_id": commit.topic_id,
         "partition": partition,
     }
-    last = {"committed_offset": commit.offset, "leader_epoch": commit.leader_epoch, "round": 2}
-    rows: list[Row] = [row("checkpoints", **of_group, **last)]
+    last = {"committed_offset": commit.offset, "leader_epoch": commit.leader_epoch}
+    rows: list[Row] = [
+        row("checkpoints", **of_group, **last, round=2, read_at_ms=commit.first_read_ms),
+        row("checkpoints", **of_group, **last, round=3, read_at_ms=_TOLD_AGAIN_MS),
+    ]
     if commit.made_after_ms is not None:
         before = {"committed_offset": commit.offset + 1, "round": 1, "read_at_ms": commit.made_after_ms}
         rows.append(row("checkpoints", **of_group, **before))

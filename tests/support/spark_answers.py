@@ -12,9 +12,18 @@ from ledger.adapters.spark.views import register_derived_views, run_query
 from ledger.domain.translation import translate_commit
 from ledger.schema import TABLES
 from tests.support.cases import Case
-from tests.support.generated_ledgers import FLOW, commit_at, group_of, known_map, ledger_of, offsets
+from tests.support.generated_ledgers import (
+    FLOW,
+    commit_at,
+    group_of,
+    known_map,
+    last_but_one_append_ms,
+    ledger_of,
+    offsets,
+)
 from tests.support.histories import random_history
 
+PARAMS: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": True}
 VIEWS = (
     "last_syncs",
     "effective_syncs",
@@ -59,9 +68,9 @@ class SparkLedger:
         log_start = history.target_start + 2
         snapshot = ledger_of(history, log_start)
         self.read(snapshot)
-        known = known_map(history, log_start)
+        known = known_map(history, log_start, last_but_one_append_ms=last_but_one_append_ms([history]))
         translated = {offset: translate_commit([known], commit_at(offset)) for offset in offsets(history)}
-        rows = run_query(self._spark, catalog.query("offset_translation"), {"flow": FLOW}).collect()
+        rows = run_query(self._spark, catalog.query("offset_translation"), PARAMS).collect()
         assert {row.group_id: (row.target_offset, row.status) for row in rows} == {
             group_of(offset): (found.target_offset, found.status.value)
             for offset, found in translated.items()

@@ -213,7 +213,7 @@ class TwoWays:
         """The target's retention deletes some of its oldest records."""
         self.west.log_start = self.chance.randint(0, self.west.end)
 
-    def known(self) -> KnownMap:
+    def known(self, last_but_one_append_ms: int | None = None) -> KnownMap:
         rows = self.there.recorded
         return KnownMap(
             offset_map=OffsetMap.from_syncs(THERE, self.there.syncs),
@@ -224,17 +224,20 @@ class TwoWays:
                 for index, row_ in enumerate(rows)
                 if row_.sync.cause is SyncCause.SOURCE_TRUNCATED
             ),
+            last_but_one_append_ms=last_but_one_append_ms,
         )
 
     def commit_of(self, group: Group) -> Commit:
         """From the rows that were appended, the last of them last."""
         last = group.seen[-1]
+        same = [seen for seen in group.seen if seen["committed_offset"] == last["committed_offset"]]
         others = [seen for seen in group.seen if seen["committed_offset"] != last["committed_offset"]]
         return Commit(
             offset=int(str(last["committed_offset"])),
             topic_id="east-id",
             leader_epoch=None if last["leader_epoch"] is None else int(str(last["leader_epoch"])),
             made_after_ms=max((int(str(seen["read_at_ms"])) for seen in others), default=None),
+            first_read_ms=min(int(str(seen["read_at_ms"])) for seen in same),
         )
 
     def judged_groups(self) -> list[Group]:

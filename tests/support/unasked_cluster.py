@@ -3,15 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
-from ledger.ports import (
-    GroupListing,
-    NewTopic,
-    PartitionEnds,
-    RememberedProducer,
-    SettingsAnswer,
-    TopicDescription,
-)
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.ports import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
 
@@ -83,6 +78,9 @@ class UnaskedCluster:
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         self._unasked("dead_groups", groups)
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        self._unasked("set_commits", group, commits)
 
     def allocate_producer_id(self) -> int:
         self._unasked("allocate_producer_id")

@@ -87,7 +87,7 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
     query = catalog.query("offset_translation")
     commit = _single_commit(snapshot, flow, topic, partition, offset)
-    return run_query(query, {"flow": flow}, snapshot, {"checkpoints": commit})
+    return run_query(query, {"flow": flow, "driver_lives": False}, snapshot, {"checkpoints": commit})
 
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:

@@ -24,18 +24,12 @@ from ledger.adapters.kafka import (
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.end_requests import Partition, known_epoch, offsets_at, partition_ends
 from ledger.config import ClusterConfig
+from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.ports import (
-    Clock,
-    GroupListing,
-    NewTopic,
-    PartitionEnds,
-    RememberedProducer,
-    SettingsAnswer,
-    TopicDescription,
-)
+from ledger.ports import Clock, GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0
@@ -234,6 +228,12 @@ class KafkaAdmin:
         for start in range(0, len(groups), _GROUPS_AT_ONCE):
             dead |= self._dead_groups(groups[start : start + _GROUPS_AT_ONCE])
         return frozenset(dead)
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
+        async def work(manager: KafkaConnectionManager) -> dict[Partition, CommitRefusal]:
+            return await group_requests.set_commits(manager, group, commits)
+
+        return self._connection.run(f"set the committed offsets of group {group}", work)
 
     def _dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         async def work(manager: KafkaConnectionManager) -> frozenset[str]:

@@ -7,18 +7,35 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.adapters.kafka.answers import ABSENT_TOPIC, is_present
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.topic_requests import metadata
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.ports import GroupListing
 
 _GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
 _NOT_DESCRIBED = (errors.GroupAuthorizationFailedError,)
 _DEAD = "Dead"
+_NO_MEMBER = -1  # generation of a commit by nobody of the group
+_BY_NAMES = 9  # the last version of OffsetCommit that names topics, not ids
+_NOT_NOW = (
+    errors.CoordinatorLoadInProgressError,
+    errors.CoordinatorNotAvailableError,
+    errors.NotCoordinatorError,
+)
+_REFUSALS = {
+    errors.GroupAuthorizationFailedError.errno: CommitRefusal.GROUP_DENIED,
+    errors.TopicAuthorizationFailedError.errno: CommitRefusal.TOPIC_DENIED,
+    errors.UnknownMemberIdError.errno: CommitRefusal.HAS_MEMBERS,
+    errors.IllegalGenerationError.errno: CommitRefusal.HAS_MEMBERS,
+    errors.StaleMemberEpochError.errno: CommitRefusal.HAS_MEMBERS,
+    errors.RebalanceInProgressError.errno: CommitRefusal.HAS_MEMBERS,
+    errors.UnknownTopicOrPartitionError.errno: CommitRefusal.NO_TOPIC,
+}
 
 Commit = tuple[str, Any]
 """A topic name and the partition's entry in an OffsetFetch response."""
@@ -81,6 +98,49 @@ def _is_dead(group: Any) -> bool:
     if not is_present(group.error_code, group.group_id, _ABSENT_GROUP):
         return True
     return bool(group.group_state == _DEAD)
+
+
+async def set_commits(
+    manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
+) -> dict[tuple[str, int], CommitRefusal]:
+    """What was refused of a commit by nobody of the group, which only one without members takes."""
+    by_coordinator = await _by_coordinator(manager, [group], _NOT_DESCRIBED)
+    if not by_coordinator:
+        return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}
+    [node] = by_coordinator
+    answer = await manager.send(_offset_commit(group, commits), node_id=node)
+    codes = {
+        (topic.name, entry.partition_index): entry.error_code
+        for topic in answer.topics
+        for entry in topic.partitions
+    }
+    for code in codes.values():
+        if errors.for_code(code) in _NOT_NOW:
+            require(code, group)
+    return {at: _REFUSALS.get(code, CommitRefusal.OTHER) for at, code in codes.items() if code}
+
+
+def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequest:
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    of_partition = of_topic.OffsetCommitRequestPartition
+    by_topic = defaultdict(list)
+    for commit in commits:
+        by_topic[commit.topic].append(
+            of_partition(
+                partition_index=commit.partition,
+                committed_offset=commit.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=commit.metadata or "",
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=_NO_MEMBER,
+        member_id="",
+        group_instance_id=None,
+        topics=[of_topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+        max_version=_BY_NAMES,
+    )
 
 
 async def _by_coordinator(

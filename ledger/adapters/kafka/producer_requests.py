@@ -9,8 +9,8 @@ from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsReque
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.fetch_requests import leader_of
 from ledger.adapters.kafka.topic_requests import metadata_without_topics
+from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import TopicPartition
-from ledger.ports import RememberedProducer
 from ledger.wire.record_batch import next_sequence
 
 _DOES_NOT_TELL = (errors.AuthorizationError, errors.IncompatibleBrokerVersion)

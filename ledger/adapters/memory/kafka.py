@@ -11,7 +11,9 @@ from enum import Enum, auto
 
 from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from ledger.adapters.memory.producer_ids import ProducerIdBlocks
+from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -22,7 +24,6 @@ from ledger.ports import (
     NewTopic,
     PartitionEnds,
     ProduceItem,
-    RememberedProducer,
     SettingsAnswer,
     TopicDescription,
     TopicSettings,
@@ -64,7 +65,8 @@ class MemoryCluster:
     `undescribable`: names of topics that a copy may not even describe.
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
     `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id. `committed`: offsets by group,
-    topic and partition, with the leader epochs that some commits name in `committed_epochs`.
+    topic and partition, with what some commits name in `committed_epochs` and `committed_metadata`. `members`:
+    groups with consumers at work. `denied_groups`: those that the mirror's principal may not even describe.
     """
 
     alias: str
@@ -75,6 +77,9 @@ class MemoryCluster:
     topic_by_name: dict[str, MemoryTopic] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     committed_epochs: dict[tuple[str, str, int], int | None] = field(default_factory=dict)
+    committed_metadata: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    members: set[str] = field(default_factory=set)
+    denied_groups: set[str] = field(default_factory=set)
     denied: set[tuple[str, Access]] = field(default_factory=set)
     hung: set[int] = field(default_factory=set)
     deleted: list[MemoryTopic] = field(default_factory=list)
@@ -236,7 +241,9 @@ class MemoryCluster:
     def groups(self) -> list[GroupListing]:
         self._reach()
         return [
-            GroupListing(group, "classic", "Empty") for group in sorted({key[0] for key in self.committed})
+            GroupListing(group, "classic", "Stable" if group in self.members else "Empty")
+            for group in sorted({key[0] for key in self.committed} | self.members)
+            if group not in self.denied_groups
         ]
 
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
@@ -253,7 +260,7 @@ class MemoryCluster:
                 partition=partition,
                 committed_offset=offset,
                 leader_epoch=self.committed_epochs.get((group_id, topic, partition)),
-                metadata="",
+                metadata=self.committed_metadata.get((group_id, topic, partition), ""),
                 read_at_ms=self.clock.now_ms(),
             )
             for (group_id, topic, partition), offset in sorted(self.committed.items())
@@ -262,7 +269,30 @@ class MemoryCluster:
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         self._reach()
-        return frozenset(groups) - {key[0] for key in self.committed}
+        return frozenset(groups) - {key[0] for key in self.committed} - self.members - self.denied_groups
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        self._reach()
+        refused: dict[tuple[str, int], CommitRefusal] = {}
+        for commit in commits:
+            key = (group, commit.topic, commit.partition)
+            if refusal := self._refusal_of(*key):
+                refused[key[1:]] = refusal
+                continue
+            self.committed[key] = commit.offset
+            self.committed_metadata[key] = commit.metadata or ""
+            self.committed_epochs[key] = None
+        return refused
+
+    def _refusal_of(self, group: str, topic: str, partition: int) -> CommitRefusal | None:
+        if group in self.denied_groups:
+            return CommitRefusal.GROUP_DENIED
+        if group in self.members:
+            return CommitRefusal.HAS_MEMBERS
+        if (topic, Access.READ) in self.denied:
+            return CommitRefusal.TOPIC_DENIED
+        there = self.topic_by_name.get(topic)
+        return CommitRefusal.NO_TOPIC if there is None or partition >= len(there.logs) else None
 
     def allocate_producer_id(self) -> int:
         self._reach()

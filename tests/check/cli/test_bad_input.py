@@ -132,7 +132,7 @@ def test_a_cut_that_does_not_exist_is_refused(with_ledger: UnreachableFlow, as_o
 
 
 def test_half_an_offset_is_refused(with_ledger: UnreachableFlow) -> None:
-    arguments = ("offsets", "translate", "--flow", "east-to-west", "--topic", "orders")
+    arguments = ("offsets", "translate", "--flow", "east-to-west", "--topic", "orders", "--offset", "3")
     assert "--partition" in with_ledger.refused(*arguments, code=2)
 
 

@@ -14,6 +14,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.cli.prompt import Prompt
 from ledger.errors import UsageError
+from ledger.reports.rendering import render_csv
 from ledger.schema import TABLES
 from tests.support.checkout import CHECKOUT
 from tests.support.operated import FLOW, Operated, own_mark
@@ -155,7 +156,7 @@ def prompted(
     ask, _ = typing(*lines)
     capture.readouterr()
     with sealed(open_ledger(flow.path).now(), (), {}) as ledger:
-        Prompt(ledger, "csv", ask).run()
+        Prompt(ledger, render_csv, ask).run()
     captured = capture.readouterr()
     return captured.out, captured.err
 
@@ -180,7 +181,7 @@ def test_a_statement_may_take_lines_and_errors_do_not_end_it(
 def test_prompts_say_that_a_statement_goes_on(flow: Operated) -> None:
     ask, shown = typing("", "select", "1;", KeyboardInterrupt)
     with sealed(open_ledger(flow.path).now(), (), {}) as ledger:
-        Prompt(ledger, "csv", ask).run()
+        Prompt(ledger, render_csv, ask).run()
     assert shown == ["sql> ", "sql> ", "...> ", "sql> ", "sql> "]
 
 
@@ -202,7 +203,7 @@ def test_a_statement_can_be_interrupted_and_the_prompt_goes_on(
 ) -> None:
     ask, shown = typing("select 1;")
     capsys.readouterr()
-    Prompt(SealedLedger(cast(duckdb.DuckDBPyConnection, Interrupted())), "csv", ask).run()
+    Prompt(SealedLedger(cast(duckdb.DuckDBPyConnection, Interrupted())), render_csv, ask).run()
     assert "interrupted" in capsys.readouterr().err
     assert len(shown) == 2
 

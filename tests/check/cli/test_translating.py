@@ -1,10 +1,13 @@
 """`offsets translate`: the topic ids of answers, what a reset file holds and what it leaves out."""
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.support.operated import Operated, own_mark
+from tests.support.operated import Operated, mark_of_a_gone_process, own_mark
+
+TRANSLATE = ("offsets", "translate", "--flow", "east-to-west")
 
 
 @pytest.fixture
@@ -26,8 +29,26 @@ def flow(idle: Operated) -> Operated:
     return idle
 
 
-def commit(group: str, offset: int | None) -> dict[str, object]:
-    at = {"topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+@pytest.fixture
+def partly(flow: Operated) -> Operated:
+    """More partitions: 1 holds records at the target, 2 holds none, and a topic `bills` that one group reads."""
+    flow.copied({("orders", 1): 10, ("orders", 2): 10, ("bills", 0): 10})
+    for topic, partition, log_start, end in (
+        ("orders", 1, 4, 10),
+        ("orders", 2, 10, 10),
+        ("bills", 0, 0, 10),
+    ):
+        at = {"topic": f"east.{topic}", "topic_id": f"id-of-east.{topic}", "partition": partition}
+        ends = {"log_start": log_start, "high_watermark": end, "last_stable": end, "read_at_ms": 1}
+        flow.append("high_watermarks", {"cluster": "west", **at, **ends})
+    flow.topic("orders", "observed")
+    flow.append("topics", {"cluster": "east", "topic": "quiet", "topic_id": "id-of-quiet", "partitions": 2})
+    flow.append("checkpoints", commit("steady", 3, "bills"))
+    return flow
+
+
+def commit(group: str, offset: int | None, topic: str = "orders") -> dict[str, object]:
+    at = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": 0}
     return {
         "cluster": "east",
         "group_id": group,
@@ -88,3 +109,116 @@ def test_what_cannot_be_accepted_is_refused(flow: Operated, arguments: tuple[str
     done = flow.command("offsets", "translate", "--flow", "east-to-west", *arguments)
     assert (done.code, done.out) == (2, "")
     assert telling in done.err
+
+
+def told(flow: Operated, *arguments: str) -> list[dict[str, Any]]:
+    done = flow.command(*TRANSLATE, "-o", "json", *arguments)
+    assert done.code == 0, done.err
+    return list(json.loads(done.out))
+
+
+def test_partitions_without_a_commit_are_rows(partly: Operated) -> None:
+    rows = told(partly, "--group", "steady")
+    places = ("source_topic", "source_partition", "committed_offset", "target_offset", "status")
+    assert [tuple(row[name] for name in places) for row in rows] == [
+        ("bills", 0, 3, 3, "exact"),
+        ("orders", 0, 4, 4, "exact"),
+        ("orders", 1, None, 4, "no_commit"),
+        ("orders", 2, None, 10, "no_commit_empty"),
+    ]
+
+
+def test_what_nobody_can_skip_is_in_the_file_and_what_somebody_can_when_accepted(partly: Operated) -> None:
+    reset = (*TRANSLATE, "-o", "kafka-reset", "--group", "steady")
+    plain, accepted = partly.command(*reset), partly.command(*reset, "--accept", "no_commit")
+    assert plain.out.splitlines() == [
+        "steady,east.bills,0,3",
+        "steady,east.orders,0,4",
+        "steady,east.orders,2,10",
+    ]
+    assert plain.code == 4
+    assert "of 1 partitions that hold records, or may, the group has no commit" in plain.err
+    assert "auto.offset.reset = latest" in plain.err
+    assert "steady,east.orders,1,4" in accepted.out.splitlines()
+    assert accepted.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("--topic", "bills"), {("steady", "bills", 0)}),
+        (("--topic", "orders", "--partition", "1", "--group", "steady"), {("steady", "orders", 1)}),
+        (
+            ("--topic", "orders", "--partition", "0", "--group", "steady", "--group", "fast"),
+            {("steady", "orders", 0), ("fast", "orders", 0)},
+        ),
+        (("--group", "fast"), {("fast", "orders", 0), ("fast", "orders", 1), ("fast", "orders", 2)}),
+    ],
+)
+def test_groups_are_filtered(partly: Operated, arguments: tuple[str, ...], found: set[object]) -> None:
+    rows = told(partly, *arguments)
+    assert {(row["group_id"], row["source_topic"], row["source_partition"]) for row in rows} == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "telling"),
+    [
+        (("--offset", "4"), 2, "--offset needs --topic and --partition"),
+        (("--topic", "orders", "--offset", "4"), 2, "--offset needs --topic and --partition"),
+        (("--partition", "0"), 2, "--partition needs --topic"),
+        (
+            ("--group", "steady", "--topic", "orders", "--partition", "0", "--offset", "4"),
+            2,
+            "--offset and --group do not go together",
+        ),
+        (
+            ("--topic", "orders", "--partition", "0", "--offset", "4", "-o", "kafka-reset"),
+            2,
+            "--offset and -o kafka-reset do not go together",
+        ),
+        (
+            ("--topic", "order"),
+            2,
+            "the ledger knows no topic 'order' at the source of east-to-west; it knows bills,",
+        ),
+        (("--topic", "order", "--partition", "0", "--offset", "4"), 2, "the ledger knows no topic 'order'"),
+        (
+            ("--topic", "orders", "--partition", "3"),
+            2,
+            "topic orders at the source of east-to-west has no partition 3",
+        ),
+        (("--topic", "orders", "--partition", "3", "--offset", "4"), 2, "has no partition 3"),
+        (("--group", "steadi"), 5, "no committed offset of group 'steadi'"),
+        (("--group", "steady", "--group", "steadi"), 5, "no committed offset of group 'steadi'"),
+        (("--group", "fast", "--topic", "bills"), 5, "no committed offset of group 'fast', topic 'bills'"),
+    ],
+)
+def test_what_does_not_go_together_or_does_not_exist_is_refused_by_name(
+    partly: Operated, arguments: tuple[str, ...], code: int, telling: str
+) -> None:
+    done = partly.command(*TRANSLATE, *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert telling in done.err
+    assert "nothing was translated" in done.err
+
+
+def test_a_partition_that_exists_and_is_not_copied_has_no_map(partly: Operated) -> None:
+    [row] = told(partly, "--topic", "quiet", "--partition", "1", "--offset", "4")
+    assert (row["status"], row["target_offset"]) == ("no_map", None)
+
+
+@pytest.mark.parametrize(("is_alive", "status"), [(True, "not_yet_copied"), (False, "ahead")])
+def test_a_fresh_commit_beyond_the_map_is_not_yet_copied_while_the_driver_lives(
+    idle: Operated, is_alive: bool, status: str
+) -> None:
+    idle.writer("claimed", own_mark() if is_alive else mark_of_a_gone_process())
+    idle.copied({("orders", 0): 10})
+    idle.append("checkpoints", {**commit("fresh", 12), "read_at_ms": idle.clock.now_ms()})
+    [row] = told(idle)
+    assert (row["status"], row["target_offset"]) == (status, 10)
+    done = idle.command("query", "offset_translation", "--param", "flow=east-to-west", "-o", "json")
+    assert [row["status"] for row in json.loads(done.out)] == [status]
+    before = told(idle, "--as-of", str(idle.clock.now_ms()))
+    assert [row["status"] for row in before] == ["ahead"]
+    done = idle.command(*TRANSLATE, "-o", "kafka-reset", "--accept", status)
+    assert (done.code, done.out) == (0, "fresh,east.orders,0,10\n")

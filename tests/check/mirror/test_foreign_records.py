@@ -7,13 +7,12 @@ import pytest
 
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
-from ledger.domain.cluster_identity import FlowProducer
+from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.foreign_records import ForeignRecords
 from ledger.mirror.foreign_writers import ForeignWriters
-from ledger.ports import RememberedProducer
 from ledger.wire.record_batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,

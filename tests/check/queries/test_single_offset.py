@@ -64,6 +64,7 @@ def test_it_lands_where_a_commit_on_the_latest_incarnation_would(snapshot: Memor
             "status": "exact",
             "absence": None,
             "absent_since_ms": None,
+            "metadata": None,
         }
     ]
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from ledger import app, catalog
+from ledger import app, catalog, offset_wiring
 from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
 from ledger.errors import PreconditionError
@@ -280,7 +280,8 @@ def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[i
     at = app.snapshot(taken_over.config, None)
     source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
-    found = engine.run_query(catalog.query("offset_translation"), {"flow": FLOW}, at, checkpoints)
+    params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
+    found = engine.run_query(catalog.query("offset_translation"), params, at, checkpoints)
     return {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
             row["target_offset"],
@@ -411,7 +412,7 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     assert adoption.goes_on_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
     at = app.snapshot(by_hand.config, None)
-    row = app.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
+    row = offset_wiring.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 
 

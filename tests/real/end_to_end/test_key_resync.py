@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger import app, offset_wiring
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
@@ -214,7 +214,9 @@ def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     assert resynced.records_afterwards == 2
     at = app.snapshot(resynced.config, None)
     source_end = 2 * DELETED + 3
-    row = app.translate_offset(at, FLOW, topic=resynced.topic, partition=0, offset=source_end).to_pylist()[0]
+    row = offset_wiring.translate_offset(
+        at, FLOW, topic=resynced.topic, partition=0, offset=source_end
+    ).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 2 * DELETED + 3)
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition as FactsPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
@@ -137,6 +139,23 @@ def test_ends_tell_open_transactions_apart(admin: KafkaAdmin, east: SandboxClust
     assert admin.ends([]) == {}
 
 
+def test_commits_of_a_group_without_members_are_set(
+    admin: KafkaAdmin, east: SandboxCluster, topic: str
+) -> None:
+    group, listing = f"{topic}-set", GroupListing(f"{topic}-set", None, None)
+    wanted = [NewCommit(topic, 0, 7, "note"), NewCommit(topic, 1, 0, None), NewCommit(topic, 9, 5, None)]
+    for _ in ("a group that does not exist", "an empty one"):
+        assert admin.set_commits(group, wanted) == {(topic, 9): CommitRefusal.NO_TOPIC}
+        found = admin.commits([listing], topic_ids={})
+        told = [(row.partition, row.committed_offset, row.metadata, row.leader_epoch) for row in found]
+        assert told == [(0, 7, "note", None), (1, 0, "", None)]
+    consumer = Consumer({"bootstrap.servers": east.bootstrap_servers, "group.id": group})
+    consumer.subscribe([topic])
+    eventually(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), "partitions are assigned")
+    assert set(admin.set_commits(group, wanted[:1]).values()) == {CommitRefusal.HAS_MEMBERS}
+    consumer.close()
+
+
 def test_groups_and_their_commits(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:
     commit(east, f"{topic}-a", TopicPartition(topic, 0, 7, "note"), TopicPartition(topic, 1, 0))
     commit(east, f"{topic}-b", TopicPartition(topic, 1, 3))
@@ -255,6 +274,24 @@ def test_what_is_not_allowed_names_operation_and_topic(guarded: Guarded) -> None
         admin.commits([GroupListing("g", None, None)], topic_ids={})
     with pytest.raises(PreconditionError, match=r"does not allow .* allocate a producer id: "):
         admin.allocate_producer_id()
+
+
+def test_commits_need_permissions_on_group_and_topic(guarded: Guarded) -> None:
+    user, name = guarded.new_user(), f"set-{uuid.uuid4().hex[:8]}"
+    root = KafkaAdmin("solo", ClusterConfig(name="solo", bootstrap_servers=guarded.open), SystemClock())
+    root.create_topic(name, partitions=1, replication_factor=1, configuration={})
+    root.close()
+    login = guarded.scram_login(user)
+    config = ClusterConfig(name="solo", bootstrap_servers=guarded.over_tls, properties=login)
+    admin = KafkaAdmin("solo", config, SystemClock(), environ={SECRET: guarded.password})
+    _opened.append(admin)
+    commits = [NewCommit(name, 0, 7, None)]
+    assert admin.set_commits(name, commits) == {(name, 0): CommitRefusal.GROUP_DENIED}
+    guarded.allow(user, name, ACLOperation.READ, kind=ResourceType.GROUP)
+    refused = {(name, 0): CommitRefusal.TOPIC_DENIED}
+    eventually(lambda: admin.set_commits(name, commits) == refused, "READ on the group is not enough")
+    guarded.allow(user, name, ACLOperation.READ)
+    eventually(lambda: admin.set_commits(name, commits) == {}, "READ on both is enough")
 
 
 @pytest.mark.parametrize("secret_store", ["ssl.keystore.location", "sasl.oauthbearer.method"])

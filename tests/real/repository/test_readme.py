@@ -12,6 +12,7 @@ import pytest
 
 from ledger import errors
 from ledger.domain.offsets import TranslationStatus
+from ledger.domain.translation import UncommittedStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.homes import home_with_jars
@@ -83,7 +84,7 @@ def rows_of(heading: str) -> list[tuple[str, str]]:
 
 def test_translation_statuses_are_all_told_in_their_order() -> None:
     assert [name for name, _ in rows_of("What a translation says")] == [
-        str(status) for status in TranslationStatus
+        str(status) for status in (*TranslationStatus, *UncommittedStatus)
     ]
 
 

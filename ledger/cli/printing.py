@@ -1,0 +1,37 @@
+"""Answers on stdout and stderr, in the form and width that were asked for."""
+
+import shutil
+
+import click
+import pyarrow as pa
+
+from ledger.errors import UsageError
+from ledger.reports.rendering import RENDERERS
+from ledger.reports.tables import render_table
+
+_NO_TERMINAL = 160
+"""Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+)
+wide_option = click.option(
+    "--wide", is_flag=True, help="Tables with every column, a line for each row, however wide."
+)
+
+
+def require_tables(output: str, *, wide: bool) -> None:
+    """Raise `UsageError` where --wide has nothing to widen: before anything is done."""
+    if wide and output != "table":
+        raise UsageError(f"--wide is about tables, not -o {output}; nothing was done")
+
+
+def rendered(answer: pa.Table, output: str, *, wide: bool = False) -> str:
+    """The answer in a form of `RENDERERS`; tables fit the terminal, or are as wide as they need."""
+    if output == "table":
+        return render_table(answer, None if wide else terminal_width())
+    return RENDERERS[output](answer)
+
+
+def terminal_width() -> int:
+    return shutil.get_terminal_size(fallback=(_NO_TERMINAL, 24)).columns

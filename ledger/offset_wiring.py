@@ -1,0 +1,134 @@
+"""Wiring of `offsets`, as `app` has it for the other commands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ledger import app
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.duck import engine
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.config import MirrorConfig
+from ledger.domain.writer_roles import RoleVerdict
+from ledger.errors import PreconditionError
+from ledger.mirror.take_over import driver_verdict
+from ledger.operations.known_partitions import KnownPartitions
+from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
+from ledger.ports import require_recorded
+from ledger.reports.rendering import oddities
+from ledger.wiring import cluster_admin, operator_operations
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which answers are asked for: of these groups (none named: all), of a topic, of a partition of it."""
+
+    groups: Sequence[str] = ()
+    topic: str | None = None
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        of_groups = [f"group {group!r}" for group in self.groups]
+        of_topic = [] if self.topic is None else [f"topic {self.topic!r}"]
+        of_partition = [] if self.partition is None else [f"partition {self.partition}"]
+        return ", ".join([*of_groups, *of_topic, *of_partition])
+
+
+ALL = Chosen()
+
+
+def driver_lives(config: MirrorConfig, flow_name: str) -> bool:
+    """Whether a driver of the flow is known to be at work now; unknown is no."""
+    if flow_name not in config.flows:
+        return False
+    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(f"flow:{flow_name}")
+    verdict = driver_verdict(config.flow(flow_name), claim, LocalProcesses(), now_ms=SystemClock().now_ms())
+    return verdict is RoleVerdict.IN_USE
+
+
+def translate_groups(
+    at: DeltaSnapshot, flow: str, chosen: Chosen = ALL, *, driver_lives: bool = False
+) -> pa.Table:
+    """Where committed offsets land on the flow's target, and partitions of their topics without a commit.
+
+    Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError` when one of
+    the groups, or all that was chosen, has no commit: an empty answer looks fine.
+    """
+    found = pa.concat_tables(
+        [
+            app.run_query(at, "offset_translation", {"flow": flow, "driver_lives": driver_lives}),
+            app.run_query(at, "uncommitted_partitions", {"flow": flow}),
+        ],
+        promote_options="default",
+    )
+    grain = ("group_id", "source_topic", "source_partition")
+    found = found.sort_by([(name, "ascending") for name in grain])
+    for group in chosen.groups:
+        _require_commits(found.filter(pc.equal(found["group_id"], group)), flow, Chosen([group]))
+    if chosen.topic is not None:
+        _known_partitions(at, flow).require(flow, chosen.topic, chosen.partition)
+    return _require_commits(_filtered(found, chosen), flow, chosen)
+
+
+def set_offsets(
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    flow_name: str,
+    answer: pa.Table,
+    choice: Choice,
+    *,
+    dry_run: bool,
+    reason: str | None,
+    ticket: str | None,
+) -> tuple[str | None, list[Setting]]:
+    """Set a translation's offsets at the flow's target; returns the operation id and what became of each partition.
+
+    None: nothing was to be set, or it is a dry run. Raises when another cluster answers than the recorded one.
+    """
+    flow = config.flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with cluster_admin(config, flow.target) as target:
+        require_recorded(state, target)
+        rows = answer.to_pylist()
+        groups = TargetGroups.read(target, {row["group_id"] for row in rows})
+        settings = planned(rows, groups, choice, oddities)
+        if dry_run:
+            return None, settings
+        why = Why(flow_name, at.cut.token, reason, ticket)
+        return set_and_record(target, settings, operator_operations(config), why)
+
+
+def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:
+    """Where one source offset lands on the flow's target. Raises `UsageError` for a partition that nobody knows."""
+    _known_partitions(at, flow).require(flow, topic, partition)
+    return engine.translate_offset(at, flow, topic, partition, offset)
+
+
+def _filtered(found: pa.Table, chosen: Chosen) -> pa.Table:
+    if chosen.groups:
+        found = found.filter(pc.is_in(found["group_id"], value_set=pa.array(chosen.groups)))
+    if chosen.topic is not None:
+        found = found.filter(pc.equal(found["source_topic"], chosen.topic))
+    if chosen.partition is not None:
+        found = found.filter(pc.equal(found["source_partition"], chosen.partition))
+    return found
+
+
+def _require_commits(found: pa.Table, flow: str, chosen: Chosen) -> pa.Table:
+    if found.num_rows == 0 and chosen != ALL:
+        raise PreconditionError(
+            f"the ledger has no committed offset of {chosen} at the source of {flow}; nothing was translated"
+        )
+    return found
+
+
+def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:
+    claims = at.rows("writers", [("flow", "=", flow), ("event", "=", "claimed")])
+    return KnownPartitions.of(
+        app.run_query(at, "flow_status", {"flow": flow}).to_pylist(),
+        at.rows("topics", [("cluster", "=", claims[-1]["source_cluster"])]),
+    )

@@ -1,0 +1,179 @@
+"""Answers as tables for people: times as they read them, within a width where one is given, and no row cut.
+
+What does not fit is made to, in this order: what is the same in all rows is said once above the table; names of
+columns are folded; long values are folded; where that would leave columns too narrow to read, each row becomes a
+paragraph. Nothing is left out: a column without any value is named.
+"""
+
+import io
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+NARROWEST = 80
+_WIDEST = 10_000
+_NULL = "-"
+_EMPTY = '""'
+_BETWEEN = 2
+_NARROW_HEADER = 8
+_HELD_TOGETHER = "\u00a0"
+"""Stands for a blank at which no line is to end; none is in a text that is shown."""
+_READABLE = 16
+"""To how few characters a long value is folded at most."""
+_INSTANTS = ("_at_ms", "_since_ms", "_timestamp_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column as it is shown; `is_void`: without a value in any row."""
+
+    header: str
+    cells: tuple[str, ...]
+    is_number: bool
+    is_void: bool
+
+    @property
+    def value_width(self) -> int:
+        return max(map(cell_len, self.cells), default=0)
+
+    @property
+    def width(self) -> int:
+        return max(self.value_width, *map(cell_len, self.header.split("\n")))
+
+
+def render_table(answer: pa.Table, width: int | None = None) -> str:
+    """Columns under their names, a line for each row; within a `width`, in the form that fits.
+
+    Instants (`*_at_ms`, `*_since_ms`) are shown as times in UTC and durations (`*_ms`) in seconds, their columns
+    without the unit, or with `_s`.
+    """
+    columns = [_column(field, answer.column(index)) for index, field in enumerate(answer.schema)]
+    if width is None:
+        return _printed(columns, _WIDEST)
+    room = max(width, NARROWEST)
+    if _width(columns) <= room:
+        return _printed(columns, room)
+    if answer.num_rows == 0:
+        return "no rows\n"
+    if answer.num_rows == 1:
+        return _listed(columns, room)
+    return _fitted(columns, room)
+
+
+def shown_time(at_ms: int) -> str:
+    """An instant in UTC, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def shown(text: str) -> str:
+    """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+# Cells -----------------------------------------------------------------------------------------
+
+
+def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
+    header, shape = _form(field.name)
+    cells = tuple(_NULL if value is None else shape(value) for value in values.to_pylist())
+    is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    is_time = header != field.name and shape is shown_time
+    return _Column(header, cells, is_number and not is_time, values.null_count == len(values))
+
+
+def _form(name: str) -> tuple[str, Callable[..., str]]:
+    """The name over a column, and how its values are shown."""
+    if name.endswith(_INSTANTS):
+        return name.removesuffix("_ms"), shown_time
+    if name.endswith("_ms"):
+        return f"{name.removesuffix('_ms')}_s", lambda duration_ms: f"{duration_ms / 1000:,.3f}"
+    return name, lambda value: shown(str(value)) or _EMPTY
+
+
+# Forms -----------------------------------------------------------------------------------------
+
+
+def _fitted(columns: Sequence[_Column], room: int) -> str:
+    alike = [column for column in columns if len(set(column.cells)) == 1]
+    varied = [column for column in columns if column not in alike]
+    caption = _caption(alike, room)
+    if not varied:
+        return caption + f"{len(columns[0].cells)} rows, all alike\n"
+    if _width(varied) <= room:
+        return caption + _printed(varied, room)
+    narrow = [replace(column, header=_folded_header(column)) for column in varied]
+    if _width(narrow, at_most=_READABLE) <= room:
+        return caption + _printed(narrow, room)
+    return caption + "\n" + "\n".join(_paragraph(varied, row, room) for row in range(len(columns[0].cells)))
+
+
+def _caption(alike: Sequence[_Column], room: int) -> str:
+    said = [_pair(column, 0) for column in alike if not column.is_void]
+    void = [column.header for column in alike if column.is_void]
+    lines = []
+    if said:
+        lines.append(_wrapped(f"in all rows: {', '.join(said)}", room))
+    if void:
+        lines.append(_wrapped(f"without a value in any row: {', '.join(void)}", room))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _listed(columns: Sequence[_Column], room: int) -> str:
+    """One row, a line for each column."""
+    width = max(cell_len(column.header) for column in columns)
+    lines = [
+        _wrapped(f"{column.header:<{width}}  {column.cells[0]}", room, indent=width + 2) for column in columns
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _paragraph(columns: Sequence[_Column], row: int, room: int) -> str:
+    return _wrapped(", ".join(_pair(column, row) for column in columns), room) + "\n"
+
+
+def _pair(column: _Column, row: int) -> str:
+    return f"{column.header} {column.cells[row]}".replace(" ", _HELD_TOGETHER)
+
+
+def _wrapped(text: str, room: int, indent: int = 2) -> str:
+    filled = textwrap.fill(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return filled.replace(_HELD_TOGETHER, " ")
+
+
+def _folded_header(column: _Column) -> str:
+    """The name in lines as wide as the values, or as its longest word."""
+    words = [f"{word}_" for word in column.header.split("_")]
+    words[-1] = words[-1].removesuffix("_")
+    room = max(column.value_width, _NARROW_HEADER, *map(cell_len, words))
+    lines = [""]
+    for word in words:
+        if lines[-1] and cell_len(lines[-1] + word) > room:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(lines)
+
+
+def _width(columns: Sequence[_Column], *, at_most: int = _WIDEST) -> int:
+    """What a table of them takes, each folded to so many characters."""
+    return sum(min(column.width, at_most) for column in columns) + _BETWEEN * (len(columns) - 1)
+
+
+def _printed(columns: Sequence[_Column], width: int) -> str:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in columns:
+        table.add_column(column.header, justify="right" if column.is_number else "left", overflow="fold")
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row)
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()

@@ -1,0 +1,239 @@
+"""Setting offsets at a target: what is refused, what is overwritten, what is recorded, and what is read back."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ledger.adapters.memory.kafka import Access, MemoryCluster
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.errors import ClusterUnavailableError
+from ledger.operations.offset_setting import (
+    ADVICE,
+    Choice,
+    Outcome,
+    Row,
+    Setting,
+    TargetGroups,
+    Why,
+    planned,
+    result_row,
+    set_and_record,
+)
+from ledger.reports.rendering import oddities
+from tests.support.fakes import FakeClock
+from tests.support.operation_logs import operators
+
+WHY = Why("east-to-west", "v1.cut", "failover", "OPS-1")
+ANSWER: Row = {
+    "group_id": "billing",
+    "source_topic": "orders",
+    "source_partition": 0,
+    "committed_offset": 9,
+    "target_topic": "east.orders",
+    "target_partition": 0,
+    "target_offset": 7,
+    "status": "exact",
+    "absence": None,
+    "metadata": "a note",
+}
+AT = ("billing", "east.orders", 0)
+
+
+@dataclass
+class Target:
+    """A cluster with one topic of two partitions, and a ledger to which operators write."""
+
+    cluster: MemoryCluster
+    ledger: MemoryLedger
+
+    def answer(self, **values: object) -> Row:
+        topic_id = self.cluster.topic_by_name["east.orders"].topic_id
+        return {**ANSWER, "target_topic_id": topic_id, **values}
+
+    def plan(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
+        groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers})
+        return planned(answers, groups, choice or Choice(), oddities)
+
+    def set(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
+        log = operators(self.ledger, self.cluster.clock)
+        _, done = set_and_record(self.cluster, self.plan(*answers, choice=choice), log, WHY)
+        return done
+
+    def recorded(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Operation id, kind and content of each row."""
+        return [
+            (row["operation_id"], row["kind"], json.loads(row["content"]))
+            for row in self.ledger.rows("operations")
+        ]
+
+
+@pytest.fixture
+def target() -> Target:
+    cluster = MemoryCluster("west", FakeClock())
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    return Target(cluster, MemoryLedger())
+
+
+def outcomes(settings: Sequence[Setting]) -> list[Outcome]:
+    return [one.outcome for one in settings]
+
+
+def test_an_offset_is_set_with_its_metadata_and_recorded_before_and_behind(target: Target) -> None:
+    [done] = target.set(target.answer())
+    assert (done.outcome, done.former) == (Outcome.SET, None)
+    assert (target.cluster.committed[AT], target.cluster.committed_metadata[AT]) == (7, "a note")
+    (intended_id, kind, intended), (result_id, result_kind, result) = target.recorded()
+    assert (kind, result_kind) == ("offsets_set", "offsets_set_result")
+    assert intended_id == result_id
+    assert (intended["group"], intended["target_cluster"], intended["cut"]) == ("billing", "west", "v1.cut")
+    assert intended["commits"] == [
+        {
+            "topic": "east.orders",
+            "topic_id": target.answer()["target_topic_id"],
+            "partition": 0,
+            "former": None,
+            "to": 7,
+            "source_topic": "orders",
+            "source_partition": 0,
+            "source_offset": 9,
+            "status": "exact",
+        }
+    ]
+    assert [(one["partition"], one["to"], one["result"]) for one in result["results"]] == [(0, 7, "set")]
+    assert {(row["reason"], row["ticket"], row["flow"]) for row in target.ledger.rows("operations")} == {
+        ("failover", "OPS-1", "east-to-west")
+    }
+
+
+def test_what_is_set_already_is_left_and_nothing_is_recorded(target: Target) -> None:
+    target.set(target.answer())
+    rows = len(target.recorded())
+    assert outcomes(target.set(target.answer())) == [Outcome.ALREADY_SET]
+    assert len(target.recorded()) == rows
+
+
+def test_a_commit_beyond_the_answer_is_taken_back_only_when_told(target: Target) -> None:
+    target.cluster.committed[AT] = 8
+    assert outcomes(target.set(target.answer())) == [Outcome.NEWER]
+    assert target.cluster.committed[AT] == 8
+    assert outcomes(target.set(target.answer(), choice=Choice(overwrite_newer=True))) == [Outcome.SET]
+    assert target.cluster.committed[AT] == 7
+
+
+def test_a_commit_below_the_answer_moves_on(target: Target) -> None:
+    target.cluster.committed[AT] = 6
+    [done] = target.set(target.answer())
+    assert (done.outcome, done.former, target.cluster.committed[AT]) == (Outcome.SET, 6, 7)
+
+
+def deny_topic(target: Target) -> None:
+    target.cluster.denied.add(("east.orders", Access.READ))
+
+
+@pytest.mark.parametrize(
+    ("happen", "outcome"),
+    [
+        (lambda target: target.cluster.members.add("billing"), Outcome.HAS_MEMBERS),
+        (lambda target: target.cluster.denied_groups.add("billing"), Outcome.GROUP_DENIED),
+        (deny_topic, Outcome.TOPIC_DENIED),
+        (lambda target: target.cluster.recreate_topic("east.orders"), Outcome.OTHER_TOPIC),
+        (lambda target: target.cluster.delete_topic("east.orders"), Outcome.OTHER_TOPIC),
+    ],
+)
+def test_what_the_target_does_not_allow_is_left_out_by_name(
+    target: Target, happen: Callable[[Target], None], outcome: Outcome
+) -> None:
+    answer = target.answer()
+    happen(target)
+    assert outcomes(target.set(answer)) == [outcome]
+    assert AT not in target.cluster.committed
+    assert outcome in ADVICE
+
+
+@pytest.mark.parametrize(
+    ("values", "accepted", "outcome"),
+    [
+        ({"status": "no_map", "target_offset": None, "target_topic": None}, (), Outcome.NO_ANSWER),
+        ({"status": "lost"}, (), Outcome.NOT_ACCEPTED),
+        ({"status": "lost"}, ("lost",), Outcome.SET),
+        ({"status": "lost", "absence": "gone"}, ("lost",), Outcome.NOT_ACCEPTED),
+        ({"status": "no_commit", "committed_offset": None}, (), Outcome.NOT_ACCEPTED),
+        ({"status": "no_commit", "committed_offset": None, "metadata": None}, ("no_commit",), Outcome.SET),
+        ({"status": "no_commit_empty", "committed_offset": None}, (), Outcome.SET),
+    ],
+)
+def test_what_is_odd_about_an_answer_is_to_be_accepted_as_for_a_file(
+    target: Target, values: dict[str, object], accepted: tuple[str, ...], outcome: Outcome
+) -> None:
+    assert outcomes(target.set(target.answer(**values), choice=Choice(accepted))) == [outcome]
+
+
+def test_a_member_that_joins_in_between_is_the_targets_refusal(target: Target) -> None:
+    plan = target.plan(target.answer())
+    target.cluster.members.add("billing")
+    _, done = set_and_record(target.cluster, plan, operators(target.ledger, target.cluster.clock), WHY)
+    assert outcomes(done) == [Outcome.HAS_MEMBERS]
+
+
+@dataclass
+class Meddled(MemoryCluster):
+    """Somebody else commits for the group right behind."""
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        refused = MemoryCluster.set_commits(self, group, commits)
+        self.committed |= {(group, commit.topic, commit.partition): 99 for commit in commits}
+        return refused
+
+
+def test_what_is_read_back_is_what_counts() -> None:
+    cluster = Meddled("west", FakeClock())
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    target = Target(cluster, MemoryLedger())
+    assert outcomes(target.set(target.answer())) == [Outcome.NOT_KEPT]
+
+
+@dataclass
+class Dying(MemoryCluster):
+    """No broker answers any more once a group's offsets are set."""
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        refused = MemoryCluster.set_commits(self, group, commits)
+        self.available = False
+        return refused
+
+
+def test_when_the_target_dies_the_intention_tells_what_may_have_been_set() -> None:
+    cluster = Dying("west", FakeClock())
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    target = Target(cluster, MemoryLedger())
+    with pytest.raises(ClusterUnavailableError):
+        target.set(target.answer())
+    assert [(kind, content["group"]) for _, kind, content in target.recorded()] == [
+        ("offsets_set", "billing")
+    ]
+    cluster.available = True
+    assert outcomes(target.plan(target.answer())) == [Outcome.ALREADY_SET]
+
+
+def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Target) -> None:
+    answers = [target.answer(group_id=f"group-{number}") for number in range(101)]
+    assert set(outcomes(target.set(*answers))) == {Outcome.SET}
+    told = target.recorded()
+    assert len({operation_id for operation_id, *_ in told}) == 1
+    assert [kind for _, kind, _ in told] == ["offsets_set"] * 101 + ["offsets_set_result"] * 101
+    assert len(target.ledger.rows("operations")) == 202
+
+
+def test_partitions_of_a_group_are_judged_one_by_one(target: Target) -> None:
+    target.cluster.committed[("billing", "east.orders", 1)] = 8
+    done = target.set(target.answer(), target.answer(target_partition=1))
+    assert outcomes(done) == [Outcome.SET, Outcome.NEWER]
+    assert [result_row(one)["result"] for one in done] == ["set", "newer"]
+
+
+def test_every_outcome_that_is_not_as_wanted_has_advice() -> None:
+    assert {outcome for outcome in Outcome if not outcome.is_as_wanted} == set(ADVICE)

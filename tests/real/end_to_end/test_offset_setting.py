@@ -1,0 +1,232 @@
+"""Groups move by `offsets set`, and by the file that Kafka's own tool reads, and go on at the first unread record."""
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from ledger import app
+from ledger.adapters.jvm import check_java, kafka_jars
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.config import MirrorConfig
+from ledger.ports import GroupListing
+from ledger.recording.observation import Subject
+from ledger.sandbox import SandboxCluster
+from ledger.sandbox.brokers import QUICK_JVM
+from ledger.sandbox.groups import GroupPlan, consume, resume
+from ledger.sandbox.reading import Readings, read_topics, reader_properties
+from ledger.sandbox.resumption import compare
+from ledger.sandbox.workload import create_topics
+from tests.support.clusters import servers_of
+from tests.support.commands import Done, command
+from tests.support.config_files import write_config
+from tests.support.runs import FLOW, run
+from tests.support.small_topics import send, small_source
+from tests.support.waiting import eventually
+
+RECORDS = 60
+TRIMMED_TO = 7
+"""The source begins here, the target at 0: no offset is the same on both sides."""
+SET, BY_FILE, NEXT_GENERATION, NEWCOMER = "set", "by-file", "next-generation", "newcomer"
+_ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A mirrored topic of three partitions, the last one empty; groups that had read a part of it at the source."""
+
+    topic: str
+    servers: Mapping[str, str]
+    config: MirrorConfig
+    survivors: Readings
+    read: Mapping[str, Readings]
+
+    def group(self, name: str) -> str:
+        return f"{self.topic}-{name}"
+
+    def offsets_at_target(self, group: str) -> dict[int, tuple[int, str]]:
+        """By partition what the group has committed, with its metadata."""
+        admin = KafkaAdmin("west", self.config.cluster("west"), SystemClock())
+        try:
+            commits = admin.commits([GroupListing(self.group(group), None, None)], topic_ids={})
+        finally:
+            admin.close()
+        return {one.partition: (one.committed_offset or 0, one.metadata or "") for one in commits}
+
+    def unread(self, group: str, resumed: Readings) -> list[str]:
+        """What is not exact about where the group went on."""
+        back = {(self.topic, partition): records for (_, partition), records in resumed.items()}
+        found = compare(self.group(group), self.survivors, dict(self.read[group]), back)
+        return [str(one) for one in found if not one.is_exact]
+
+
+@pytest.fixture(scope="module")
+def moving(
+    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Moving:
+    topic, servers = f"moving-{uuid.uuid4().hex[:6]}", servers_of(broker_pair)
+    create_topics(servers["east"], [topic], partitions=3)
+    source = small_source(topic)
+    for partition in range(2):
+        send(servers["east"], topic, partition, source, RECORDS)
+    trim(servers["east"], topic)
+    read = {}
+    for name, stops in (
+        (SET, (20, 40)),
+        (BY_FILE, (33, 21)),
+        (NEXT_GENERATION, (12, 50)),
+        (NEWCOMER, (30, 0)),
+    ):
+        plan = {(topic, partition): stop for partition, stop in enumerate(stops)}
+        read[name] = consume(servers["east"], GroupPlan(f"{topic}-{name}", {**plan, (topic, 2): 0}))
+    config = write_config(
+        tmp_path_factory.mktemp("moving"), servers, {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]"""}
+    )
+    app.init_ledger(config)
+    run(config, spark, recorded=frozenset(Subject))
+    return Moving(topic, servers, config, read_topics(servers["east"], [topic]), read)
+
+
+def trim(servers: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    wanted = [TopicPartition(topic, partition, TRIMMED_TO) for partition in range(2)]
+    for trimming in admin.delete_records(wanted).values():
+        trimming.result(30)
+
+
+@pytest.fixture
+def offsets_set(moving: Moving, capfd: pytest.CaptureFixture[str]) -> "Setter":
+    return Setter(moving, capfd)
+
+
+@dataclass(frozen=True)
+class Setter:
+    moving: Moving
+    capture: pytest.CaptureFixture[str]
+
+    def __call__(self, group: str, *arguments: str) -> Done:
+        of_group = ("--flow", FLOW, "--group", self.moving.group(group), "-o", "json")
+        return command(self.capture, self.moving.config, "offsets", "set", *of_group, *arguments)
+
+    def results(self, group: str, *arguments: str, code: int = 0) -> dict[int, tuple[int | None, int, str]]:
+        """By partition what was there, what is to be there, and what became of it."""
+        done = self(group, *arguments)
+        assert done.code == code, done.err
+        return {
+            row["target_partition"]: (row["former_offset"], row["target_offset"], row["result"])
+            for row in json.loads(done.out)
+        }
+
+
+def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set: Setter) -> None:
+    wanted = {0: 20 - TRIMMED_TO, 1: 40 - TRIMMED_TO, 2: 0}
+    dry = offsets_set.results(SET, "--dry-run")
+    assert dry == {partition: (None, offset, "to_be_set") for partition, offset in wanted.items()}
+    assert moving.offsets_at_target(SET) == {}
+    done = offsets_set.results(SET, "--reason", "failover", "--ticket", "OPS-1")
+    assert done == {partition: (None, offset, "set") for partition, offset in wanted.items()}
+    assert {part: offset for part, (offset, _) in moving.offsets_at_target(SET).items()} == wanted
+    again = offsets_set.results(SET)
+    assert again == {partition: (offset, offset, "already_set") for partition, offset in wanted.items()}
+    rows = app.snapshot(moving.config, None).rows("operations", [("ticket", "=", "OPS-1")])
+    assert [row["kind"] for row in rows] == ["offsets_set", "offsets_set_result"]
+    assert len({row["operation_id"] for row in rows}) == 1
+    at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
+    assert moving.unread(SET, resume(moving.servers["west"], moving.group(SET), at_target)) == []
+    newer = offsets_set.results(SET, code=4)
+    assert newer[0] == (RECORDS - TRIMMED_TO, wanted[0], "newer")
+    taken_back = offsets_set.results(SET, "--overwrite-newer", "--partition", "0", "--topic", moving.topic)
+    assert taken_back == {0: (RECORDS - TRIMMED_TO, wanted[0], "set")}
+
+
+def test_what_is_committed_keeps_its_metadata(moving: Moving, offsets_set: Setter) -> None:
+    source = KafkaAdmin("east", moving.config.cluster("east"), SystemClock())
+    [committed, *_] = source.commits([GroupListing(moving.group(SET), None, None)], topic_ids={})
+    source.close()
+    offsets_set(SET, "--overwrite-newer")
+    assert moving.offsets_at_target(SET)[0][1] == committed.metadata
+
+
+@contextmanager
+def member(servers: str, group: str, topic: str, **properties: str) -> Iterator[Consumer]:
+    """A consumer of the group that has got its partitions."""
+    consumer = Consumer({**reader_properties(servers, group), **properties})
+    try:
+        consumer.subscribe([topic])
+        eventually(
+            lambda: consumer.poll(0.1) is not None or bool(consumer.assignment()), "partitions are assigned"
+        )
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_left_alone_and_set_when_they_are_gone(
+    moving: Moving, offsets_set: Setter, protocol: str
+) -> None:
+    group = moving.group(NEXT_GENERATION)
+    with member(moving.servers["west"], group, f"east.{moving.topic}", **{"group.protocol": protocol}):
+        assert {result for *_, result in offsets_set.results(NEXT_GENERATION, code=5).values()} == {
+            "has_members"
+        }
+    done = offsets_set.results(NEXT_GENERATION, "--overwrite-newer")
+    assert {offset for _, offset, _ in done.values()} == {12 - TRIMMED_TO, 50 - TRIMMED_TO, 0}
+    assert {result for *_, result in done.values()} <= {"set", "already_set"}
+
+
+def test_a_partition_without_a_commit_is_left_out_unless_accepted(
+    moving: Moving, offsets_set: Setter
+) -> None:
+    found = offsets_set.results(NEWCOMER, "--dry-run", code=4)
+    assert {partition: result for partition, (*_, result) in found.items()} == {
+        0: "to_be_set",
+        1: "not_accepted",
+        2: "to_be_set",
+    }
+    done = offsets_set.results(NEWCOMER, "--accept", "no_commit")
+    assert done[1] == (None, 0, "set")
+
+
+def test_kafkas_own_tool_takes_the_file(
+    moving: Moving, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    translate = (
+        "offsets",
+        "translate",
+        "--flow",
+        FLOW,
+        "--group",
+        moving.group(BY_FILE),
+        "-o",
+        "kafka-reset",
+    )
+    done = command(capfd, moving.config, *translate)
+    assert done.code == 0, done.err
+    file = tmp_path / "reset.csv"
+    file.write_text(done.out, encoding="utf-8")
+    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
+    tool = [
+        str(check_java()),
+        *QUICK_JVM,
+        "-cp",
+        classpath,
+        _ENTRY,
+        "--bootstrap-server",
+        moving.servers["west"],
+    ]
+    reset = ("--reset-offsets", "--group", moving.group(BY_FILE), "--from-file", str(file), "--execute")
+    told = subprocess.run([*tool, *reset], capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 0, told.stderr[:1000]
+    at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
+    assert moving.unread(BY_FILE, resume(moving.servers["west"], moving.group(BY_FILE), at_target)) == []
