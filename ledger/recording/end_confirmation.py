@@ -30,6 +30,10 @@ class EndConfirmation:
         is_at_rest = not changed and now - since >= self._wait_seconds
         return is_at_rest or now - self._confirmed_at >= self.heartbeat_seconds
 
+    def looked(self, *, is_complete: bool, are_all_recorded: bool) -> None:
+        """At ends: whether none of those that were asked for was missing, and whether each got a row."""
+        self.has_all_ends = is_complete and (are_all_recorded or self.has_all_ends)
+
     def confirmed(self, now: float) -> None:
         """All ends that were read are in the ledger as of this look."""
         self._confirmed_at = now

@@ -88,6 +88,15 @@ class _Memory:
     looked_at: dict[Subject, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _EndsToRecord:
+    """Rows of one look, whether they are of all ends that were read, or a sign of life speaks for the others."""
+
+    rows: list[HighWatermark]
+    are_all: bool = False
+    with_sign: bool = False
+
+
 class ClusterRecorder:
     """Records one cluster while it holds the role `recorder:ALIAS`. Safe to call from several threads."""
 
@@ -215,6 +224,7 @@ class ClusterRecorder:
             "source_metadata_offset": cluster.metadata_offset,
             "target_metadata_offset": None,
             "config_hash": None,
+            "shut_out": None,
         }
 
     def _record(self, asked: frozenset[Subject], *, confirm_ends: bool = False) -> RecordedRound:
@@ -224,9 +234,12 @@ class ClusterRecorder:
             subjects = (asked | self._due(self._memory)) & self._settings.subjects
             if not subjects:
                 return RecordedRound(None)
-            seen = self._observed(self._memory, subjects)
-            recorded = self._append(self._memory, seen, subjects, asked_to_confirm=confirm_ends)
-            self._memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
+            memory = self._memory
+            seen = self._observed(memory, subjects)
+            ends = self._ends_to_record(memory, seen, swept=Subject.SWEEP in subjects, asked=confirm_ends)
+            recorded = self._append(memory, seen, subjects, ends)
+            self._confirm(memory, seen, ends)
+            memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
             return recorded
 
     def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
@@ -262,19 +275,10 @@ class ClusterRecorder:
         return due | _SWEPT if Subject.SWEEP in due else due
 
     def _append(
-        self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], *, asked_to_confirm: bool
+        self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], ends: _EndsToRecord
     ) -> RecordedRound:
-        now = self._clock.monotonic()
-        swept = Subject.SWEEP in subjects
-        checkpoints = self._checkpoint_rows(memory, seen, swept)
-        high_watermarks = _high_watermark_rows(memory, seen, swept)
-        confirmation = memory.confirmation
-        confirms = seen.high_watermarks is not None and (
-            asked_to_confirm or confirmation.is_due(now, changed=bool(high_watermarks))
-        )
-        row_by_row = swept or (confirms and not (confirmation.has_all_ends and seen.ends_are_complete))
-        if row_by_row and not swept:
-            high_watermarks = _high_watermark_rows(memory, seen, True)
+        checkpoints = self._checkpoint_rows(memory, seen, Subject.SWEEP in subjects)
+        high_watermarks = ends.rows
         unread_before = memory.unread_topics
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
@@ -287,14 +291,30 @@ class ClusterRecorder:
         memory.checkpoints |= checkpoints_by_key(checkpoints)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
         memory.topics = states
-        if confirms and not row_by_row:
-            sign = self._writer_row(WriterEvent.ALIVE, memory.cluster)
-            self._append_round(memory, {"writers": [sign]})
-        if seen.high_watermarks is not None:
-            confirmation.has_all_ends = seen.ends_are_complete and (row_by_row or confirmation.has_all_ends)
-            if confirms or row_by_row:
-                confirmation.confirmed(now)
         return recorded
+
+    def _ends_to_record(
+        self, memory: _Memory, seen: Observation, *, swept: bool, asked: bool
+    ) -> _EndsToRecord:
+        """Those that changed; all on a full sweep, and to confirm what a sign of life cannot: it speaks for all."""
+        changed = _high_watermark_rows(memory, seen, swept)
+        if seen.high_watermarks is None:
+            return _EndsToRecord(changed)
+        is_due = memory.confirmation.is_due(self._clock.monotonic(), changed=bool(changed))
+        if swept or not (is_due or asked):
+            return _EndsToRecord(changed, are_all=swept)
+        if memory.confirmation.has_all_ends and seen.ends_are_complete:
+            return _EndsToRecord(changed, with_sign=True)
+        return _EndsToRecord(_high_watermark_rows(memory, seen, True), are_all=True)
+
+    def _confirm(self, memory: _Memory, seen: Observation, ends: _EndsToRecord) -> None:
+        """After the rows: what did not change is what it was."""
+        if ends.with_sign:
+            self._append_round(memory, {"writers": [self._writer_row(WriterEvent.ALIVE, memory.cluster)]})
+        if seen.high_watermarks is not None:
+            memory.confirmation.looked(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
+        if ends.with_sign or ends.are_all:
+            memory.confirmation.confirmed(self._clock.monotonic())
 
     def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
         """What was read; a topic that may not be described stays what it was, until it may or is known to be gone."""

@@ -3,8 +3,12 @@
 import signal
 from collections.abc import Callable
 
+from ledger import app
+from ledger.operations.driver_report import DriverState
+from ledger.status_wiring import report_flow
 from tests.support.flows import FlowUnderTest, produce
 from tests.support.processes import command_of, descendants, is_running
+from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 Send = Callable[[int, int], None]
@@ -12,10 +16,11 @@ Send = Callable[[int, int], None]
 
 
 def assert_ended_with_one_line(flow: FlowUnderTest, send: Send, number: signal.Signals, *, code: int) -> None:
-    """It ends with the code and one line, and neither a process nor a row is left."""
+    """It ends with the code and one line, and neither a process nor a claim is left; status tells of its start."""
     produce(flow, 300)
     driver = flow.start()
     eventually(lambda: _has_jvm(driver.process.pid), "a JVM that starts")
+    assert _told(flow)[0] is DriverState.STARTING
     below = descendants(driver.process.pid)
     send(driver.process.pid, number)
     assert driver.wait() == code
@@ -26,6 +31,13 @@ def assert_ended_with_one_line(flow: FlowUnderTest, send: Send, number: signal.S
     ]
     assert flow.target_records() == 0
     assert flow.rows("writers") == 0
+    assert _told(flow) == (DriverState.NEVER_RAN, True)
+
+
+def _told(flow: FlowUnderTest) -> tuple[DriverState, bool]:
+    """The state of the driver, and whether its last start came to nothing."""
+    driver = report_flow(flow.config, app.snapshot(flow.config, None), FLOW, as_of=None).driver
+    return driver.state, driver.failed_start_at_ms is not None
 
 
 def _has_jvm(pid: int) -> bool:

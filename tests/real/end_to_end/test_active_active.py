@@ -18,7 +18,7 @@ from ledger.sandbox.log_gaps import (
 from ledger.sandbox.workload import Delivery, RecordSource, Workload
 from tests.support.mesh import PARTITIONS, applications, at_work, written
 from tests.support.meshes import GOES_ON, assert_at_rest, holds, mesh_of, recreate, write
-from tests.support.recorded import broken_invariants
+from tests.support.recorded import broken_invariants, query
 from tests.support.waiting import eventually
 
 Pair = Mapping[str, SandboxCluster]
@@ -72,7 +72,13 @@ def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(
     for number, record in enumerate(RecordSource(workload).overwrite(mesh.topic, 2_000, keys=20)):
         delivery.send(mesh.topic, number % PARTITIONS, record)
     delivery.finish()
+    mesh.run("west-to-east")
     assert mesh.run("east-to-west").records == 2_000
+    lag = query(mesh.config, "replication_lag", flow="west-to-east")
+    assert sum(row["last_stable"] - row["mirrored_end"] for row in lag) == 2_000
+    assert {(row["lag_records"], row["status"]) for row in lag} == {(0, "caught_up")}, (
+        "mirrors wrote all of it"
+    )
     configure(mesh.servers["west"], mesh.topic, CLEANED_AGAIN)
     holes = sum(wait_until_cleaned(mesh.servers["west"], mesh.topic).values())
     assert holes > 500
