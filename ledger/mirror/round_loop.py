@@ -358,8 +358,9 @@ class RoundLoop:
     def _check_progress(self) -> None:
         """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
         waited_s = self.clock.monotonic() - self._progressed_at
-        if waited_s > _UNAVAILABLE_AFTER_S:
-            reasons = sorted(self._troubles) or [str(left) for left in self.progress.unreached()]
+        unreached = [left for left in self.progress.unreached() if not self._pauses.covers(left.topic)]
+        if unreached and waited_s > _UNAVAILABLE_AFTER_S:
+            reasons = sorted(self._troubles) or map(str, unreached)
             raise ClusterUnavailableError(
                 f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
                 "what was copied before is recorded"

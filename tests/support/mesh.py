@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 from ledger import app
 from ledger.config import MirrorConfig
 from ledger.mirror.run_summary import RunSummary
+from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
 from tests.support.recorded import gaps
-from tests.support.runs import run, running
+from tests.support.runs import NOTHING, run, running
 
 PARTITIONS = 2
 _ENDED_WITHIN_S = 120.0
@@ -49,9 +50,9 @@ class Mesh:
         return sum(summary.records for summary in summaries)
 
     @contextmanager
-    def running(self, flow: str) -> Iterator[None]:
+    def running(self, flow: str, *, recorded: frozenset[Subject] = NOTHING) -> Iterator[None]:
         """A driver beside the body, in this process; asked to stop when the body ends."""
-        with running(self.config, self.spark, flow) as driver:
+        with running(self.config, self.spark, flow, recorded=recorded) as driver:
             yield
         assert not driver.result().is_unfinished
 

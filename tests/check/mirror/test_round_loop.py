@@ -9,7 +9,7 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import OffsetSync, SyncKind
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
 from ledger.mirror import appender
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_driver import FlowPorts, run_flow
@@ -353,6 +353,32 @@ def test_a_run_until_caught_up_says_what_ended_it() -> None:
     assert summary.unreached == [Unreached("t", 0, position=6, end=9)]
     assert summary.asked_by is not None
     assert ", a move; operation " in summary.asked_by
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_slow_round_in_which_all_stopped_is_no_standstill() -> None:
+    def slowly(assignment: Assignment) -> PartitionResult:
+        driver.flow.clock.wait(40.0)
+        return stopped(StopCause.TAIL_MISMATCH, 0)(assignment)
+
+    driver = Driver([slowly], until_caught_up=True)
+    write(driver, 4)
+    summary = driver.run()
+    assert (summary.end, len(summary.stopped)) == (RunEnd.NOT_CAUGHT_UP, 1)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_run_until_caught_up_does_not_wait_for_ever() -> None:
+    def slowly(assignment: Assignment) -> PartitionResult:
+        driver.flow.clock.wait(40.0)
+        return nothing(assignment)
+
+    driver = Driver([slowly], until_caught_up=True)
+    write(driver, 4)
+    with pytest.raises(
+        ClusterUnavailableError, match=r"nothing could be copied for 40 s: t partition 0 at 0 of 4;"
+    ):
+        driver.run()
 
 
 @pytest.mark.usefixtures("at_once")

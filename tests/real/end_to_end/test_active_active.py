@@ -1,5 +1,6 @@
 """The same topic names mirrored in all directions: each side ends up with everything once, and nothing loops."""
 
+import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,
@@ -27,7 +29,7 @@ BOTH_WAYS = [("east", "west"), ("west", "east")]
 
 @pytest.mark.fault(73)
 def test_both_sides_are_written_while_mirrors_start_die_and_stop(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mesh = mesh_of(broker_pair, spark, tmp_path, BOTH_WAYS)
     east, west = (applications(mesh, cluster) for cluster in ("east", "west"))
@@ -36,9 +38,18 @@ def test_both_sides_are_written_while_mirrors_start_die_and_stop(
             eventually(lambda: holds(mesh, "west", "east-transactional"), "east's records reach west")
             with mesh.running("west-to-east"):  # for the first time, while the other one runs
                 eventually(lambda: holds(mesh, "east", "west-transactional"), "west's records reach east")
-        with mesh.running("east-to-west"), mesh.running("west-to-east"):
+        caplog.set_level(logging.INFO, logger="ledger")
+        caplog.clear()
+        everything = frozenset(Subject)
+        with (
+            mesh.running("east-to-west", recorded=everything),
+            mesh.running("west-to-east", recorded=everything),
+        ):
             after_the_kill = written(west).total()
             eventually(lambda: written(west).total() > after_the_kill + 100, "applications go on")
+    alarming = [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+    assert alarming == [], "two flows that start together, and share their recorders, need nobody"
+    assert "cluster east are recorded by this process" in caplog.text
     assert mesh.run_all() > 0
     assert_at_rest(mesh, written([*east, *west]))
     assert mesh.gaps("east-to-west")["mirror_write"] == written(west).total()
