@@ -15,6 +15,7 @@ from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.recorded_operations import DRIVER_STARTING
 from ledger.domain.writer_roles import ProcessMark
 from ledger.mirror.take_over import driver_verdict
+from ledger.mirror.troubles import Side
 from ledger.operations import driver_report, flow_report
 from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
@@ -53,6 +54,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
             is_mirrored=selection.selects,
             interval_seconds=interval_ms(flow) / 1000,
             full_sweep_seconds=flow.full_sweep_seconds,
+            sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
         ),
     )
 

@@ -19,9 +19,10 @@ from ledger.domain.requests import (
 from ledger.domain.time_words import duration, instant
 from ledger.mirror.findings import FindingName
 from ledger.mirror.stop_advice import command
+from ledger.mirror.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
 from ledger.operations.flow_lag import FRESH_INTERVALS, Lag, LagState, LagStatus, Measurable, lag_of
-from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages
+from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages, recorders_outages
 from ledger.operations.requests import PartitionStatus
 
 LAST_RECEIPTS = 5
@@ -29,6 +30,7 @@ LATE_AFTER_SWEEPS = 3
 """No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
 QUERIES = (
     *("flow_status", "replication_lag", "flow_losses", "flow_findings", "flow_operations", "flow_recording"),
+    "cluster_reach",
 )
 """Where all but the driver's state comes from."""
 
@@ -267,6 +269,7 @@ class Expected:
     is_mirrored: Callable[[str], bool]
     interval_seconds: float
     full_sweep_seconds: float
+    sides: Mapping[str, Side]
 
 
 def flow_report(
@@ -294,7 +297,7 @@ def flow_report(
         enabled=enabled,
         at_ms=at_ms,
         driver=driver,
-        outages=tuple(outages(answers["flow_findings"], at_ms=at_ms)),
+        outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
         stopped=tuple(_stopped(flow, row) for row in living if row["stop_cause"] is not None),
         gone=tuple(found for row in gone if (found := _gone(row)).is_worth_telling),
@@ -339,6 +342,18 @@ def _lag_columns(lag: Row | None) -> dict[str, object]:
 def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
     topics = {finding.topic for finding in findings if finding.finding == FindingName.SOURCE_UNREACHABLE}
     return lambda topic: None in topics or topic in topics
+
+
+def _outages(
+    driver: DriverReport, answers: Mapping[str, Sequence[Row]], sides: Mapping[str, Side], at_ms: int
+) -> list[Outage]:
+    """A driver at work looks itself; else what it saw last, and what recorders see."""
+    own = outages(answers["flow_findings"], at_ms=at_ms)
+    if driver.state is DriverState.RUNNING:
+        return own
+    told = {outage.side for outage in own}
+    seen = recorders_outages(answers["cluster_reach"], sides, at_ms=at_ms)
+    return [*own, *(outage for outage in seen if outage.side not in told)]
 
 
 def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -> Recording:

@@ -15,6 +15,7 @@ _SIDES: Mapping[str, Side] = {
     FindingName.TARGET_THROTTLED: Side.TARGET,
 }
 OUTAGE_FINDINGS = frozenset(_SIDES)
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Outage:
         return f"{self.side} {what} since {since}{colon}{why}"
 
 
-def outages(finding_rows: Iterable[Mapping[str, Any]], *, at_ms: int) -> list[Outage]:
-    """From the answer of `flow_findings`, as of a time: whole clusters first, the longest first."""
+def outages(finding_rows: Iterable[Row], *, at_ms: int) -> list[Outage]:
+    """What the flow's driver sees, from the answer of `flow_findings`: whole clusters first, the longest first."""
     found = [
         Outage(
             row["finding"],
@@ -45,9 +46,31 @@ def outages(finding_rows: Iterable[Mapping[str, Any]], *, at_ms: int) -> list[Ou
             row["source_topic"],
             row["message"],
             row["open_since_ms"],
-            max(0.0, (at_ms - row["open_since_ms"]) / 1000),
+            _seconds(row["open_since_ms"], at_ms),
         )
         for row in finding_rows
         if row["finding"] in OUTAGE_FINDINGS
     ]
     return sorted(found, key=lambda outage: (outage.topic is not None, outage.since_ms))
+
+
+def recorders_outages(reach_rows: Iterable[Row], sides: Mapping[str, Side], *, at_ms: int) -> list[Outage]:
+    """What recorders of the flow's clusters (alias to side) see, from the answer of `cluster_reach`."""
+    return [
+        Outage(
+            row["finding"],
+            str(sides[row["cluster"]]),
+            row["topic"],
+            row["message"],
+            row["since_ms"],
+            _seconds(row["since_ms"], at_ms),
+        )
+        for row in reach_rows
+        if row["finding"] == FindingName.CLUSTER_UNREACHABLE
+        and row["until_ms"] is None
+        and row["cluster"] in sides
+    ]
+
+
+def _seconds(since_ms: int, at_ms: int) -> float:
+    return max(0.0, (at_ms - since_ms) / 1000)

@@ -464,6 +464,20 @@ def test_clusters_that_do_not_answer_come_first(flow: Operated) -> None:
     assert (second["side"], second["topic"], second["finding"]) == ("target", "orders", "target_unreachable")
 
 
+@pytest.mark.parametrize(("event", "is_told"), [("alive", False), ("released", True)])
+def test_without_a_driver_its_clusters_recorders_tell(flow: Operated, event: str, *, is_told: bool) -> None:
+    """A driver at work looks itself."""
+    flow.writer(event, own_mark(), epoch=3, round_number=1)
+    key = {"finding": "cluster_unreachable", "topic": None, "partition": None, "since_ms": 1_000}
+    for cluster in ("west", "elsewhere"):
+        seen = {**key, "cluster": cluster, "message": f"{cluster} does not answer: refused"}
+        row = {"writer": f"recorder:{cluster}", "kind": "finding_raised", "content": json.dumps(seen)}
+        flow.append("operations", {**row, "flow": None})
+    told = text(flow, "--check", code=4 if is_told else 0)
+    assert ("target west does not answer since 1970-01-01 00:00:01+00:00" in told) == is_told
+    assert "elsewhere" not in told
+
+
 def test_what_other_flows_have_does_not_show(flow: Operated) -> None:
     flow.operation("pause", {"topic": None}, flow="west-to-east")
     finding = {"finding": "f", "topic": None, "partition": None, "message": "m"}

@@ -1,6 +1,8 @@
 """A whole cluster away for a while under a running flow, and for good under one that is to end."""
 
+import json
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -9,11 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.sandbox import Sandbox, SandboxCluster
+from tests.support.commands import command
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.outages import assert_ends_with_an_error_while_away
+from tests.support.recorded import query
+from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 COUNT = 3_000
+SEEN_WITHIN_S = 20.0
+BEGUN_WITHIN_S = 8.0
 
 
 @pytest.fixture
@@ -35,26 +42,71 @@ def holds(flow: FlowUnderTest, records: int) -> bool:
     return flow.target_records() == flow.recorded_records() == records
 
 
+def attention(flow: FlowUnderTest, capture: pytest.CaptureFixture[str]) -> str | None:
+    """Why `status --check` does not pass; None when it does."""
+    done = command(capture, flow.config, "status", "--check")
+    assert done.code in (0, 4), done.err
+    return done.err if done.code == 4 else None
+
+
+def assert_an_outage_is_told(
+    flow: FlowUnderTest, capture: pytest.CaptureFixture[str], side: str, alias: str, *, since_s: float
+) -> None:
+    """First of all, soon, and with the time at which it began."""
+    words = f"{FLOW}: {side} {alias} does not answer since 20"
+    within_s = SEEN_WITHIN_S - (time.time() - since_s)
+    eventually(lambda: words in (attention(flow, capture) or ""), "status --check says so", within_s=within_s)
+    [report] = json.loads(command(capture, flow.config, "status", "-o", "json").out)
+    outage = report["outages"][0]
+    assert (outage["finding"], outage["side"], outage["topic"]) == (f"{side}_unreachable", side, None)
+    assert abs(outage["since_ms"] / 1000 - since_s) < BEGUN_WITHIN_S
+    assert alias in outage["message"]
+
+
+def assert_it_is_over(flow: FlowUnderTest, side: str, alias: str, *, since_s: float, until_s: float) -> None:
+    """Kept, with its beginning and its end."""
+    own = f"{side}_unreachable"
+
+    def seen() -> list[dict[str, object]]:
+        rows = query(flow.config, "cluster_reach")
+        return [row for row in rows if row["cluster"] == alias and row["finding"] == own and not row["topic"]]
+
+    eventually(lambda: all(row["until_ms"] for row in seen()), "the outage is over")
+    [row] = seen()
+    assert (row["writer"], row["flow"], row["what"]) == (f"flow:{FLOW}", FLOW, "unreachable")
+    assert abs(float(str(row["since_ms"])) / 1000 - since_s) < BEGUN_WITHIN_S
+    assert -1 < float(str(row["until_ms"])) / 1000 - until_s < BEGUN_WITHIN_S
+
+
 @pytest.mark.fault(4, 5, 6, 38)
 def test_a_flow_outlives_an_outage_of_either_cluster(
-    flow: FlowUnderTest, broker_pair_sandbox: Sandbox, spark: SparkSession
+    flow: FlowUnderTest,
+    broker_pair_sandbox: Sandbox,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     produce(flow, COUNT)
     driver = flow.start()
     eventually(partial(holds, flow, COUNT), "all records on the target")
-    for number, alias in enumerate(["east", "west"], start=1):
+    for number, (side, alias) in enumerate([("source", "east"), ("target", "west")], start=1):
         seen = len(flow.told())
         broker_pair_sandbox.kill(alias)
+        away_s = time.time()
         if alias == "west":  # something is to be copied while the target is away
             produce(flow, COUNT, start=number * COUNT)
+        assert_an_outage_is_told(flow, capsys, side, alias, since_s=away_s)
         eventually(partial(is_told, flow, alias, after=seen), "the trouble is told")
         recorded = flow.rows("offset_syncs")
         assert driver.process.poll() is None, "an outage does not end a flow"
         assert flow.rows("offset_syncs") == recorded, "nothing is recorded as copied"
         broker_pair_sandbox.start(alias)
+        back_s = time.time()
         if alias == "east":
             produce(flow, COUNT, start=number * COUNT)
         eventually(partial(holds, flow, (number + 1) * COUNT), "all records after it")
+        assert_it_is_over(flow, side, alias, since_s=away_s, until_s=back_s)
+    assert attention(flow, capsys) is None
+    assert {row["writer"] for row in query(flow.config, "cluster_reach")} >= {f"flow:{FLOW}", "recorder:west"}
     assert driver.ask_to_stop(signal.SIGTERM) == 0
     assert "copying again" in flow.told()
     flow.finish(spark)
