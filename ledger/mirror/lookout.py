@@ -67,7 +67,8 @@ class Lookout:
                 self._tell()
                 self._ended.wait(_AFTER_A_FAILURE_S if self._watch.is_failing(side) else _EVERY_S)
         except Exception:  # the end of a thread: nobody waits for it who could tell
-            log.exception("the %s is not looked at any more", side)
+            if not self._ended.is_set():  # else the process ends, and no thread can be started any more
+                log.exception("the %s is not looked at any more", side)
         finally:
             watched.probe.close()
 

@@ -89,10 +89,7 @@ class ReachWatch:
     def unled(self, side: Side, partitions: Mapping[Partition, str], *, began: Instant) -> None:
         """All partitions without a leader that answers, and why, as of a look that began then."""
         account = self._accounts[side]
-        before = account.unled
-        account.unled = {
-            at: failed_again(before.get(at), reason, began=began) for at, reason in partitions.items()
-        }
+        account.unled = _all_failed_again(account.unled, partitions, began)
         account.leaders_known = True
 
     def copied(self, results: Iterable[PartitionResult], *, began: Instant) -> None:
@@ -124,7 +121,9 @@ class ReachWatch:
         """The run is over: nobody is held back any more."""
         for account in self._accounts.values():
             account.throttled = None
-        self.look()
+        with self._telling:
+            if not self._is_closed:
+                self._report()
 
     def is_failing(self, side: Side) -> bool:
         """Whether the last look failed: then the next one should come soon."""
@@ -157,21 +156,22 @@ class ReachWatch:
 
     def _holding(self, side: Side, now: float) -> Iterator[Finding]:
         account, name = self._accounts[side], _UNREACHABLE[side]
-        if account.failing is not None and account.failing.is_sure(now):
-            yield _of_cluster(name, account.cluster, account.failing)
-        elif account.failing is not None or not account.is_known:
+        failing, throttled = account.failing, account.throttled  # other threads set them meanwhile
+        if failing is not None and failing.is_sure(now):
+            yield _of_cluster(name, account.cluster, failing)
+        elif failing is not None or not account.is_known:
             yield from self._kept(name, {None})
         lasting: dict[str, dict[int, Failing]] = defaultdict(dict)
         begun = {**account.troubled, **account.unled}
-        for (topic, partition), failing in sorted(begun.items()):
-            if failing.looks >= SURE_AFTER_LOOKS and failing.lasted_s(now) >= _UNLED_AFTER_S:
-                lasting[topic][partition] = failing
+        for (topic, partition), without in sorted(begun.items()):
+            if without.looks >= SURE_AFTER_LOOKS and without.lasted_s(now) >= _UNLED_AFTER_S:
+                lasting[topic][partition] = without
         for topic, partitions in lasting.items():
             yield _of_topic(name, account.cluster, topic, partitions)
         known = {topic for topic, _ in begun} if account.leaders_known else None
         yield from self._kept(name, known, but=lasting.keys())
-        if account.throttled is not None:
-            yield _of_quota(_THROTTLED[side], account.cluster, account.throttled)
+        if throttled is not None:
+            yield _of_quota(_THROTTLED[side], account.cluster, throttled)
         elif not account.has_copied:
             yield from self._kept(_THROTTLED[side], {None})
 
