@@ -264,7 +264,7 @@ def _count(number: int, what: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the flow's configuration lets one expect: topics that it mirrors, and how often clusters are recorded."""
+    """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides."""
 
     is_mirrored: Callable[[str], bool]
     interval_seconds: float

@@ -163,7 +163,7 @@ def test_a_source_that_does_not_answer_makes_the_last_measurement_the_last_that_
     source = {
         "finding": "source_unreachable",
         "partition": None,
-        "message": "no broker answers",
+        "message": "east does not answer: refused",
         "next": "look",
     }
     flow.operation("finding_raised", {**source, "topic": "events"})
@@ -171,7 +171,7 @@ def test_a_source_that_does_not_answer_makes_the_last_measurement_the_last_that_
     flow.operation("finding_raised", {**source, "topic": None})
     found = report(flow, "--check", code=4)
     assert (found["lag"]["state"], found["lag"]["records"]) == ("unknown", None)
-    assert found["needs_attention"][1].startswith("the source does not answer since 20")
+    assert found["needs_attention"][0].startswith("source east does not answer since 20")
     assert "lag is unknown: last known 1,204 records at" in found["needs_attention"][2]
 
 
@@ -452,10 +452,10 @@ def test_clusters_that_do_not_answer_come_first(flow: Operated) -> None:
         flow.operation("finding_raised", {**key, "since_ms": began_ms})
     told = text(flow, "--check", code=4)
     assert re.match(
-        r"east-to-west: source east does not answer since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00, 0:02:1\d ago: "
+        r"east-to-west: source east does not answer since \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ, 2 min 1\d s ago: "
         r"127.0.0.1:9 cannot be connected; target west cannot be used for orders partition 0 since "
-        r"1970-01-01 00:00:01\+00:00, .* ago: refused; 1 findings open\n",
-        told,
+        r"1970-01-01 00:00:01Z, .* ago: refused; ",
+        flat(told),
     )
     assert told.index("finding   source_unreachable") < told.index("finding   recompressed")
     first, second = report(flow, "--check", code=4)["outages"]
@@ -474,7 +474,7 @@ def test_without_a_driver_its_clusters_recorders_tell(flow: Operated, event: str
         row = {"writer": f"recorder:{cluster}", "kind": "finding_raised", "content": json.dumps(seen)}
         flow.append("operations", {**row, "flow": None})
     told = text(flow, "--check", code=4 if is_told else 0)
-    assert ("target west does not answer since 1970-01-01 00:00:01+00:00" in told) == is_told
+    assert ("target west does not answer since 1970-01-01 00:00:01Z" in flat(told)) == is_told
     assert "elsewhere" not in told
 
 
