@@ -99,7 +99,11 @@ class CalmFlow:
 
     def catch_up(self) -> None:
         """One driver until it has caught up; raises what ended it."""
-        self._drivers.catch_up()
+        driver = self._drivers.start(until_caught_up=True)
+        self.schedule.wait(_ENDS_WITHIN_S, lambda: driver.actor.done)
+        self._drivers.bury_the_dead()
+        if driver.actor.error is not None:
+            raise driver.actor.error
 
     def start(self) -> RunningDriver:
         """A driver, beside others that may live."""
