@@ -63,12 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")
     sys.stderr.write(f"{end_line(options.flow, summary)}\n")
     if (left := unfinished(options.flow, summary)) is not None:
         sys.stderr.write(f"error: {left}\n")
-        return UnsafeError.exit_code
-    return 0
+    sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")  # last: spark-submit joins both
+    return UnsafeError.exit_code if left is not None else 0
 
 
 if __name__ == "__main__":
