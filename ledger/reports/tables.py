@@ -6,16 +6,19 @@ paragraph. Nothing is left out: a column without any value is named.
 """
 
 import io
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+
+from ledger.domain.time_words import instant
 
 NARROWEST = 80
 _WIDEST = 10_000
@@ -27,7 +30,8 @@ _HELD_TOGETHER = "\u00a0"
 """Stands for a blank at which no line is to end; none is in a text that is shown."""
 _READABLE = 16
 """To how few characters a long value is folded at most."""
-_INSTANTS = ("_at_ms", "_since_ms", "_timestamp_ms")
+_INSTANT = re.compile(r"(^|_)(at|since|until|timestamp)_ms$")
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ class _Column:
 def render_table(answer: pa.Table, width: int | None = None) -> str:
     """Columns under their names, a line for each row; within a `width`, in the form that fits.
 
-    Instants (`*_at_ms`, `*_since_ms`) are shown as times in UTC and durations (`*_ms`) in seconds, their columns
-    without the unit, or with `_s`.
+    Instants (`*_at_ms`, `*_since_ms`, `*_until_ms`) are shown as times in UTC, other `*_ms` are durations and shown in
+    seconds: their columns lose the unit, or have `_s`.
     """
     columns = [_column(field, answer.column(index)) for index, field in enumerate(answer.schema)]
     if width is None:
@@ -67,11 +71,6 @@ def render_table(answer: pa.Table, width: int | None = None) -> str:
     return _fitted(columns, room)
 
 
-def shown_time(at_ms: int) -> str:
-    """An instant in UTC, to the second."""
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
-
-
 def shown(text: str) -> str:
     """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
     if text.isprintable():
@@ -83,20 +82,32 @@ def shown(text: str) -> str:
 
 
 def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
-    header, shape = _form(field.name)
-    cells = tuple(_NULL if value is None else shape(value) for value in values.to_pylist())
     is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-    is_time = header != field.name and shape is shown_time
-    return _Column(header, cells, is_number and not is_time, values.null_count == len(values))
+    is_instant = pa.types.is_integer(field.type) and _INSTANT.search(field.name) is not None
+    header, shape = _form(field.name, is_number=is_number, is_instant=is_instant)
+    cells = tuple(_NULL if value is None else shape(value) for value in values.to_pylist())
+    return _Column(header, cells, is_number and not is_instant, values.null_count == len(values))
 
 
-def _form(name: str) -> tuple[str, Callable[..., str]]:
+def _form(name: str, *, is_number: bool, is_instant: bool) -> tuple[str, Callable[[Any], str]]:
     """The name over a column, and how its values are shown."""
-    if name.endswith(_INSTANTS):
-        return name.removesuffix("_ms"), shown_time
-    if name.endswith("_ms"):
-        return f"{name.removesuffix('_ms')}_s", lambda duration_ms: f"{duration_ms / 1000:,.3f}"
-    return name, lambda value: shown(str(value)) or _EMPTY
+    if is_instant:
+        return name.removesuffix("_ms"), _instant
+    if is_number and name.endswith("_ms"):
+        return f"{name.removesuffix('_ms')}_s", _seconds
+    return name, _plain
+
+
+def _plain(value: object) -> str:
+    return shown(str(value)) or _EMPTY
+
+
+def _instant(at_ms: int) -> str:
+    return instant(at_ms) if 0 <= at_ms < _YEAR_10000_MS else f"{at_ms} ms"
+
+
+def _seconds(duration_ms: float) -> str:
+    return f"{duration_ms / 1000:,.3f}"
 
 
 # Forms -----------------------------------------------------------------------------------------
