@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+
+from ledger.domain.time_words import instant
 
 
 class RequestKind(StrEnum):
@@ -33,9 +34,8 @@ class AskedBy:
 
     def told(self, operation_id: str, requested_at_ms: int) -> str:
         """In words, with the operation that they can be looked up by."""
-        at = datetime.fromtimestamp(requested_at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
         why = "".join(f", {text}" for text in (self.reason, self.ticket) if text is not None)
-        return f"by {self.operator} {at}{why}; operation {operation_id}"
+        return f"by {self.operator} {instant(requested_at_ms)}{why}; operation {operation_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Records at a target partition that its flow did not write: what their batches tell of who did."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from ledger.domain.time_words import instant
 from ledger.mirror.writer_directory import NO_PRODUCER_ID
 from ledger.wire.record_batch import BatchHeader
 
@@ -57,5 +57,4 @@ def _time(first: BatchHeader) -> str:
     if first.max_timestamp == _NO_TIME:
         return "without a time"
     clock = "the target's" if first.has_log_append_time else "its producer's"
-    at = datetime.fromtimestamp(first.max_timestamp / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
-    return f"of {at} by {clock} clock"
+    return f"of {instant(first.max_timestamp)} by {clock} clock"

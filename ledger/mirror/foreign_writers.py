@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
+from ledger.domain.time_words import instant
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.mirror.assignments import Stop
 from ledger.ports import ClusterAdmin
@@ -48,8 +48,7 @@ def _remembered(known: RememberedProducer) -> str:
     if known.transactional_id is not None:
         parts.append(f"transactional id {known.transactional_id}")
     if known.last_timestamp_ms is not None:
-        at = datetime.fromtimestamp(known.last_timestamp_ms / 1000, tz=UTC)
-        parts.append(f"its last batch here is of {at.isoformat(sep=' ', timespec='seconds')}")
+        parts.append(f"its last batch here is of {instant(known.last_timestamp_ms)}")
     parts.append(
         "a transaction of it is open" if known.has_open_transaction else "no transaction of it is open"
     )

@@ -24,7 +24,7 @@ from tests.support.copied_partitions import FOREIGN, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, TARGET, assignment
 from tests.support.unasked_cluster import UnaskedCluster
 
-AT = "2023-11-14 22:13:20+00:00"
+AT = "2023-11-14 22:13:20Z"
 """`NOW_MS`."""
 
 

@@ -137,7 +137,7 @@ def test_the_receipt_of_resume_says_which_pause_ended_and_what_goes_on() -> None
     desk = Desk(earlier=(_asked("op-1", RequestKind.PAUSE, None),))
     desk.ask(RequestKind.RESUME, topic=None, partition=None)
     assert desk.receipts[0]["message"] == (
-        "the pause of the whole flow ends (paused by anna 1970-01-01 00:00:00+00:00, a move; operation op-1); "
+        "the pause of the whole flow ends (paused by anna 1970-01-01 00:00:00Z, a move; operation op-1); "
         f"2 partitions go on: {SOURCE.topic} partitions 0-1; of these had stopped, and try again: "
         f"{SOURCE.topic} partition 0 (foreign_write)"
     )

@@ -23,7 +23,7 @@ KNOWN = KnownFlow(
 STOPPED = replace(KNOWN, partitions=(KnownPartition("orders", 1, 50, "foreign_write"), *KNOWN.partitions))
 
 
-BY_ANNA = "paused by anna 1970-01-01 00:00:01+00:00, broker move, OPS-7; operation op-1"
+BY_ANNA = "paused by anna 1970-01-01 00:00:01Z, broker move, OPS-7; operation op-1"
 
 
 def paused(topic: str | None) -> KnownFlow:

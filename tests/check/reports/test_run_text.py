@@ -10,7 +10,7 @@ from ledger.reports.run_text import end_line, unfinished
 COUNTED = (
     "1,200 records, 3.4 MB in 5 rounds; batches: 7 raw, 1 record path; 0 recovered records, 0 lost offsets"
 )
-BY_ANNA = "by anna 1970-01-01 00:00:00+00:00, a move; operation op-1"
+BY_ANNA = "by anna 1970-01-01 00:00:00Z, a move; operation op-1"
 
 
 def summary(end: RunEnd | None = None) -> RunSummary:
