@@ -1,0 +1,114 @@
+"""What a recorder says of its cluster while that does not answer."""
+
+import json
+
+import pytest
+
+from ledger.domain.recorded_operations import FindingKey
+from ledger.errors import ClusterUnavailableError, ShutOutError
+from ledger.ports import TopicDescription
+from ledger.recording.observation import RecorderSettings
+from ledger.recording.recorder import ClusterRecorder
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+
+SETTINGS = RecorderSettings(
+    groups=(),
+    checkpoint_seconds=5,
+    high_watermark_seconds=10,
+    topic_refresh_seconds=20,
+    full_sweep_seconds=60,
+)
+AWAY = ClusterUnavailableError("cluster east could not be reached: refused")
+
+
+class AwayAtTimes(FakeCluster):
+    is_away = False
+
+    def topics(self) -> dict[str, TopicDescription]:
+        if self.is_away:
+            raise AWAY
+        return super().topics()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def ledger(clock: FakeClock) -> FakeLedger:
+    return FakeLedger(clock)
+
+
+def recorder_of(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
+    return ClusterRecorder(
+        cluster, ledger, ledger, ledger.clock, SETTINGS, partitions=list, processes=FakeProcesses()
+    )
+
+
+@pytest.fixture
+def at_times() -> AwayAtTimes:
+    return AwayAtTimes()
+
+
+def outage_events(ledger: FakeLedger) -> list[tuple[str, int, object, object]]:
+    """Kind, round, flow and content of what was said about the cluster."""
+    return [
+        (str(row["kind"]), append.round_number, row["flow"], json.loads(str(row["content"])))
+        for append in ledger.appends
+        for row in append.rows
+        if append.table == "operations"
+    ]
+
+
+def test_a_cluster_that_does_not_answer_is_recorded_until_it_does(
+    at_times: AwayAtTimes, ledger: FakeLedger, clock: FakeClock
+) -> None:
+    recorder = recorder_of(at_times, ledger)
+    recorder.take_role()
+    at_times.is_away, began_ms = True, clock.now_ms()
+    for expected in (0, 1, 1):
+        with pytest.raises(ClusterUnavailableError):
+            recorder.record_once()
+        assert len(outage_events(ledger)) == expected
+        clock.now_s += 1
+    at_times.is_away = False
+    recorder.record_once()
+    recorder.record_once()
+    raised, cleared = outage_events(ledger)
+    assert raised[:3] == ("finding_raised", 1, None)
+    content = raised[3]
+    assert isinstance(content, dict)
+    assert content["message"] == f"east does not answer: {AWAY}"
+    assert (content["cluster"], content["since_ms"]) == ("east", began_ms)
+    key = {"finding": "cluster_unreachable", "topic": None, "partition": None}
+    assert cleared == ("finding_cleared", 2, None, key)
+    assert recorder.holds_role
+
+
+def test_a_later_epoch_clears_what_an_earlier_one_left(at_times: AwayAtTimes, clock: FakeClock) -> None:
+    class Left(FakeLedger):
+        def findings_of(self, writer: str) -> frozenset[FindingKey]:
+            assert writer == "recorder:east"
+            return frozenset({("cluster_unreachable", None, None)})
+
+    ledger = Left(clock)
+    recorder = recorder_of(at_times, ledger)
+    recorder.take_role()
+    assert outage_events(ledger) == []
+    recorder.record_once()
+    assert [event[0] for event in outage_events(ledger)] == ["finding_cleared"]
+
+
+def test_a_recorder_that_was_shut_out_says_nothing_of_outages(
+    at_times: AwayAtTimes, ledger: FakeLedger
+) -> None:
+    recorder = recorder_of(at_times, ledger)
+    recorder.take_role()
+    ledger.epochs["recorder:east"] = 2
+    at_times.is_away = True
+    with pytest.raises(ClusterUnavailableError):
+        recorder.record_once()
+    with pytest.raises(ShutOutError):
+        recorder.record_once()
+    assert not recorder.holds_role
