@@ -5,10 +5,14 @@ import re
 from ledger import errors
 from ledger.cli.main import cli
 from ledger.cli.operating import COMMANDS
+from ledger.domain.offsets import TranslationStatus
+from ledger.domain.translation import UncommittedStatus
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.findings import EXPLAINED, FindingName
 from ledger.mirror.stop_advice import ADVICE
 from ledger.operations.driver_report import DriverState
+from ledger.operations.offset_setting import Outcome
+from ledger.reports.rendering import ACCEPTABLE
 from tests.support.checkout import CHECKOUT
 
 MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")
@@ -66,3 +70,19 @@ def test_exit_codes_are_those_of_the_errors() -> None:
 def test_driver_states_are_told_in_their_order() -> None:
     states = [row[0].strip("`") for row in rows_under("Where a flow stands")]
     assert [state for state in states if state in set(DriverState)] == list(DriverState)
+
+
+def test_every_status_of_an_answer_is_told_as_the_reset_file_holds_it() -> None:
+    told = {
+        status: row[1]
+        for row in rows_under("Where groups go on")
+        for status in re.findall(r"`(\w+)`", row[0])
+        if status in {*TranslationStatus, *UncommittedStatus}
+    }
+    assert set(told) == {*TranslationStatus, *UncommittedStatus}
+    assert {status for status, held in told.items() if held.startswith("with")} == set(ACCEPTABLE)
+
+
+def test_results_of_setting_offsets_are_told_in_their_order() -> None:
+    results = [row[0].strip("`") for row in rows_under("Where groups go on")]
+    assert [result for result in results if result in set(Outcome)] == list(Outcome)
