@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-
 from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
 from ledger.adapters.delta.state import last_claim
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.catalog import Value
+from ledger.catalog import Query, Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.recorded_operations import DRIVER_STARTING
 from ledger.domain.writer_roles import ProcessMark
@@ -25,14 +23,14 @@ FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
 
 
-def run_flow_query(
-    config: MirrorConfig, at: DeltaSnapshot, name: str, params: Mapping[str, Value], *, at_ms: int
-) -> pa.Table:
-    """The answer of a query of the catalog; which measurements are too old at `at_ms` the flow's configuration says."""
+def with_freshness(
+    config: MirrorConfig, query: Query, params: Mapping[str, Value], *, at_ms: int
+) -> dict[str, Value]:
+    """The parameters, and since when measurements count at `at_ms` where the query asks and they do not say."""
     flow = config.flows.get(str(params.get("flow")))
-    is_asked = flow is not None and FRESH_SINCE in catalog.query(name).parameter_names
+    is_asked = flow is not None and FRESH_SINCE in query.parameter_names
     found = {FRESH_SINCE: fresh_since_ms(flow, at_ms)} if flow is not None and is_asked else {}
-    return engine.run_query(catalog.query(name), {**found, **params}, at)
+    return {**found, **params}
 
 
 def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_of: str | None) -> FlowReport:

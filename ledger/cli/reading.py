@@ -1,7 +1,7 @@
 """Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 import pyarrow as pa
@@ -12,10 +12,11 @@ from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.config import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport, partition_columns
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
-from ledger.status_wiring import asked_at_ms, report_flow, run_flow_query
+from ledger.status_wiring import asked_at_ms, report_flow, with_freshness
 
 _DRIVER_LIVES = "driver_lives"
 """A parameter that is found out where it is not given."""
@@ -114,14 +115,26 @@ def query(
     values = _values(wanted, params)
     config = configuration(context)
     at = app.snapshot(config, as_of)
-    if isinstance(flow := values.get("flow"), str):
-        app.require_flow(config, at, flow)
-        if _DRIVER_LIVES in wanted.parameter_names:
-            values.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
-    answer = run_flow_query(config, at, name, values, at_ms=asked_at_ms(at, as_of))
+    answer = app.run_query(at, name, filled_in(config, at, wanted, values, as_of))
     show(at, answer, output, wide=wide)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
+
+
+def filled_in(
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    wanted: catalog.Query,
+    values: Mapping[str, Value],
+    as_of: str | None,
+) -> dict[str, Value]:
+    """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
+    found = dict(values)
+    if isinstance(flow := found.get("flow"), str):
+        app.require_flow(config, at, flow)
+        if _DRIVER_LIVES in wanted.parameter_names:
+            found.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
+    return with_freshness(config, wanted, found, at_ms=asked_at_ms(at, as_of))
 
 
 def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:

@@ -16,7 +16,7 @@ from ledger.catalog import Named, Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.cli.prompt import Prompt, Render
-from ledger.cli.reading import as_of_option, split, typed
+from ledger.cli.reading import as_of_option, filled_in, split, typed
 from ledger.errors import InvalidValueError, UsageError
 
 _PASTED: Mapping[str, Callable[[DeltaSnapshot], str]] = {
@@ -59,8 +59,13 @@ def sql(
     if statement is not None and file is not None:
         raise UsageError("a STATEMENT and --file do not go together; nothing was read")
     text = statement if file is None else _read(file)
-    names, values = _params(text, params)
-    at = app.snapshot(configuration(context), as_of)
+    config = configuration(context)
+    at = app.snapshot(config, as_of)
+    declared = _declared(text or "")
+    names, given = _params(declared, split(params))
+    values = given if declared is None else filled_in(config, at, declared, given, as_of)
+    if declared is not None:
+        declared.check(values)
     click.echo(f"cut {at.cut.token}", err=True)
     render = partial(rendered, output=output, wide=wide)
     with sealed(at, names, values) as ledger:
@@ -100,17 +105,14 @@ def _carry_out(ledger: SealedLedger, text: str, render: Render) -> None:
             click.echo(render(answer), nl=False)
 
 
-def _params(text: str | None, params: tuple[str, ...]) -> tuple[tuple[Named, ...], Mapping[str, Value]]:
+def _params(
+    declared: catalog.Query | None, texts: Mapping[str, str]
+) -> tuple[tuple[Named, ...], dict[str, Value]]:
     """Columns and values of `params`: as the header of a query says, else as the values look."""
-    texts = split(params)
-    declared = _declared(text or "")
-    if declared is None:
-        names = tuple(Named(key, _look(value)) for key, value in texts.items())
-        return names, {name.name: typed(name.name, texts[name.name], name.type) for name in names}
-    types = {name.name: name.type for name in declared.params}
-    values = {key: typed(key, value, types.get(key, "string")) for key, value in texts.items()}
-    declared.check(values)
-    return declared.params, values
+    looks = tuple(Named(key, _look(value)) for key, value in texts.items())
+    names = looks if declared is None else declared.params
+    types = {name.name: name.type for name in names}
+    return names, {key: typed(key, value, types.get(key, "string")) for key, value in texts.items()}
 
 
 def _declared(text: str) -> catalog.Query | None:

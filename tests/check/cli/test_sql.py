@@ -54,7 +54,7 @@ def test_a_file_of_queries_runs_as_it_is(flow: Operated) -> None:
 def test_parameters_are_those_of_the_header(flow: Operated) -> None:
     done = flow.command("sql", "--file", str(LAG))
     assert (done.code, done.out) == (2, "")
-    assert "query replication_lag takes flow, got none" in done.err
+    assert "query replication_lag takes flow, [fresh_since_ms], got none" in done.err
 
 
 def test_parameters_without_a_header_are_as_they_look(flow: Operated) -> None:

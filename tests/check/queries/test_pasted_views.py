@@ -62,9 +62,10 @@ def test_a_generated_history_is_translated_as_it_is_here(tmp_path: Path) -> None
     history = random_history(random.Random(SEED))
     at = written(tmp_path / "ledger", ledger_of(history, history.target_start + 2))
     query = catalog.query("offset_translation")
-    expected = run_query(query, {"flow": FLOW}, at).to_pylist()
+    params = {name: FLOW if name == "flow" else False for name in query.parameter_names}
+    expected = run_query(query, params, at).to_pylist()
     assert expected
-    assert answer(at, query, {"flow": FLOW}) == expected
+    assert answer(at, query, params) == expected
 
 
 def answer(at: DeltaSnapshot, query: Query, params: Mapping[str, Value]) -> list[dict[str, object]]:
@@ -72,8 +73,10 @@ def answer(at: DeltaSnapshot, query: Query, params: Mapping[str, Value]) -> list
     with duckdb.connect() as connection:
         connection.execute(for_duckdb(at))
         connection.execute(for_duckdb(at))
-        if params:
-            connection.execute("create temporary table params as select $flow as flow", dict(params))
+        if query.params:
+            columns = ", ".join(f"cast(${name.name} as {name.type}) as {name.name}" for name in query.params)
+            values = {name: params.get(name) for name in query.parameter_names}
+            connection.execute(f"create temporary table params as select {columns}", values)
         found: list[dict[str, object]] = connection.sql(query.sql).to_arrow_table().to_pylist()
     return found
 
