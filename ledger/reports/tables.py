@@ -28,7 +28,7 @@ _BETWEEN = 2
 _NARROW_HEADER = 8
 _HELD_TOGETHER = "\u00a0"
 """Stands for a blank at which no line is to end; none is in a text that is shown."""
-_READABLE = 16
+_READABLE = 12
 """To how few characters a long value is folded at most."""
 _INSTANT = re.compile(r"(^|_)(at|since|until|timestamp)_ms$")
 _YEAR_10000_MS = 253_402_300_800_000
