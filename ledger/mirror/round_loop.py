@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 _IDLE_PAUSE_S = 0.5
 _UNAVAILABLE_AFTER_S = 30.0
 _STALE_AFTER_ROUNDS = 3
+_STALE_AFTER_S = 15.0
+_TASK_ENDS_WITHIN_S = 1.0
+"""After its deadline: a first round also starts workers, so its answers are younger than its beginning."""
 
 
 class RoundRunner(Protocol):
@@ -342,7 +345,7 @@ class RoundLoop:
             is_paused=self._pauses.covers,
             blocked=self.topics.blocked,
             now=self.clock.monotonic(),
-            stale_after_s=_STALE_AFTER_ROUNDS * self.flow.round_seconds,
+            stale_after_s=max(_STALE_AFTER_S, _STALE_AFTER_ROUNDS * self.flow.round_seconds),
         )
         self.on_round(progress)
 

@@ -68,7 +68,7 @@ class SourceEnds:
     _seen: dict[PartitionKey, _Seen] = field(default_factory=dict)
 
     def note(self, results: Iterable[PartitionResult], *, asked_at: float, now: float) -> None:
-        """What a round that began at `asked_at` brought; an answer may be as old as the round."""
+        """What a round brought that ended `now`; its answers are from `asked_at` or later."""
         for result in results:
             source = result.assignment.source
             key = (source.topic_id, source.partition)
