@@ -1,7 +1,7 @@
 """Where a flow stands, why, and what to do next: from the answers of queries at one cut."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ledger.catalog import Named, query
@@ -14,11 +14,11 @@ from ledger.domain.requests import (
     Pauses,
     Receipt,
     RequestKind,
-    pauses_after,
+    pausing,
 )
 from ledger.domain.time_words import duration, instant
 from ledger.mirror.findings import FindingName
-from ledger.mirror.stop_advice import command
+from ledger.mirror.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
 from ledger.mirror.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
 from ledger.operations.flow_lag import FRESH_INTERVALS, Lag, LagState, LagStatus, Measurable, lag_of
@@ -41,15 +41,9 @@ _AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedPartition:
-    """`command` lets it go on; None when no single command does."""
+class StoppedPartitions(StoppedEntry):
+    """Since when the first of the entry's partitions stands still."""
 
-    topic: str
-    partition: int
-    cause: str
-    message: str
-    next: str | None
-    command: str | None
     stopped_at_ms: int
 
 
@@ -162,15 +156,20 @@ class FlowReport:
     driver: DriverReport
     outages: tuple[Outage, ...]
     lag: Lag
-    stopped: tuple[StoppedPartition, ...]
+    stopped: tuple[StoppedPartitions, ...]
     gone: tuple[GonePartition, ...]
     losses: tuple[Loss, ...]
-    paused: Pauses
+    pausing: tuple[OperatorRequest, ...]
     waiting: tuple[WaitingRequest, ...]
     findings: tuple[OpenFinding, ...]
     receipts: tuple[AnsweredRequest, ...]
     recordings: tuple[Recording, ...]
     partitions: tuple[Row, ...]
+
+    @property
+    def paused(self) -> Pauses:
+        """What somebody paused; `pausing` has who and when."""
+        return Pauses.by(self.pausing)
 
     @property
     def needs_attention(self) -> list[str]:
@@ -185,7 +184,8 @@ class FlowReport:
         reasons += _driver_reasons(self.driver, self.at_ms)
         if self.stopped:
             first = min(stopped.stopped_at_ms for stopped in self.stopped)
-            reasons.append(f"{_count(len(self.stopped), 'partition')} stopped since {instant(first)}")
+            number = sum(len(stopped.partitions) for stopped in self.stopped)
+            reasons.append(f"{_count(number, 'partition')} stopped since {instant(first)}")
         if late := [recording for recording in self.recordings if recording.is_late]:
             reasons += [_unrecorded(recording) for recording in late]
         if self.lag.overdue_partitions and self.driver.state not in _ENDED:
@@ -299,10 +299,10 @@ def flow_report(
         driver=driver,
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
-        stopped=tuple(_stopped(flow, row) for row in living if row["stop_cause"] is not None),
+        stopped=tuple(_stopped(flow, [row for row in living if row["stop_cause"] is not None])),
         gone=tuple(found for row in gone if (found := _gone(row)).is_worth_telling),
         losses=tuple(_losses(answers["flow_losses"])),
-        paused=pauses_after(_request(row) for row in operations),
+        pausing=tuple(pausing(_request(row) for row in operations)),
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
         findings=findings,
         receipts=tuple(_last_answered(operations)),
@@ -396,17 +396,25 @@ def receipts_of(operation_rows: Iterable[Row]) -> list[Receipt]:
     return [Receipt.of_row(row) for row in operation_rows if row["kind"] == RECEIPT]
 
 
-def _stopped(flow: str, row: Row) -> StoppedPartition:
-    topic, partition, cause = row["source_topic"], row["source_partition"], row["stop_cause"]
-    return StoppedPartition(
-        topic,
-        partition,
-        cause,
-        row["stop_message"],
-        row["stop_next"],
-        command(cause, flow=flow, topic=topic, partition=partition),
-        row["stopped_at_ms"],
-    )
+def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
+    since_ms: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["source_topic"], row["stop_cause"])
+        since_ms[key] = min(row["stopped_at_ms"], since_ms.get(key, row["stopped_at_ms"]))
+    partitions = [
+        StoppedPartition(
+            row["source_topic"],
+            row["source_partition"],
+            row["stop_cause"],
+            row["stop_message"],
+            row["stop_next"],
+        )
+        for row in rows
+    ]
+    return [
+        StoppedPartitions(**asdict(entry), stopped_at_ms=since_ms[entry.topic, entry.cause])
+        for entry in stopped_entries(flow, partitions)
+    ]
 
 
 def _gone(row: Row) -> GonePartition:

@@ -21,19 +21,19 @@ _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A label and what it says; `next` in words and the command to type, where there are."""
+    """A label and what it says; `next` in words and the commands to type, where there are."""
 
     label: str
     text: str
     next: str | None = None
-    command: str | None = None
+    commands: tuple[str, ...] = ()
 
     def folded(self, width: int) -> Iterator[str]:
         yield from _folded(f"  {self.label:<10}", self.text, width)
         if self.next is not None:
             yield from _folded(" " * _INDENT, f"next: {self.next}", width)
-        if self.command is not None:
-            yield " " * _INDENT + self.command
+        for command in self.commands:
+            yield " " * _INDENT + command
 
 
 def render_report(report: FlowReport, width: int = WIDTH) -> str:
@@ -136,13 +136,12 @@ def _age(age_s: float | None) -> str:
 
 def _stopped(report: FlowReport) -> Iterator[_Line]:
     for stopped in report.stopped:
-        where = _subject(stopped.topic, stopped.partition)
         since = instant(stopped.stopped_at_ms)
         yield _Line(
             "stopped",
-            f"{where}: {stopped.cause} since {since}: {stopped.message}",
+            f"{stopped.where}: {stopped.cause} since {since}: {stopped.seen}",
             stopped.next,
-            stopped.command,
+            stopped.commands,
         )
 
 
@@ -166,10 +165,8 @@ def _losses(report: FlowReport) -> Iterator[_Line]:
 
 
 def _paused(report: FlowReport) -> Iterator[_Line]:
-    if report.paused.whole_flow:
-        yield _Line("paused", "the whole flow")
-    for topic in sorted(report.paused.topics):
-        yield _Line("paused", f"topic {topic}")
+    for request in report.pausing:
+        yield _Line("paused", f"{request.subject}, {request.told_by}")
 
 
 def _waiting(report: FlowReport) -> Iterator[_Line]:
