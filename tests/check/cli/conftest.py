@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import command
-from tests.support.operated import Operated, operated
+from tests.support.operated import Operated, operated, own_mark
 from tests.support.unreachable import UnreachableFlow, unreachable_flow
 
 
@@ -25,3 +25,13 @@ def with_ledger(without_ledger: UnreachableFlow) -> UnreachableFlow:
     assert command(without_ledger.capture, without_ledger.config, "init").code == 0
     assert without_ledger.commits() != {}
     return without_ledger
+
+
+@pytest.fixture
+def at_work(idle: Operated) -> Operated:
+    """A flow with a driver at work: this process."""
+    idle.writer("claimed", own_mark(), epoch=3)
+    idle.copied({("orders", 0): 100, ("orders", 1): 50})
+    idle.watermark("orders", 0, end=1_304)
+    idle.watermark("orders", 1, end=50)
+    return idle

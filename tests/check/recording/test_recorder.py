@@ -2,27 +2,17 @@
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
 from ledger.config import FlowConfig
-from ledger.domain.topics import NamePatterns
 from ledger.domain.writer_roles import ProcessMark, RoleVerdict
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
 from ledger.ports import PartitionEnds, TopicDescription
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
+from tests.support.fake_recorders import recorder_of, watched_cluster
 from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
-
-SETTINGS = RecorderSettings(
-    groups=(NamePatterns((".*",), exclude=("tool-.*",)),),
-    checkpoint_seconds=5,
-    high_watermark_seconds=10,
-    topic_refresh_seconds=20,
-    full_sweep_seconds=60,
-)
 
 
 @pytest.fixture
@@ -37,34 +27,7 @@ def ledger(clock: FakeClock) -> FakeLedger:
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.add_topic("orders", "id-1", partitions=2)
-    cluster.add_topic("unmirrored", "id-9")
-    cluster.add_topic("__consumer_offsets", "id-0")
-    cluster.ends_now = {("orders", p): PartitionEnds(0, 4, 5, 0) for p in range(2)}
-    cluster.committed = {("app", "orders", 0): 3, ("app", "unmirrored", 0): 7, ("tool-x", "orders", 0): 1}
-    return cluster
-
-
-def mirrored() -> Sequence[tuple[str, int]]:
-    return [("orders", 0), ("orders", 1)]
-
-
-def recorder_of(
-    cluster: FakeCluster,
-    ledger: FakeLedger,
-    processes: FakeProcesses | None = None,
-    settings: RecorderSettings = SETTINGS,
-) -> ClusterRecorder:
-    return ClusterRecorder(
-        cluster,
-        ledger,
-        ledger,
-        ledger.clock,
-        settings,
-        partitions=mirrored,
-        processes=processes or FakeProcesses(),
-    )
+    return watched_cluster()
 
 
 @pytest.fixture
@@ -192,73 +155,6 @@ def test_a_full_sweep_appends_what_did_not_change(recorder: ClusterRecorder, clo
     assert recorder.record_due().rows == {}
     clock.now_s += 0.1
     assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2}
-
-
-def signs(ledger: FakeLedger) -> list[tuple[int, int]]:
-    """Round and time of each sign of life."""
-    return [
-        (append.round_number, append.at_ms)
-        for append in ledger.appends
-        for row in append.rows
-        if row.get("event") == "alive"
-    ]
-
-
-def test_ends_that_did_not_change_are_confirmed_by_a_sign_of_life_at_every_heartbeat(
-    cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
-) -> None:
-    recorder = recorder_of(cluster, ledger, settings=replace(SETTINGS, heartbeat_seconds=20))
-    recorder.take_role()
-    recorder.record_due()
-    for _ in range(5):
-        clock.now_s += 10
-        recorder.record_due()
-    assert [at_ms % 100_000 for _, at_ms in signs(ledger)] == [
-        clock.now_ms() % 100_000 - s for s in (30_000, 10_000)
-    ]
-    clock.now_s += 10
-    recorder.record_due()
-    assert len(signs(ledger)) == 2, "a full sweep confirms row by row"
-    assert len({round_number for round_number, _ in signs(ledger)}) == 2
-
-
-def test_a_change_is_no_sign_about_the_others(
-    cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
-) -> None:
-    recorder = recorder_of(cluster, ledger, settings=replace(SETTINGS, heartbeat_seconds=20))
-    recorder.take_role()
-    recorder.record_due()
-    clock.now_s += 20
-    cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
-    assert recorder.record_due().rows["high_watermarks"] == 1
-    assert len(signs(ledger)) == 1
-
-
-def test_without_the_ends_of_a_partition_the_others_are_confirmed_row_by_row(
-    cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
-) -> None:
-    """A sign of life would speak for the one without a leader, too; when it is back, its row comes first."""
-    recorder = recorder_of(cluster, ledger, settings=replace(SETTINGS, heartbeat_seconds=20))
-    recorder.take_role()
-    recorder.record_due()
-    left_out = cluster.ends_now.pop(("orders", 1))
-    found = []
-    for seconds in (20, 20):
-        clock.now_s += seconds
-        found.append(recorder.record_due().rows.get("high_watermarks", 0))
-        cluster.ends_now["orders", 1] = left_out
-    assert found == [1, 2]
-    assert signs(ledger) == []
-
-
-def test_ends_are_dated_before_they_are_read(
-    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
-) -> None:
-    """What a flow recorded until then lies below them."""
-    began_ms = clock.now_ms()
-    cluster.while_reading_ends = lambda: setattr(clock, "now_s", clock.now_s + 7)
-    recorder.record_once()
-    assert {row["read_at_ms"] for row in ledger.rows("high_watermarks")} == {began_ms}
 
 
 def test_a_failed_append_is_repeated_in_a_later_round(recorder: ClusterRecorder, ledger: FakeLedger) -> None:

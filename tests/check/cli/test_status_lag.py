@@ -1,0 +1,149 @@
+"""`status` and `query replication_lag`: how far a flow is behind, how old that is, and when nobody knows."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.system import SystemClock
+from ledger.domain.time_words import instant
+from tests.support.operated import FLOW, Operated, operated, own_mark
+from tests.support.told_status import flat, report, text
+
+
+@pytest.fixture
+def flow(at_work: Operated) -> Operated:
+    return at_work
+
+
+@contextmanager
+def time_machine(*, seconds: int) -> Iterator[None]:
+    """Programs that look at the clock meanwhile find that so much time has passed."""
+    now_ms = SystemClock.now_ms
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SystemClock, "now_ms", lambda clock: now_ms(clock) + seconds * 1000)
+        yield
+
+
+SWEEPS_S = 900
+"""Three full sweeps of the configuration's default."""
+INTERVALS_S = 180
+"""Three intervals of its default."""
+
+
+def test_a_running_flow_whose_clusters_nobody_records_needs_attention(idle: Operated) -> None:
+    now_ms = idle.clock.now_ms()
+    idle.writer("claimed", own_mark(), at_ms=now_ms - 2 * INTERVALS_S * 1000)
+    idle.writer("alive", own_mark(), round_number=1)
+    idle.watermark("orders", 0, end=5, at_ms=now_ms - (INTERVALS_S + 60) * 1000)
+    found = report(idle, "--check", code=4)
+    since = instant(now_ms - (INTERVALS_S + 60) * 1000)
+    assert found["needs_attention"] == [f"nobody records east since {since}", "nobody has recorded west"]
+    assert [recording["ends_at_ms"] is None for recording in found["recordings"]] == [False, True]
+    told = text(idle)
+    assert "recorded  source east: groups never, ends 4 min" in told
+    assert "recorded  target west: groups never, ends never" in told
+    idle.sign(round_number=2, at_ms=now_ms - (INTERVALS_S - 60) * 1000)
+    assert report(idle, "--check", code=4)["needs_attention"] == ["nobody has recorded west"]
+
+
+def test_lag_that_was_not_measured_lately_is_unknown_and_needs_attention(idle: Operated) -> None:
+    """Also where nothing was to be copied: it is not 0 any more."""
+    now_ms = idle.clock.now_ms()
+    long_ago_ms = now_ms - (INTERVALS_S + 60) * 1000
+    idle.writer("claimed", own_mark(), at_ms=long_ago_ms - 2_000)
+    idle.writer("alive", own_mark(), round_number=1)
+    idle.copied({("orders", 0): 5, ("orders", 1): 5}, at_ms=long_ago_ms - 1_000)
+    idle.watermark("orders", 0, end=5, at_ms=long_ago_ms)
+    idle.watermark("orders", 1, end=12, at_ms=long_ago_ms)
+    unknown = f"lag is unknown: last known 7 records at {instant(long_ago_ms)}"
+    found = report(idle, "--check", code=4)
+    assert unknown in found["needs_attention"]
+    assert (found["lag"]["state"], found["lag"]["records"], found["lag"]["last_known_records"]) == (
+        "unknown",
+        None,
+        7,
+    )
+    assert {row["lag_status"] for row in found["partitions"]} == {"unknown"}
+    assert {row["lag_records"] for row in found["partitions"]} == {None}
+    told = flat(text(idle))
+    assert f"lag unknown, last known 7 records at {instant(long_ago_ms)} (4 min" in told
+    idle.sign(round_number=2)
+    idle.sign(round_number=2, cluster="west")
+    found = report(idle, "--check")
+    assert (found["lag"]["state"], found["lag"]["records"], found["lag"]["age_seconds"] < 60) == (
+        "behind",
+        7,
+        True,
+    )
+    assert (found["lag"]["seconds"] >= INTERVALS_S, found["lag"]["seconds_bound"]) == (True, "at_least")
+
+
+def test_the_query_of_lag_alone_knows_what_is_too_old(idle: Operated) -> None:
+    long_ago_ms = idle.clock.now_ms() - (INTERVALS_S + 60) * 1000
+    idle.writer("claimed", own_mark(), at_ms=long_ago_ms - 2_000)
+    idle.copied({("orders", 0): 5}, at_ms=long_ago_ms - 1_000)
+    idle.watermark("orders", 0, end=5, at_ms=long_ago_ms)
+
+    def lag(*arguments: str) -> tuple[str, int | None, int]:
+        asked = ("query", "replication_lag", "--param", f"flow={FLOW}", "-o", "json", *arguments)
+        [row] = json.loads(idle.command(*asked).out)
+        return row["status"], row["lag_records"], row["measured_at_ms"]
+
+    assert lag() == ("unknown", None, long_ago_ms)
+    assert lag("--as-of", str(long_ago_ms + 1_000)) == ("caught_up", 0, long_ago_ms)
+    assert lag("--param", f"fresh_since_ms={long_ago_ms}") == ("caught_up", 0, long_ago_ms)
+
+
+def test_a_source_that_does_not_answer_makes_the_last_measurement_the_last_that_is_known(
+    flow: Operated,
+) -> None:
+    source = {
+        "finding": "source_unreachable",
+        "partition": None,
+        "message": "east does not answer: refused",
+        "next": "look",
+    }
+    flow.operation("finding_raised", {**source, "topic": "events"})
+    assert report(flow, "--check", code=4)["lag"]["records"] == 1_204
+    flow.operation("finding_raised", {**source, "topic": None})
+    found = report(flow, "--check", code=4)
+    assert (found["lag"]["state"], found["lag"]["records"]) == ("unknown", None)
+    assert found["needs_attention"][0].startswith("source east does not answer since 20")
+    assert "lag is unknown: last known 1,204 records at" in found["needs_attention"][2]
+
+
+def test_partitions_that_were_never_measured_are_told_and_need_attention_in_time(flow: Operated) -> None:
+    flow.copied({("events", 0): 7})
+    told = text(flow, "--check")
+    assert told.startswith("east-to-west: lag of 1 partition is unknown: never measured\n")
+    assert "lag unknown of 1 of 3 partitions, never measured; 1,204 records" in flat(told)
+    flow.copied({("older", 0): 7}, at_ms=flow.clock.now_ms() - (INTERVALS_S + 60) * 1000)
+    assert report(flow, "--check", code=4)["needs_attention"] == [
+        "lag of 2 partitions is unknown: never measured"
+    ]
+
+
+def test_topics_that_the_flow_does_not_mirror_any_more_are_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path
+) -> None:
+    flow = operated(tmp_path, empty_ledger, capsys, topics='["orders"]')
+    flow.writer("claimed", own_mark())
+    flow.copied({("orders", 0): 5, ("events", 0): 5}, at_ms=1_000)
+    flow.watermark("orders", 0, end=5)
+    lag = report(flow, "--check")["lag"]
+    assert (lag["state"], lag["partitions"]) == ("caught_up", 1)
+
+
+def test_a_flow_that_ended_is_not_said_to_be_up_to_date(flow: Operated) -> None:
+    ended_ms = flow.clock.now_ms()
+    flow.writer("released", own_mark(), epoch=3, round_number=9, at_ms=ended_ms)
+    told = text(flow, "--check")
+    assert told.startswith(f"east-to-west: ended at {instant(ended_ms)}\n")
+    with time_machine(seconds=INTERVALS_S + 60):
+        told = flat(text(flow, "--check"))
+        assert (
+            f"east-to-west: ended at {instant(ended_ms)}; lag is unknown: last known 1,204 records at" in told
+        )
