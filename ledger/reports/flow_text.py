@@ -4,6 +4,7 @@ Long lines are folded under their label, commands are not: they are there to be 
 """
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +17,11 @@ from ledger.operations.outages import OUTAGE_FINDINGS
 
 WIDTH = 80
 _INDENT = 12
+_INSEPARABLE = re.compile(
+    r"\d+ (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?(?: ago\b)?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"
+)
+_HELD_TOGETHER = "\u00a0"
+"""Stands for a blank at which no line is to end."""
 _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
 
@@ -58,15 +64,16 @@ def _jsonable(report: FlowReport) -> dict[str, object]:
 
 
 def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
-    """Words are never broken: one that is longer than the line stands out."""
-    return textwrap.wrap(
-        text,
+    """Words, instants and durations are never broken: one that is longer than the line stands out."""
+    lines = textwrap.wrap(
+        _INSEPARABLE.sub(lambda found: found[0].replace(" ", _HELD_TOGETHER), text),
         width,
         initial_indent=label,
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(_HELD_TOGETHER, " ") for line in lines]
 
 
 def _driver(report: FlowReport) -> Iterator[_Line]:
