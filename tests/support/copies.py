@@ -91,6 +91,7 @@ class Pair:
         self.delete(side)
         eventually(lambda: name not in admin.topics(), "the topic is gone")
         create(name)
+        eventually(lambda: name in admin.topics(), "the topic is there")
         self._ids[side] = admin.topics()[name].topic_id
 
     def configs(self) -> tuple[ClusterConfig, ClusterConfig]:

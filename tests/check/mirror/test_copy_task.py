@@ -384,7 +384,7 @@ def test_a_task_that_has_many_gaps_to_record_ends_before_its_time() -> None:
     """A filter leaves out every second record: what is to be recorded grows with every record."""
     bench = Bench()
     bench.write(*[40] * 50)
-    every_second = RecordFilter(exclude_keys=tuple(str(offset) for offset in range(0, 2_000, 2)))
+    every_second = RecordFilter(exclude_keys=("[0-9]*[02468]",))
     told = replace(bench.assignment(), record_filter=every_second)
     position, rounds = 0, 0
     while position < 2_000:

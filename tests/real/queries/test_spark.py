@@ -23,7 +23,11 @@ def largest(query: str) -> Case:
     return max(cases_of(query), key=lambda case: sum(map(len, case.blocks.values())))
 
 
-@pytest.mark.parametrize("query", sorted(catalog.queries()))
+TRANSLATION = "offset_translation"
+"""Spark takes a minute to plan it: a generated history shows it here, its cases are for `make soak`."""
+
+
+@pytest.mark.parametrize("query", sorted(catalog.queries().keys() - {TRANSLATION}))
 def test_a_query_answers_as_its_largest_case_says(ledger: SparkLedger, query: str) -> None:
     ledger.assert_answers(largest(query))
 
