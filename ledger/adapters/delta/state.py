@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import Relation, connect, run_query
-from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
+from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
@@ -49,7 +49,7 @@ from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, rec
 from ledger.ports import FlowPosition, RecordedStop
 from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.recording.topic_states import TopicEvent
-from ledger.schema import STAMP, TABLES
+from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
 
 _STAMP_NAMES = {column.name for column in STAMP}
 
@@ -177,13 +177,8 @@ class DeltaLedgerState:
 
     def _last(self, table: str, cluster: str, grain: tuple[str, ...]) -> list[dict[str, Any]]:
         """The newest row per `grain`, without its stamp."""
-        newest: dict[tuple[object, ...], dict[str, Any]] = {}
-        rows = self._rows(table, [("cluster", "=", cluster)])
-        for row in sorted(rows, key=lambda row: (row["writer_epoch"], row["round"])):
-            newest[tuple(row[column] for column in grain)] = {
-                name: value for name, value in row.items() if name not in _STAMP_NAMES
-            }
-        return list(newest.values())
+        columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
+        return newest_rows(self._relation(table), [("cluster", "=", cluster)], grain, columns)
 
     def _rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         with _told_when_unreadable(table_uri(self._ledger.path, table)):

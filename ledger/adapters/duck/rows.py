@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import duckdb
-from duckdb import ColumnExpression, ConstantExpression, Expression
+from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
 
@@ -24,10 +24,28 @@ def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[st
     """The rows that pass all filters, in no particular order."""
     with duckdb.connect(":memory:") as connection:
         register(connection, _NAME, relation)
-        found = connection.view(_NAME)
-        for column, comparison, value in filters:
-            found = found.filter(_condition(ColumnExpression(column), comparison, value))
-        return list(found.to_arrow_table().to_pylist())
+        return list(_filtered(connection.view(_NAME), filters).to_arrow_table().to_pylist())
+
+
+def newest_rows(
+    relation: Relation, filters: Sequence[Filter], grain: Sequence[str], columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Of each combination of the `grain` the `columns` of the row recorded last, of those that pass all filters.
+
+    The rows of a combination have to be of one writer, whose epoch and round order them. Only what is asked for
+    becomes an object of Python: a table may have millions of rows.
+    """
+    order = ColumnExpression("writer_epoch") * ConstantExpression(1 << 32) + ColumnExpression("round")
+    newest = [
+        FunctionExpression("arg_max_null", ColumnExpression(column), order).alias(column)
+        for column in columns
+        if column not in grain
+    ]
+    with duckdb.connect(":memory:") as connection:
+        register(connection, _NAME, relation)
+        found = _filtered(connection.view(_NAME), filters)
+        of_each = found.aggregate([*map(ColumnExpression, grain), *newest])
+        return list(of_each.select(*map(ColumnExpression, columns)).to_arrow_table().to_pylist())
 
 
 def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
@@ -39,6 +57,12 @@ def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | 
         )
         [(at_ms,)] = found.fetchall()
         return None if at_ms is None else int(at_ms)
+
+
+def _filtered(found: duckdb.DuckDBPyRelation, filters: Sequence[Filter]) -> duckdb.DuckDBPyRelation:
+    for column, comparison, value in filters:
+        found = found.filter(_condition(ColumnExpression(column), comparison, value))
+    return found
 
 
 def _condition(column: Expression, comparison: Comparison, value: Any) -> Expression:

@@ -1,0 +1,320 @@
+"""Ledgers of days, as a driver and its recorders leave them, written as files: a day of commits in under a minute.
+
+Every round of five seconds is a commit of each table that it appends to, and every `MERGED_AFTER_APPENDS` commits
+their small files have become one. Of what was merged only the log entries and the merged file are written, for
+nobody reads the small files any more; the last rounds are small files still. One flow goes from `east` to `west`.
+Most of its topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.fact_log import MERGED_AFTER_APPENDS
+from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
+from ledger.schema import STAMP, TABLE_BY_NAME
+from tests.support.ledger_rows import empty, row
+
+FLOW, EAST, WEST = "east-to-west", "east", "west"
+BEGAN_MS = 1_700_000_000_000
+ROUND_MS = 5_000
+ROUNDS_A_DAY = 86_400_000 // ROUND_MS
+RECORDS_A_ROUND = 500
+GROUPS = 50
+"""Each has commits on `COMMITTED` partitions: a thousand commits."""
+COMMITTED = 20
+SWEEP_ROUNDS = 60
+COMPACTED, TRANSACTIONAL = 0, 1
+"""Partitions, each of a topic of its own, whose offset syncs have gaps."""
+_EPOCH = 1 << 32
+_SMALL_BYTES = 20_000
+_NUMBERS = {"records": RECORDS_A_ROUND}
+Row = dict[str, Any]
+
+# Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
+# every 99 records, a compacted one a hole of 15 offsets in every 50.
+_PLACES = """
+    with places as (
+        select
+            r.number as round,
+            p.number as place,
+            case p.number when 0 then 'compacted' when 1 then 'transactional' else 'plain' end as topic,
+            case when p.number < 2 then 0 else p.number end as partition,
+            case p.number when 0 then 350 when 1 then 495 else $records end as copied,
+            (r.number - 1) * $records as source_start,
+            r.number * $records as source_end,
+        from range($first, $stop) as r(number)
+        cross join range($partitions) as p(number)
+    )
+"""
+_SYNCS = f"""{_PLACES}
+    select
+        round,
+        'east-to-west' as flow,
+        'east' as source_cluster,
+        'west' as target_cluster,
+        topic as source_topic,
+        topic || '-source' as source_topic_id,
+        partition as source_partition,
+        1 as source_leader_epoch,
+        topic as target_topic,
+        topic || '-target' as target_topic_id,
+        partition as target_partition,
+        source_start,
+        source_end,
+        (round - 1) * copied as target_start,
+        round * copied as target_end,
+        (round - 1) * copied % 2147483648 as first_sequence,
+        1 as producer_id,
+        case place
+            when 0 then [{{'source_start': x + 20, 'source_end': x + 35, 'cause': 'compacted'}}
+                for x in range(source_start, source_end, 50)]
+            when 1 then [{{'source_start': x + 99, 'source_end': x + 100, 'cause': 'control'}}
+                for x in range(source_start, source_end, 100)]
+            else []
+        end as gaps,
+        'copied' as kind,
+        null as cause,
+        copied as records,
+        copied * 1000 as bytes,
+        round * 7919 % 4294967296 as checksum,
+        5 as raw_batches
+    from places order by round, place
+"""
+_ENDS = f"""{_PLACES}
+    select
+        round,
+        $cluster as cluster,
+        topic,
+        topic || '-' || $side as topic_id,
+        partition,
+        1 as leader_epoch,
+        case $side when 'source' then source_end else round * copied end as last_stable,
+        case $side when 'source' then source_end else round * copied end as high_watermark
+    from places order by round, place
+"""
+_CHECKPOINTS = f"""{_PLACES}
+    select
+        p.round,
+        'east' as cluster,
+        'group-' || g.number as group_id,
+        'classic' as group_type,
+        'Stable' as group_state,
+        p.topic,
+        p.topic || '-source' as topic_id,
+        p.partition,
+        greatest(p.source_end - 37 * (g.number + 1), 0) as committed_offset,
+        1 as leader_epoch,
+        '' as metadata
+    from places as p
+    cross join range({GROUPS}) as g(number)
+    where p.place < {COMMITTED} and (p.round % {SWEEP_ROUNDS} = 0 or p.round % {GROUPS} = g.number)
+    order by p.round, g.number, p.place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How much history: rounds of five seconds, and partitions that had progress in each of them."""
+
+    rounds: int
+    partitions: int
+
+    @property
+    def began_ms(self) -> int:
+        return BEGAN_MS
+
+    @property
+    def end_ms(self) -> int:
+        return BEGAN_MS + self.rounds * ROUND_MS
+
+    @property
+    def days(self) -> float:
+        return self.rounds / ROUNDS_A_DAY
+
+    @property
+    def name(self) -> str:
+        hours = self.rounds * ROUND_MS / 3_600_000
+        told = f"{self.days:g} days" if self.days >= 1 else f"{hours:g} hours"
+        return f"{told}, {self.partitions} partitions"
+
+
+def write_ledger(path: str, length: Length) -> None:
+    """A ledger of that length; `BEGAN_MS` is when its first round began."""
+    create_tables(path, now_ms=BEGAN_MS - 1)
+    recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
+    for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
+        _Log(path, "writers").append(str(claim["writer"]), 0, [claim])
+    _fill(path, "offset_syncs", f"flow:{FLOW}", length, _SYNCS, {})
+    for cluster, side in ((EAST, "source"), (WEST, "target")):
+        _fill(
+            path, "high_watermarks", f"recorder:{cluster}", length, _ENDS, {"cluster": cluster, "side": side}
+        )
+    _fill(path, "checkpoints", f"recorder:{EAST}", length, _CHECKPOINTS, {})
+
+
+def _fill(
+    path: str, table: str, writer: str, length: Length, sql: str, constants: Mapping[str, object]
+) -> None:
+    log = _Log(path, table)
+    with duckdb.connect(":memory:") as connection:
+        for first in range(1, length.rounds + 1, MERGED_AFTER_APPENDS):
+            rounds = range(first, min(first + MERGED_AFTER_APPENDS, length.rounds + 1))
+            values = {"first": rounds.start, "stop": rounds.stop, "partitions": length.partitions, **_NUMBERS}
+            found = connection.sql(sql, params={**values, **constants}).to_arrow_table()
+            rows = _whole(found, table, writer)
+            if rounds.stop <= length.rounds:
+                log.append_merged(writer, rounds, rows)
+            else:
+                for number in rounds:
+                    log.append(writer, number, rows.filter(pc.equal(rows["round"], number)))
+    log.checkpoint()
+
+
+def _whole(found: pa.Table, table: str, writer: str) -> pa.Table:
+    """All columns of the table: what was not computed is empty, or the same in every row."""
+    schema = arrow_schema(TABLE_BY_NAME[table])
+    at_ms = pc.add(pc.multiply(found["round"], ROUND_MS), BEGAN_MS)
+    times = [
+        column.name for column in TABLE_BY_NAME[table].columns if column.name.endswith(("_at_ms", "stamp_ms"))
+    ]
+    known = {
+        **{column.name: empty(column) for column in TABLE_BY_NAME[table].columns},
+        "writer": writer,
+        "writer_epoch": 1,
+    }
+    columns = {name: pa.array([value] * len(found), schema.field(name).type) for name, value in known.items()}
+    columns |= dict.fromkeys(times, at_ms) | {name: found[name] for name in found.column_names}
+    return pa.table(columns).select(schema.names).cast(schema)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Writes commits of one table as deltalake does, without asking it."""
+
+    path: str
+    table: str
+    folder: Path = field(init=False)
+    version: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(table_uri(self.path, self.table))
+        self.version = DeltaTable(str(self.folder)).version()
+
+    def append(self, writer: str, number: int, rows: pa.Table | Sequence[Row]) -> None:
+        at_ms = BEGAN_MS + number * ROUND_MS
+        self._commit(*_append(writer, number), _add(self._write(rows), at_ms, is_change=True))
+
+    def append_merged(self, writer: str, rounds: range, rows: pa.Table) -> None:
+        """Rounds whose small files were merged since: only their log entries are left."""
+        names = [_file_name() for _ in rounds]
+        for number, name in zip(rounds, names, strict=True):
+            added = _add((name, _SMALL_BYTES), BEGAN_MS + number * ROUND_MS, is_change=True)
+            self._commit(*_append(writer, number), added)
+        at_ms = BEGAN_MS + rounds[-1] * ROUND_MS
+        info = {"commitInfo": {"timestamp": at_ms, "operation": "OPTIMIZE", "operationParameters": {}}}
+        removed = {"dataChange": False, "deletionTimestamp": at_ms, "size": _SMALL_BYTES}
+        self._commit(
+            info,
+            _add(self._write(rows), at_ms, is_change=False),
+            *({"remove": {"path": name, **removed}} for name in names),
+        )
+
+    def checkpoint(self) -> None:
+        DeltaTable(str(self.folder)).create_checkpoint()
+
+    def _write(self, rows: pa.Table | Sequence[Row]) -> tuple[str, int]:
+        name = _file_name()
+        if not isinstance(rows, pa.Table):
+            rows = pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[self.table]))
+        pq.write_table(rows, self.folder / name)
+        return name, (self.folder / name).stat().st_size
+
+    def _commit(self, *actions: Row) -> None:
+        self.version += 1
+        lines = "\n".join(map(json.dumps, actions))
+        (self.folder / "_delta_log" / f"{self.version:020}.json").write_text(lines)
+
+
+def _file_name() -> str:
+    return f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+
+
+def _append(writer: str, number: int) -> list[Row]:
+    at_ms = BEGAN_MS + number * ROUND_MS
+    parameters = {"mode": "Append"}
+    info = {
+        "timestamp": at_ms,
+        "operation": "WRITE",
+        "operationParameters": parameters,
+        RECORDED_AT: str(at_ms),
+    }
+    return [
+        {"commitInfo": info},
+        {"txn": {"appId": writer, "version": _EPOCH + number, "lastUpdated": at_ms}},
+    ]
+
+
+def _add(file: tuple[str, int], at_ms: int, *, is_change: bool) -> Row:
+    name, size = file
+    told = {
+        "path": name,
+        "partitionValues": {},
+        "size": size,
+        "modificationTime": at_ms,
+        "dataChange": is_change,
+    }
+    return {"add": told}
+
+
+def end_row(partition: int, number: int) -> Row:
+    """The end of one of the flow's source partitions, as a recorder of the source appends it in a round."""
+    topic, number_there = topic_of(partition)
+    end = number * RECORDS_A_ROUND
+    whole = row(
+        "high_watermarks",
+        cluster=EAST,
+        topic=topic,
+        topic_id=f"{topic}-source",
+        partition=number_there,
+        leader_epoch=1,
+        last_stable=end,
+        high_watermark=end,
+        read_at_ms=BEGAN_MS + number * ROUND_MS,
+    )
+    return {name: value for name, value in whole.items() if name not in {column.name for column in STAMP}}
+
+
+def topic_of(partition: int) -> tuple[str, int]:
+    """The topic of one of the flow's partitions, counted over all topics, and its number there."""
+    return {COMPACTED: ("compacted", 0), TRANSACTIONAL: ("transactional", 0)}.get(
+        partition, ("plain", partition)
+    )
+
+
+def _claim(writer: str, flow: str | None, source: str, target: str | None) -> Row:
+    return row(
+        "writers",
+        writer=writer,
+        writer_epoch=1,
+        recorded_at_ms=BEGAN_MS,
+        event="claimed",
+        host="host:1:1",
+        flow=flow,
+        source_cluster=source,
+        source_cluster_id=f"id-of-{source}",
+        target_cluster=target,
+        target_cluster_id=None if target is None else f"id-of-{target}",
+        producer_id=None if flow is None else 1,
+        shut_out=[],
+    )
