@@ -1,19 +1,23 @@
-"""Ledgers of days, as a driver and its recorders leave them, written as files: a day of commits in under a minute.
+"""Ledgers of days, as a driver and its recorders leave them, written as files: a day of commits in two minutes.
 
 Every round of five seconds is a commit of each table that it appends to, and every `MERGED_AFTER_APPENDS` commits
-their small files have become one. Of what was merged only the log entries and the merged file are written, for
-nobody reads the small files any more; the last rounds are small files still. One flow goes from `east` to `west`.
+their small files have become one; those of the last rounds have not yet. The small ones stay where they are, for
+cuts of the past read them. One flow goes from `east` to `west`.
 Most of its topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
 """
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -37,8 +41,6 @@ SWEEP_ROUNDS = 60
 COMPACTED, TRANSACTIONAL = 0, 1
 """Partitions, each of a topic of its own, whose offset syncs have gaps."""
 _EPOCH = 1 << 32
-_SMALL_BYTES = 20_000
-_NUMBERS = {"records": RECORDS_A_ROUND}
 Row = dict[str, Any]
 
 # Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
@@ -124,6 +126,25 @@ _CHECKPOINTS = f"""{_PLACES}
 
 
 @dataclass(frozen=True, slots=True)
+class _Writes:
+    """What a writer appends to a table."""
+
+    writer: str
+    sql: str
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+
+_FILLED: Mapping[str, Sequence[_Writes]] = {
+    "offset_syncs": [_Writes(f"flow:{FLOW}", _SYNCS)],
+    "high_watermarks": [
+        _Writes(f"recorder:{EAST}", _ENDS, {"cluster": EAST, "side": "source"}),
+        _Writes(f"recorder:{WEST}", _ENDS, {"cluster": WEST, "side": "target"}),
+    ],
+    "checkpoints": [_Writes(f"recorder:{EAST}", _CHECKPOINTS)],
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Length:
     """How much history: rounds of five seconds, and partitions that had progress in each of them."""
 
@@ -154,31 +175,41 @@ def write_ledger(path: str, length: Length) -> None:
     create_tables(path, now_ms=BEGAN_MS - 1)
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
     for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
-        _Log(path, "writers").append(str(claim["writer"]), 0, [claim])
-    _fill(path, "offset_syncs", f"flow:{FLOW}", length, _SYNCS, {})
-    for cluster, side in ((EAST, "source"), (WEST, "target")):
-        _fill(
-            path, "high_watermarks", f"recorder:{cluster}", length, _ENDS, {"cluster": cluster, "side": side}
-        )
-    _fill(path, "checkpoints", f"recorder:{EAST}", length, _CHECKPOINTS, {})
+        _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
+    with ProcessPoolExecutor(max_workers=2) as side_by_side:
+        list(side_by_side.map(partial(_fill, path, length), _FILLED.items()))
 
 
-def _fill(
-    path: str, table: str, writer: str, length: Length, sql: str, constants: Mapping[str, object]
-) -> None:
+def _fill(path: str, length: Length, filled: tuple[str, Sequence[_Writes]]) -> None:
+    table, writers = filled
     log = _Log(path, table)
-    with duckdb.connect(":memory:") as connection:
+    for writes in writers:
         for first in range(1, length.rounds + 1, MERGED_AFTER_APPENDS):
             rounds = range(first, min(first + MERGED_AFTER_APPENDS, length.rounds + 1))
-            values = {"first": rounds.start, "stop": rounds.stop, "partitions": length.partitions, **_NUMBERS}
-            found = connection.sql(sql, params={**values, **constants}).to_arrow_table()
-            rows = _whole(found, table, writer)
-            if rounds.stop <= length.rounds:
-                log.append_merged(writer, rounds, rows)
-            else:
-                for number in rounds:
-                    log.append(writer, number, rows.filter(pc.equal(rows["round"], number)))
-    log.checkpoint()
+            rows = _rows(table, writes, rounds, length.partitions)
+            names = [log.append(writes.writer, number, part) for number, part in _by_round(rows, rounds)]
+            if len(rounds) == MERGED_AFTER_APPENDS and rounds.stop <= length.rounds:
+                log.merge(names, rows, BEGAN_MS + rounds[-1] * ROUND_MS)
+    DeltaTable(str(log.folder)).create_checkpoint()
+
+
+def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
+    """Rows come in the order of their rounds."""
+    bounds = np.searchsorted(rows["round"].to_numpy(), [*rounds, rounds.stop])
+    for number, (start, end) in zip(rounds, pairwise(bounds.tolist()), strict=True):
+        yield number, rows.slice(start, end - start)
+
+
+def _rows(table: str, writes: _Writes, rounds: range, partitions: int) -> pa.Table:
+    values = {
+        "first": rounds.start,
+        "stop": rounds.stop,
+        "partitions": partitions,
+        "records": RECORDS_A_ROUND,
+    }
+    with duckdb.connect(":memory:") as connection:
+        found = connection.sql(writes.sql, params={**values, **writes.constants}).to_arrow_table()
+    return _whole(found, table, writes.writer)
 
 
 def _whole(found: pa.Table, table: str, writer: str) -> pa.Table:
@@ -211,32 +242,25 @@ class _Log:
         self.folder = Path(table_uri(self.path, self.table))
         self.version = DeltaTable(str(self.folder)).version()
 
-    def append(self, writer: str, number: int, rows: pa.Table | Sequence[Row]) -> None:
+    def append(self, writer: str, number: int, rows: pa.Table) -> tuple[str, int]:
+        """Returns the file's name and bytes."""
         at_ms = BEGAN_MS + number * ROUND_MS
-        self._commit(*_append(writer, number), _add(self._write(rows), at_ms, is_change=True))
+        file = self._write(rows)
+        self._commit(*_append(writer, number), _add(file, at_ms, is_change=True))
+        return file
 
-    def append_merged(self, writer: str, rounds: range, rows: pa.Table) -> None:
-        """Rounds whose small files were merged since: only their log entries are left."""
-        names = [_file_name() for _ in rounds]
-        for number, name in zip(rounds, names, strict=True):
-            added = _add((name, _SMALL_BYTES), BEGAN_MS + number * ROUND_MS, is_change=True)
-            self._commit(*_append(writer, number), added)
-        at_ms = BEGAN_MS + rounds[-1] * ROUND_MS
+    def merge(self, files: Sequence[tuple[str, int]], rows: pa.Table, at_ms: int) -> None:
+        """Those files as one."""
         info = {"commitInfo": {"timestamp": at_ms, "operation": "OPTIMIZE", "operationParameters": {}}}
-        removed = {"dataChange": False, "deletionTimestamp": at_ms, "size": _SMALL_BYTES}
+        removed = {"dataChange": False, "deletionTimestamp": at_ms}
         self._commit(
             info,
             _add(self._write(rows), at_ms, is_change=False),
-            *({"remove": {"path": name, **removed}} for name in names),
+            *({"remove": {"path": name, "size": size, **removed}} for name, size in files),
         )
 
-    def checkpoint(self) -> None:
-        DeltaTable(str(self.folder)).create_checkpoint()
-
-    def _write(self, rows: pa.Table | Sequence[Row]) -> tuple[str, int]:
-        name = _file_name()
-        if not isinstance(rows, pa.Table):
-            rows = pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[self.table]))
+    def _write(self, rows: pa.Table) -> tuple[str, int]:
+        name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         pq.write_table(rows, self.folder / name)
         return name, (self.folder / name).stat().st_size
 
@@ -246,8 +270,8 @@ class _Log:
         (self.folder / "_delta_log" / f"{self.version:020}.json").write_text(lines)
 
 
-def _file_name() -> str:
-    return f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+def _table(table: str, rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table]))
 
 
 def _append(writer: str, number: int) -> list[Row]:
