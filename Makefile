@@ -40,10 +40,11 @@ soak: bootstrap ## Run the long tests, then simulate faults with random seeds (S
 seeds: bootstrap ## Choose anew the seeds that check simulates
 	@$(BIN)/python -m tests.simulation.selection
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, the memory of a task, and idle topics
+bench: bootstrap ## Measure copying beside MirrorMaker 2, the memory of a task, idle topics, and a ledger of days
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics
+	$(BIN)/python -m tests.benchmarks.growth
 
 clean: ## Remove what was built or fetched
 	@if [ -x $(BIN)/mirror-ledger ]; then $(BIN)/mirror-ledger sandbox down; fi

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,8 @@ def write_ledger(path: str, length: Length) -> None:
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
     for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
         _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
-    with ProcessPoolExecutor(max_workers=2) as side_by_side:
+    # deltalake's threads do not live on in a process that was forked.
+    with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
         list(side_by_side.map(partial(_fill, path, length), _FILLED.items()))
 
 
