@@ -12,10 +12,10 @@ A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("F
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from ledger.domain.recorded_operations import FindingKey
+from ledger.domain.time_words import instant
 from ledger.ports import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class Findings:
 
     def _raised(self, finding: Finding) -> OperationEntry:
         advice = EXPLAINED[finding.name].next
-        since = "" if finding.since_ms is None else f"; since {_time(finding.since_ms)}"
+        since = "" if finding.since_ms is None else f"; since {instant(finding.since_ms)}"
         log.warning("%s: %s: %s%s; %s", self._flow, finding.name, finding.message, since, advice)
         return str(finding.name), raised_content(finding)
 
@@ -257,7 +257,3 @@ def raised_content(finding: Finding) -> dict[str, object]:
 def cleared_content(key: FindingKey) -> dict[str, object]:
     """What a row says that clears a finding."""
     return dict(zip(("finding", "topic", "partition"), key, strict=True))
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")

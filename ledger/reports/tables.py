@@ -152,7 +152,9 @@ def _paragraph(columns: Sequence[_Column], row: int, room: int) -> str:
 
 
 def _pair(column: _Column, row: int) -> str:
-    return f"{column.header} {column.cells[row]}".replace(" ", _HELD_TOGETHER)
+    """Short ones stay on a line; a sentence is folded where its words end."""
+    pair = f"{column.header} {column.cells[row]}"
+    return pair.replace(" ", _HELD_TOGETHER) if cell_len(pair) <= NARROWEST // 2 else pair
 
 
 def _wrapped(text: str, room: int, indent: int = 2) -> str:

@@ -147,6 +147,13 @@ def test_every_value_is_there_and_no_line_is_too_wide(rows: list[list[str]], wid
     assert text.count("column_") >= len(columns)
 
 
+def test_a_sentence_is_folded_where_its_words_end() -> None:
+    sentence = "east does not answer: no broker of it could be reached, and nobody knows since when exactly"
+    found = {f"column_{number}": [f"{number}{'x' * 20}", f"{number}{'y' * 20}"] for number in range(8)}
+    text = render_table(pa.table({**found, "message": [sentence, f"{sentence}!"]}), 80)
+    assert sentence in " ".join(text.split()), "an empty line parts rows, a blank parts words"
+
+
 @pytest.mark.parametrize("name", sorted(catalog.queries()))
 def test_answers_of_every_query_fit_80_characters(name: str) -> None:
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in catalog.query(name).columns])
