@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ledger.catalog import Named, query
+from ledger.domain.count_words import counted
 from ledger.domain.facts import SyncKind
 from ledger.domain.recorded_operations import FlowRequests
 from ledger.domain.requests import (
@@ -185,14 +186,14 @@ class FlowReport:
         if self.stopped:
             first = min(stopped.stopped_at_ms for stopped in self.stopped)
             number = sum(len(stopped.partitions) for stopped in self.stopped)
-            reasons.append(f"{_count(number, 'partition')} stopped since {instant(first)}")
+            reasons.append(f"{counted(number, 'partition')} stopped since {instant(first)}")
         if late := [recording for recording in self.recordings if recording.is_late]:
             reasons += [_unrecorded(recording) for recording in late]
         if self.lag.overdue_partitions and self.driver.state not in _ENDED:
             reasons.append(unknown_lag(self.lag))
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
             since = min(found.open_since_ms for found in others)
-            reasons.append(f"{_count(len(others), 'finding')} open since {instant(since)}")
+            reasons.append(f"{counted(len(others), 'finding')} open since {instant(since)}")
         return reasons
 
     @property
@@ -250,16 +251,12 @@ def unknown_lag(lag: Lag) -> str:
     of = (
         ""
         if lag.unknown_partitions == lag.partitions
-        else f" of {_count(lag.unknown_partitions, 'partition')}"
+        else f" of {counted(lag.unknown_partitions, 'partition')}"
     )
     if lag.last_known_at_ms is None:
         return f"lag{of} is unknown: never measured"
-    records = _count(lag.last_known_records or 0, "record")
+    records = counted(lag.last_known_records or 0, "record")
     return f"lag{of} is unknown: last known {records} at {instant(lag.last_known_at_ms)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from ledger.domain.count_words import counted
 from ledger.domain.time_words import duration, instant
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.flow_lag import Lag, LagState
@@ -103,20 +104,20 @@ def _lag_words(lag: Lag, report: FlowReport) -> str:
         return "no partition is left to copy" if is_over else "unknown, nothing is recorded yet"
     known = lag.partitions - lag.unknown_partitions
     if lag.state is not LagState.UNKNOWN:
-        return f"{_lag_figures(lag)} in {_count(known, 'partition')}; {_measured(lag)}"
+        return f"{_lag_figures(lag)} in {counted(known, 'partition')}; {_measured(lag)}"
     if lag.last_known_at_ms is None:
         last = "never measured"
     else:
-        records = _count(lag.last_known_records or 0, "record")
+        records = counted(lag.last_known_records or 0, "record")
         last = f"last known {records} at {_when(lag.last_known_at_ms, report)}"
     if not known:
         return f"unknown, {last}"
-    unknown = f"unknown of {lag.unknown_partitions:,} of {_count(lag.partitions, 'partition')}, {last}"
+    unknown = f"unknown of {lag.unknown_partitions:,} of {counted(lag.partitions, 'partition')}, {last}"
     return f"{unknown}; {_lag_figures(lag)} in the others, {_measured(lag)}"
 
 
 def _lag_figures(lag: Lag) -> str:
-    records = _count(lag.records or 0, "record")
+    records = counted(lag.records or 0, "record")
     if lag.records == 0:
         return records
     size = "of unknown size" if lag.bytes is None else f"about {_size(lag.bytes)}"
@@ -217,10 +218,6 @@ def _subject(topic: str | None, partition: int | None) -> str:
 
 def _when(at_ms: int, report: FlowReport) -> str:
     return f"{instant(at_ms)} ({duration((report.at_ms - at_ms) / 1000)} ago)"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _size(number: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ledger.domain.count_words import counted
 from ledger.mirror.run_progress import Lag, RunProgress
 
 
@@ -36,10 +37,10 @@ def _lag(progress: RunProgress) -> str:
     if not lag.partitions and not lag.unknown:
         return "no partition is being copied"
     if not lag.partitions:
-        return f"lag unknown: the source has not answered yet for {_partitions(lag.unknown)}"
+        return f"lag unknown: the source has not answered yet for {counted(lag.unknown, 'partition')}"
     if not progress.is_lag_known and not lag.unknown:
         return f"lag unknown; it was {lag.offsets:,} records {lag.age_seconds:,.0f} s ago"
-    unknown = f", and unknown for {_partitions(lag.unknown)}" if lag.unknown else ""
+    unknown = f", and unknown for {counted(lag.unknown, 'partition')}" if lag.unknown else ""
     return f"lag {_measured(lag)}{unknown}"
 
 
@@ -51,10 +52,6 @@ def _measured(lag: Lag) -> str:
 
 def _still(progress: RunProgress) -> Iterator[str]:
     if progress.stopped:
-        yield f"{_partitions(progress.stopped)} stopped"
+        yield f"{counted(progress.stopped, 'partition')} stopped"
     if progress.paused:
-        yield f"{_partitions(progress.paused)} paused"
-
-
-def _partitions(count: int) -> str:
-    return f"{count:,} partition{'' if count == 1 else 's'}"
+        yield f"{counted(progress.paused, 'partition')} paused"

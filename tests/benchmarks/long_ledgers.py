@@ -39,8 +39,6 @@ GROUPS = 50
 """Each has commits on `COMMITTED` partitions: a thousand commits."""
 COMMITTED = 20
 SWEEP_ROUNDS = 60
-COMPACTED, TRANSACTIONAL = 0, 1
-"""Partitions, each of a topic of its own, whose offset syncs have gaps."""
 _EPOCH = 1 << 32
 Row = dict[str, Any]
 
@@ -303,29 +301,11 @@ def _add(file: tuple[str, int], at_ms: int, *, is_change: bool) -> Row:
     return {"add": told}
 
 
-def end_row(partition: int, number: int) -> Row:
-    """The end of one of the flow's source partitions, as a recorder of the source appends it in a round."""
-    topic, number_there = topic_of(partition)
-    end = number * RECORDS_A_ROUND
-    whole = row(
-        "high_watermarks",
-        cluster=EAST,
-        topic=topic,
-        topic_id=f"{topic}-source",
-        partition=number_there,
-        leader_epoch=1,
-        last_stable=end,
-        high_watermark=end,
-        read_at_ms=BEGAN_MS + number * ROUND_MS,
-    )
-    return {name: value for name, value in whole.items() if name not in {column.name for column in STAMP}}
-
-
-def topic_of(partition: int) -> tuple[str, int]:
-    """The topic of one of the flow's partitions, counted over all topics, and its number there."""
-    return {COMPACTED: ("compacted", 0), TRANSACTIONAL: ("transactional", 0)}.get(
-        partition, ("plain", partition)
-    )
+def rows_to_append(table: str, length: Length, number: int) -> list[Row]:
+    """What the first writer of a table appends in a round, as a fact log takes it: without the stamp."""
+    rows = _rows(table, _FILLED[table][0], range(number, number + 1), length.partitions)
+    unstamped: list[Row] = rows.drop_columns([column.name for column in STAMP]).to_pylist()
+    return unstamped
 
 
 def _claim(writer: str, flow: str | None, source: str, target: str | None) -> Row:

@@ -7,15 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ledger import catalog
 from ledger.catalog import Query, Value
-from ledger.domain.cuts import Cut
-
-
-def register_ledger_views(spark: SparkSession, path: str, cut: Cut) -> None:
-    """Make every table at the cut, and the views on them, readable by name."""
-    for table, version in cut.pins:
-        frame = spark.read.format("delta").option("versionAsOf", version).load(f"{path}/{table}")
-        frame.createOrReplaceTempView(table)
-    register_derived_views(spark)
 
 
 def register_derived_views(spark: SparkSession) -> None:

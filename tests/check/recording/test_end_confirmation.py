@@ -12,16 +12,6 @@ from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def ledger(clock: FakeClock) -> FakeLedger:
-    return FakeLedger(clock)
-
-
-@pytest.fixture
 def cluster() -> FakeCluster:
     return watched_cluster()
 

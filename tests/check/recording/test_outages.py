@@ -7,17 +7,9 @@ import pytest
 from ledger.domain.recorded_operations import FindingKey
 from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.ports import TopicDescription
-from ledger.recording.observation import RecorderSettings
-from ledger.recording.recorder import ClusterRecorder
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+from tests.support.fake_recorders import recorder_of
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
 
-SETTINGS = RecorderSettings(
-    groups=(),
-    checkpoint_seconds=5,
-    high_watermark_seconds=10,
-    topic_refresh_seconds=20,
-    full_sweep_seconds=60,
-)
 AWAY = ClusterUnavailableError("cluster east could not be reached: refused")
 
 
@@ -28,22 +20,6 @@ class AwayAtTimes(FakeCluster):
         if self.is_away:
             raise AWAY
         return super().topics()
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def ledger(clock: FakeClock) -> FakeLedger:
-    return FakeLedger(clock)
-
-
-def recorder_of(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
-    return ClusterRecorder(
-        cluster, ledger, ledger, ledger.clock, SETTINGS, partitions=list, processes=FakeProcesses()
-    )
 
 
 @pytest.fixture

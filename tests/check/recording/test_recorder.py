@@ -16,16 +16,6 @@ from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesse
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def ledger(clock: FakeClock) -> FakeLedger:
-    return FakeLedger(clock)
-
-
-@pytest.fixture
 def cluster() -> FakeCluster:
     return watched_cluster()
 
