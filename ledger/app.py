@@ -399,10 +399,7 @@ def examine(
 
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     """The ledger at the cut that `as_of` names; none is now."""
-    ledger = open_ledger(config.ledger.path)
-    if as_of is None:
-        return ledger.now()
-    return ledger.at(ledger.resolve(as_of, now_ms=SystemClock().now_ms()))
+    return open_ledger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
 
 
 def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:

@@ -3,6 +3,7 @@
 Statements end with a semicolon at the end of a line, and no other line ends so: programs may split there.
 """
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,11 +13,15 @@ from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.duck.engine import FUNCTIONS, ParquetFiles
+from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
+from ledger.domain.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES, Column, Table
 
-_KEEP = "It reads that version of every table for as long as no file of it is removed (VACUUM)."
+_DUCKDB_KEEPS = "It names files: it can be read until maintenance removes one of them (VACUUM)."
+_SPARK_KEEPS = (
+    "It counts the rows of the cut: it reads them for ever, whatever is appended, merged or removed (VACUUM)."
+)
 
 
 def for_duckdb(at: DeltaSnapshot) -> str:
@@ -25,24 +30,28 @@ def for_duckdb(at: DeltaSnapshot) -> str:
     Raises `UsageError` for a ledger whose files DuckDB alone cannot read by their names.
     """
     made = [_duckdb_table(at, table) for table in TABLES]
-    return "\n".join([_head(at, "DuckDB"), *made, FUNCTIONS, catalog.VIEWS])
+    return "\n".join([_head(at, "DuckDB", _DUCKDB_KEEPS), *made, FUNCTIONS, catalog.VIEWS])
 
 
 def for_spark(at: DeltaSnapshot) -> str:
     """For a Spark session with Delta Lake, in ANSI mode."""
     functions = files("ledger.adapters.spark").joinpath("functions.sql").read_text(encoding="utf-8")
     made = [_spark_table(at, table) for table in TABLES]
-    return "\n".join([_head(at, "Spark with Delta Lake, in ANSI mode"), *made, functions, catalog.VIEWS])
+    head = _head(at, "Spark with Delta Lake, in ANSI mode", _SPARK_KEEPS)
+    return "\n".join([head, *made, functions, catalog.VIEWS])
 
 
-def _head(at: DeltaSnapshot, engine: str) -> str:
+def _head(at: DeltaSnapshot, engine: str, keeps: str) -> str:
     where = at.path.replace("\n", " ")
-    return f"-- The ledger at {where}\n-- at the cut {at.cut.token}, for {engine}.\n-- {_KEEP}\n"
+    return f"-- The ledger at {where}\n-- at the cut {at.cut.token}, for {engine}.\n-- {keeps}\n"
 
 
 def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
     """Columns that were added later are null where no file has them: an empty row set brings them along."""
     relation = at.relation(table.name)
+    counted = f"\n{_counting(relation.last)}" if isinstance(relation, CutRows) else ""
+    if isinstance(relation, CutRows):
+        relation = relation.rows
     typed = ",\n    ".join(f"cast(null as {_duckdb_type(c)}) as {c.name}" for c in table.columns)
     if isinstance(relation, ParquetFiles):
         listed = ",\n    ".join(_quoted(path) for path in relation.paths)
@@ -50,8 +59,8 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
         found = f"select * from read_parquet([\n    {listed}\n]{by_name})"
         columns = ",\n    ".join(table.column_names)
         both = f"select\n    {typed}\nwhere false\nunion all by name\n{found}"
-        return _view(table, f"select\n    {columns}\nfrom (\n{both}\n) as found")
-    if relation.num_rows:
+        return _view(table, f"select\n    {columns}\nfrom (\n{both}\n) as found{counted}")
+    if isinstance(relation, pa.Table) and relation.num_rows:
         raise UsageError(
             f"DuckDB alone cannot read the files of {table.name} at {at.path}: they are in a store, or have * ? [ ] in "
             "their names; nothing was printed. Use `mirror-ledger sql`, or --engine spark"
@@ -66,8 +75,19 @@ def _spark_table(at: DeltaSnapshot, table: Table) -> str:
     )
     path = at.path if "://" in at.path else str(Path(at.path).absolute())
     location = table_uri(path, table.name).replace("`", "``")
-    version = at.cut.versions[table.name]
-    return _view(table, f"select\n    {columns}\nfrom delta.`{location}` version as of {version}")
+    last = at.cut.of_table(table.name)
+    counted = _counting(last) if last else "where false"
+    return _view(table, f"select\n    {columns}\nfrom delta.`{location}` as found\n{counted}")
+
+
+def _counting(last: Sequence[LastAppend]) -> str:
+    """Of the rows `found` those that a cut counts, in words of both engines."""
+    bounds = ",\n    ".join(f"({_quoted(one.writer)}, {(one.epoch << 32) + one.round})" for one in last)
+    return (
+        f"where exists (\nselect *\nfrom (values\n    {bounds}\n) as counted(writer, last_place)\n"
+        "where counted.writer = found.writer\n"
+        "and counted.last_place >= found.writer_epoch * 4294967296 + found.round\n)"
+    )
 
 
 def _view(table: Table, select: str) -> str:

@@ -1,54 +1,106 @@
-"""Cuts: the pinned versions, one per table, that an answer was computed from."""
+"""Cuts: what an answer was computed from, per table and writer the last append that counts.
 
-import re
-from collections.abc import Mapping
+Rows are only ever added, and a writer's rows of one table are ordered by (epoch, round): so a cut says the same
+after files were merged or removed, and on a copy of the ledger (`ledger/PROTOCOL.md`, "Reader requirements").
+"""
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.errors import InvalidValueError
 
-_PREFIX = "v1."
-_PIN = re.compile(r"([a-z][a-z0-9_]*)=(0|[1-9][0-9]*)")
+_PREFIX = "v2."
+_FORMER_PREFIX = "v1."
+_LARGEST_TOKEN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LastAppend:
+    """The last append of a writer to a table that counts; `recorded_at_ms` tells it from that of another history."""
+
+    table: str
+    writer: str
+    epoch: int
+    round: int
+    recorded_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One version per table, in the order of the table names; equal cuts have equal tokens."""
+    """Of a ledger the last appends that count, in the order of tables and writers; what it does not name is empty."""
 
-    pins: tuple[tuple[str, int], ...]
+    ledger_id: str
+    last: tuple[LastAppend, ...]
 
     def __post_init__(self) -> None:
-        names = [name for name, _ in self.pins]
-        if not names or names != sorted(set(names)):
-            raise InvalidValueError(f"a cut pins each table once, in the order of names, got {names}")
-        if any(version < 0 for _, version in self.pins):
-            raise InvalidValueError(f"a cut pins versions from 0, got {dict(self.pins)}")
+        keys = [(append.table, append.writer) for append in self.last]
+        if keys != sorted(set(keys)):
+            raise InvalidValueError(f"a cut names each table and writer once, in order, got {keys}")
+        if any(min(append.epoch, append.round) < 0 for append in self.last):
+            raise InvalidValueError(f"a cut names epochs and rounds from 0, got {self.last}")
 
     @classmethod
-    def of(cls, versions: Mapping[str, int]) -> "Cut":
-        return cls(tuple(sorted(versions.items())))
+    def of(cls, ledger_id: str, last: Iterable[LastAppend]) -> "Cut":
+        return cls(ledger_id, tuple(sorted(last)))
 
     @classmethod
     def parse(cls, token: str) -> "Cut":
-        """The cut that a token names: `v1.checkpoints=3,offset_syncs=12`."""
-        if not is_token(token):
+        """The cut that a token names. Raises `InvalidValueError` when it names none."""
+        if token.startswith(_FORMER_PREFIX):
+            raise InvalidValueError(
+                f"the cut {token} is of a former program and pins versions of tables; ask by time instead"
+            )
+        if not token.startswith(_PREFIX):
             raise InvalidValueError(f"a cut token starts with {_PREFIX!r}, got {token!r}")
-        pins = [_PIN.fullmatch(text) for text in token.removeprefix(_PREFIX).split(",")]
-        if not all(pins):
-            raise InvalidValueError(f"a cut token is {_PREFIX}TABLE=VERSION,..., got {token!r}")
-        found = [(pin[1], int(pin[2])) for pin in pins if pin]
-        if len(dict(found)) != len(found):
-            raise InvalidValueError(f"a cut token pins each table once, got {token!r}")
-        return cls(tuple(sorted(found)))
+        try:
+            return _cut_of(json.loads(_unpacked(token.removeprefix(_PREFIX))))
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error, binascii.Error) as error:
+            raise InvalidValueError(f"{token!r} is no cut token, or not a whole one") from error
 
-    @property
-    def versions(self) -> dict[str, int]:
-        return dict(self.pins)
+    def of_table(self, table: str) -> tuple[LastAppend, ...]:
+        """The last appends to one table."""
+        return tuple(append for append in self.last if append.table == table)
 
     @property
     def token(self) -> str:
-        return _PREFIX + ",".join(f"{name}={version}" for name, version in self.pins)
+        """The cut as a word that can be passed back: JSON, deflated, in the alphabet of URLs."""
+        began_ms = min((append.recorded_at_ms for append in self.last), default=0)
+        tables: dict[str, dict[str, list[int]]] = {}
+        for append in self.last:
+            since_ms = append.recorded_at_ms - began_ms
+            tables.setdefault(append.table, {})[append.writer] = [append.epoch, append.round, since_ms]
+        content = {"ledger": self.ledger_id, "since_ms": began_ms, "tables": tables}
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+        packed = zlib.compress(text.encode(), level=9)
+        return _PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def is_token(text: str) -> bool:
     """Whether a text claims to be a cut token; `Cut.parse` says whether it is one."""
-    return text.startswith(_PREFIX)
+    return text.startswith((_PREFIX, _FORMER_PREFIX))
+
+
+def _unpacked(text: str) -> str:
+    packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    opened = zlib.decompressobj()
+    content = opened.decompress(packed, _LARGEST_TOKEN_BYTES)
+    if not opened.eof or opened.unused_data:
+        raise ValueError("it does not end where its content ends")
+    return content.decode()
+
+
+def _cut_of(content: dict[str, Any]) -> Cut:
+    began_ms = int(content["since_ms"])
+    return Cut.of(
+        str(content["ledger"]),
+        (
+            LastAppend(table, writer, int(epoch), int(number), began_ms + int(since_ms))
+            for table, writers in content["tables"].items()
+            for writer, (epoch, number, since_ms) in writers.items()
+        ),
+    )

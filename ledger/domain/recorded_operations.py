@@ -51,6 +51,12 @@ class FlowRequests:
         return tuple(request for request in self.asked if request.operation_id not in self.answered)
 
 
+def recorded_cut(rows: Iterable[Mapping[str, Any]]) -> str | None:
+    """The token of the cut that an operation says it went by, from its rows of `operations`; None: it says none."""
+    said = (json.loads(row["content"] or "{}").get("cut") for row in rows)
+    return next((token for token in said if isinstance(token, str)), None)
+
+
 def _told_by(row: Mapping[str, Any]) -> str:
     return AskedBy.of_row(row).told(row["operation_id"], row["recorded_at_ms"])
 

@@ -1,15 +1,14 @@
-"""The ledger on Delta, read without a JVM: which version of each table an answer comes from, and its rows.
+"""The ledger on Delta, read without a JVM: which rows an answer comes from.
 
-A time T means, per table, the last version such that its rows and all earlier rows were recorded at or before
-T. Every append says in its commit when it was recorded (`recorded_at_ms`); other commits (the creation of a
-table aside, maintenance) change no rows and belong to the append before them.
+Rows at a cut are those of the newest version of each table that the cut counts. So no version has to be kept:
+merging files, removing old ones and shortening the Delta log change no answer.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,11 +17,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import RECORDED_AT, check_table, missing_columns, table_uri
-from ledger.adapters.duck.engine import ParquetFiles, Relation
-from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
-from ledger.domain.cuts import Cut, is_token
-from ledger.domain.recorded_operations import in_order
+from ledger.adapters.delta.tables import check_table, missing_columns, table_uri
+from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
+from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
+from ledger.domain.cuts import Cut, LastAppend, is_token
+from ledger.domain.recorded_operations import in_order, recorded_cut
 from ledger.errors import InvalidValueError, UsageError
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
@@ -31,30 +31,60 @@ _DIGITS = re.compile(r"\d+")
 _GLOB = re.compile(r"[*?\[\]]")
 _CLOCKS_APART_MS = 10_000
 """Clocks of a reader and of writers may differ so much before a time counts as one to come."""
+_IDENTIFIED_BY = "writers"
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit of a table; `recorded_at_ms` None: it says nothing about when."""
-
-    version: int
-    recorded_at_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaSnapshot:
-    """The tables of a ledger at one cut."""
+class OpenedTables:
+    """Every table of a ledger at its newest version when it was opened."""
 
     path: str
-    cut: Cut
+    by_name: Mapping[str, DeltaTable]
+
+    @classmethod
+    def of(cls, path: str) -> "OpenedTables":
+        return cls(path, {table.name: DeltaTable(table_uri(path, table.name)) for table in TABLES})
+
+    def relation(self, table: str) -> "pa.Table | ParquetFiles":
+        return relation_of(self.by_name[table], table)
+
+    @property
+    def ledger_id(self) -> str:
+        """What tells one ledger from another, and is the same for its copies: the id of the table `writers`."""
+        return str(self.by_name[_IDENTIFIED_BY].metadata().id)
+
+    @property
+    def created_at_ms(self) -> int:
+        """When it was created, by the clock of who did."""
+        return int(self.by_name[_IDENTIFIED_BY].metadata().created_time)
+
+
+class DeltaSnapshot:
+    """The tables of a ledger at one cut: all rows that the opened tables have, or those that a cut counts."""
+
+    def __init__(self, opened: OpenedTables, counted: "CountedRows | None" = None) -> None:
+        self._opened = opened
+        self._counted = counted
+
+    @property
+    def path(self) -> str:
+        return self._opened.path
+
+    @cached_property
+    def cut(self) -> Cut:
+        """What the rows come to: of every table and writer the last append."""
+        if self._counted is not None:
+            return self._counted.cut
+        found = (last_appends(table.name, self._opened.relation(table.name)) for table in TABLES)
+        return Cut.of(self._opened.ledger_id, (append for appends in found for append in appends))
 
     def relation(self, table: str) -> Relation:
-        return relation_of(DeltaTable(table_uri(self.path, table), version=self.cut.versions[table]), table)
+        rows = self._opened.relation(table)
+        return rows if self._counted is None else self._counted.of(table, rows)
 
     def lacking(self, table: str) -> frozenset[str]:
-        """Columns that this version of a table has not gained yet."""
-        opened = DeltaTable(table_uri(self.path, table), version=self.cut.versions[table])
-        return frozenset(column.name for column in missing_columns(opened, table))
+        """Columns that the table has not gained yet."""
+        return frozenset(column.name for column in missing_columns(self._opened.by_name[table], table))
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
@@ -63,8 +93,25 @@ class DeltaSnapshot:
 
     def last_recorded_at_ms(self) -> int:
         """When the last row of the cut was recorded, 0 when there is none."""
-        found = (last_recorded_at_ms(self.relation(table.name)) for table in TABLES)
-        return max((at_ms for at_ms in found if at_ms is not None), default=0)
+        found = (recorded_from_to_ms(self.relation(table.name)) for table in TABLES)
+        return max((last_ms for _, last_ms in filter(None, found)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """A cut, and per table that it names when the latest of its rows was recorded."""
+
+    cut: Cut
+    until_ms: Mapping[str, int]
+
+    def of(self, table: str, rows: "pa.Table | ParquetFiles") -> Relation:
+        """Of a table's rows those that count."""
+        last = self.cut.of_table(table)
+        return (
+            CutRows(rows, last, self.until_ms[table])
+            if last
+            else arrow_schema(TABLE_BY_NAME[table]).empty_table()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,64 +120,61 @@ class DeltaLedger:
 
     path: str
 
-    def at(self, cut: Cut) -> DeltaSnapshot:
-        """The tables at a cut, after a check that this ledger has those versions."""
-        latest = self.latest().versions
-        if set(cut.versions) != set(latest):
-            raise UsageError(f"a cut pins {', '.join(sorted(latest))}, got {cut.token}; nothing was read")
-        if beyond := [name for name, version in cut.pins if version > latest[name]]:
-            raise UsageError(
-                f"the cut {cut.token} is not of this ledger: {', '.join(beyond)} has not come so far; "
-                "nothing was read"
-            )
-        return DeltaSnapshot(self.path, cut)
-
     def now(self) -> DeltaSnapshot:
-        return DeltaSnapshot(self.path, self.latest())
+        """All that is recorded by now."""
+        return DeltaSnapshot(OpenedTables.of(self.path))
 
-    def latest(self) -> Cut:
-        return Cut.of({table.name: self._open(table.name).version() for table in TABLES})
+    def at(self, cut: Cut) -> DeltaSnapshot:
+        """The tables at a cut, after a check that it is one of this ledger and of this history of it."""
+        opened = OpenedTables.of(self.path)
+        return DeltaSnapshot(opened, _checked(opened, cut))
 
-    def resolve(self, as_of: str | None, *, now_ms: int) -> Cut:
-        """The cut that `--as-of` names: none (latest), a cut token, a time, or an operation id."""
+    def as_of(self, as_of: str | None, *, now_ms: int) -> DeltaSnapshot:
+        """The tables at what `--as-of` names: none (now), a cut token, a time, or an operation id."""
         if as_of is None:
-            return self.latest()
+            return self.now()
         if is_token(as_of):
-            return self.at(_parse_token(as_of)).cut
+            return self.at(_parse_token(as_of))
         at_ms = parse_time(as_of)
-        return self.cut_at(self._operation_time(as_of) if at_ms is None else at_ms, now_ms=now_ms)
+        return self._at_operation(as_of, now_ms) if at_ms is None else self.at_time(at_ms, now_ms=now_ms)
 
-    def cut_at(self, at_ms: int, *, now_ms: int) -> Cut:
-        """The cut at a time, in milliseconds since the epoch.
+    def at_time(self, at_ms: int, *, now_ms: int) -> DeltaSnapshot:
+        """The tables as they were at a time, in milliseconds since the epoch: per table and writer the appends up to
+        the last one such that it and all before it were recorded by then.
 
         Refused is a time that neither this machine's clock nor the ledger has come to: what will be recorded until
         then would change the answer.
         """
-        commits = {table.name: _commits(self._open(table.name)) for table in TABLES}
-        if at_ms > max(now_ms + _CLOCKS_APART_MS, *map(_last_recorded_at_ms, commits.values())):
+        opened = OpenedTables.of(self.path)
+        found = [recorded_from_to_ms(opened.relation(table.name)) for table in TABLES]
+        spans = [span for span in found if span is not None]
+        if at_ms > max([now_ms + _CLOCKS_APART_MS, *(last_ms for _, last_ms in spans)]):
             raise UsageError(
                 f"--as-of {_iso(at_ms)} has not come yet: it is {_iso(now_ms)} by the clock of this machine; "
                 "nothing was read"
             )
-        began_ms = max(_created_at_ms(table_commits) for table_commits in commits.values())
-        if at_ms < began_ms:
+        if at_ms < (began_ms := min([opened.created_at_ms, *(first_ms for first_ms, _ in spans)])):
             raise UsageError(
                 f"the ledger begins at {_iso(began_ms)}, asked for {_iso(at_ms)}; nothing was read"
             )
-        return Cut.of({name: version_at(found, at_ms) for name, found in commits.items()})
+        last = {
+            table.name: last_appends(table.name, opened.relation(table.name), until_ms=at_ms)
+            for table in TABLES
+        }
+        cut = Cut.of(opened.ledger_id, (append for appends in last.values() for append in appends))
+        return DeltaSnapshot(opened, CountedRows(cut, dict.fromkeys(last, at_ms)))
 
-    def _operation_time(self, operation_id: str) -> int:
-        operations = relation_of(self._open("operations"), "operations")
-        rows = filtered_rows(operations, [("operation_id", "=", operation_id)])
+    def _at_operation(self, operation_id: str, now_ms: int) -> DeltaSnapshot:
+        rows = self.now().rows("operations", [("operation_id", "=", operation_id)])
         if not rows:
             raise UsageError(
                 f"{operation_id!r} is no cut token, no time (ISO-8601 with an offset, or milliseconds since "
                 "the epoch) and no operation of this ledger; nothing was read"
             )
-        return min(int(row["recorded_at_ms"]) for row in rows)
-
-    def _open(self, table: str) -> DeltaTable:
-        return DeltaTable(table_uri(self.path, table))
+        token = recorded_cut(rows)
+        if token is not None:
+            return self.at(_parse_token(token))
+        return self.at_time(min(int(row["recorded_at_ms"]) for row in rows), now_ms=now_ms)
 
 
 def open_ledger(path: str) -> DeltaLedger:
@@ -140,14 +184,39 @@ def open_ledger(path: str) -> DeltaLedger:
     return DeltaLedger(path)
 
 
-def version_at(commits: Sequence[Commit], at_ms: int) -> int:
-    """The last version before the first commit that was recorded after `at_ms`."""
-    version = commits[0].version
-    for commit in commits:
-        if commit.recorded_at_ms is not None and commit.recorded_at_ms > at_ms:
-            break
-        version = commit.version
-    return version
+def _checked(opened: OpenedTables, cut: Cut) -> CountedRows:
+    """Raises `UsageError` when the ledger does not hold the appends that the cut names."""
+    if cut.ledger_id != opened.ledger_id:
+        raise UsageError(
+            f"the cut is of another ledger ({cut.ledger_id}; this one is {opened.ledger_id}); nothing was read"
+        )
+    if strange := sorted({append.table for append in cut.last} - opened.by_name.keys()):
+        raise UsageError(
+            f"the cut names {', '.join(strange)}, which this program does not know; nothing was read. Use a later one"
+        )
+    until_ms = {}
+    for table in sorted({append.table for append in cut.last}):
+        last = cut.of_table(table)
+        named = named_appends(opened.relation(table), last)
+        for append, found in zip(last, named, strict=True):
+            _check_append(append, found.recorded_at_ms)
+        until_ms[table] = max(found.until_ms or 0 for found in named)
+    return CountedRows(cut, until_ms)
+
+
+def _check_append(append: LastAppend, found_at_ms: int | None) -> None:
+    named = f"round {append.round} of {append.writer}, epoch {append.epoch}, in {append.table}"
+    if found_at_ms is None:
+        raise UsageError(
+            f"the cut names {named}, which this ledger does not hold: it was brought back to a time before; "
+            "nothing was read"
+        )
+    if found_at_ms != append.recorded_at_ms:
+        raise UsageError(
+            f"the cut names {named}, recorded at {_iso(append.recorded_at_ms)}; here that was recorded at "
+            f"{_iso(found_at_ms)}: the ledger was brought back to a time before and went another way since; "
+            "nothing was read"
+        )
 
 
 def parse_time(text: str) -> int | None:
@@ -166,18 +235,6 @@ def parse_time(text: str) -> int | None:
     return round(moment.timestamp() * 1000)
 
 
-def recorded_at_ms(entry: Mapping[str, object]) -> int | None:
-    """When a commit was recorded, from its history entry: Spark's `userMetadata`, or a key of its own."""
-    if isinstance(own := entry.get(RECORDED_AT), str | int):
-        return int(own)
-    try:
-        metadata = json.loads(str(entry.get("userMetadata")))
-    except ValueError:
-        return None
-    stated = metadata.get(RECORDED_AT) if isinstance(metadata, dict) else None
-    return stated if isinstance(stated, int) else None
-
-
 def _parse_token(token: str) -> Cut:
     try:
         return Cut.parse(token)
@@ -185,25 +242,7 @@ def _parse_token(token: str) -> Cut:
         raise UsageError(f"{error}; nothing was read") from error
 
 
-def _commits(table: DeltaTable) -> list[Commit]:
-    history = sorted(table.history(), key=lambda entry: int(entry["version"]))
-    commits = [Commit(int(entry["version"]), recorded_at_ms(entry)) for entry in history]
-    if commits[0].recorded_at_ms is None:
-        commits[0] = Commit(commits[0].version, int(history[0]["timestamp"]))
-    return commits
-
-
-def _created_at_ms(commits: Sequence[Commit]) -> int:
-    created = commits[0].recorded_at_ms
-    assert created is not None, "_commits fills the first one in"
-    return created
-
-
-def _last_recorded_at_ms(commits: Sequence[Commit]) -> int:
-    return max(commit.recorded_at_ms for commit in commits if commit.recorded_at_ms is not None)
-
-
-def relation_of(table: DeltaTable, name: str) -> Relation:
+def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
     """The rows of a table of the ledger, as DuckDB reads them."""
     uris = [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
     if not uris:

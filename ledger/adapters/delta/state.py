@@ -190,7 +190,7 @@ class DeltaLedgerState:
             return relation_of(DeltaTable(uri), table)
 
     def _latest(self) -> DeltaSnapshot:
-        return self._ledger.at(self._ledger.latest())
+        return self._ledger.now()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.catalog import Named, Query, Value
+from ledger.domain.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES
 
@@ -38,7 +39,27 @@ class ParquetFiles:
     added: Mapping[str, str] = field(default_factory=dict)
 
 
-Relation: TypeAlias = "pa.Table | pyarrow.dataset.Dataset | ParquetFiles"
+@dataclass(frozen=True, slots=True)
+class CutRows:
+    """Of a table's rows those that count at a cut; `until_ms`: the latest `recorded_at_ms` among them."""
+
+    rows: "pa.Table | ParquetFiles"
+    last: tuple[LastAppend, ...]
+    until_ms: int
+
+    @property
+    def bounds(self) -> pa.Table:
+        """A row per writer: its last append that counts."""
+        return pa.table(
+            {
+                "writer": pa.array([append.writer for append in self.last], pa.string()),
+                "last_epoch": pa.array([append.epoch for append in self.last], pa.int64()),
+                "last_round": pa.array([append.round for append in self.last], pa.int64()),
+            }
+        )
+
+
+Relation: TypeAlias = "pa.Table | pyarrow.dataset.Dataset | ParquetFiles | CutRows"
 
 
 class Snapshot(Protocol):
@@ -113,13 +134,35 @@ def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.Duc
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
-    if isinstance(relation, ParquetFiles):
-        # By name means that every file is looked into first: only where files may differ.
-        parquet = connection.read_parquet(list(relation.paths), union_by_name=bool(relation.added))
-        lacking = relation.added.keys() - set(parquet.columns)
-        parquet.select(*(_column(relation, column, lacking) for column in relation.columns)).create_view(name)
+    if isinstance(relation, CutRows):
+        _counted(connection, relation).create_view(name)
+    elif isinstance(relation, ParquetFiles):
+        _parquet(connection, relation).create_view(name)
     else:
         connection.register(name, relation)
+
+
+def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
+    """The time comes first: by its statistics whole files are passed over that were written after the cut."""
+    is_parquet = isinstance(cut.rows, ParquetFiles)
+    rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
+    recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
+    return (
+        rows.filter(recorded_by_then)
+        .set_alias("r")
+        .join(
+            connection.from_arrow(cut.bounds).set_alias("b"),
+            "r.writer = b.writer and r.writer_epoch * 4294967296 + r.round <= b.last_epoch * 4294967296 + b.last_round",
+            how="semi",
+        )
+    )
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
+    # By name means that every file is looked into first: only where files may differ.
+    parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
+    lacking = files.added.keys() - set(parquet.columns)
+    return parquet.select(*(_column(files, column, lacking) for column in files.columns))
 
 
 def _column(relation: ParquetFiles, name: str, lacking: Collection[str]) -> duckdb.Expression:

@@ -7,14 +7,17 @@ changed by none. What a statement creates lives in memory, as long as the connec
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.duck.engine import FUNCTIONS, ParquetFiles, Relation, Snapshot, register_params
+from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles, Relation, Snapshot, register_params
 from ledger.catalog import Named, Value
 from ledger.errors import UsageError
 from ledger.schema import TABLE_BY_NAME, TABLES
@@ -88,6 +91,21 @@ def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Data
     """Read by Arrow: of columns that a file lacks the rows are null."""
     import pyarrow.dataset  # it brings pandas, which every command would wait for
 
+    if isinstance(relation, CutRows):
+        return _scanned(table, relation.rows).filter(_counts(relation))
     if isinstance(relation, ParquetFiles):
         return pyarrow.dataset.dataset(list(relation.paths), schema=arrow_schema(TABLE_BY_NAME[table]))
     return relation
+
+
+def _counts(cut: CutRows) -> pc.Expression:
+    """Which rows count at a cut."""
+    of_writers = (
+        (pc.field("writer") == append.writer)
+        & (
+            (pc.field("writer_epoch") < append.epoch)
+            | ((pc.field("writer_epoch") == append.epoch) & (pc.field("round") <= append.round))
+        )
+        for append in cut.last
+    )
+    return reduce(or_, of_writers) & (pc.field("recorded_at_ms") <= cut.until_ms)

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.domain.cuts import Cut
 from ledger.errors import InvalidValueError
 from ledger.schema import TABLE_BY_NAME, TABLES
 
@@ -16,9 +15,9 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class MemorySnapshot:
-    """The tables of a memory ledger at one cut."""
+    """The tables of a memory ledger, each after so many appends."""
 
-    cut: Cut
+    versions: Mapping[str, int]
     tables: Mapping[str, pa.Table]
 
     def relation(self, table: str) -> pa.Table:
@@ -55,11 +54,12 @@ class MemoryLedger:
         """All rows of a table in the order of appending, as they are now."""
         return list(self._rows.get(table, ()))
 
-    def latest(self) -> Cut:
-        return Cut.of({table.name: len(self._appends.get(table.name, ())) for table in TABLES})
+    def latest(self) -> dict[str, int]:
+        """The version of each table: how many appends it has."""
+        return {table.name: len(self._appends.get(table.name, ())) for table in TABLES}
 
-    def at(self, cut: Cut) -> MemorySnapshot:
-        return MemorySnapshot(cut, {name: self._table(name, version) for name, version in cut.pins})
+    def at(self, versions: Mapping[str, int]) -> MemorySnapshot:
+        return MemorySnapshot(versions, {name: self._table(name, after) for name, after in versions.items()})
 
     def _table(self, name: str, version: int) -> pa.Table:
         empty = arrow_schema(TABLE_BY_NAME[name]).empty_table()

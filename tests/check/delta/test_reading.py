@@ -1,5 +1,6 @@
-"""Cuts of a ledger on Delta: what a token, a time and an operation pin, and what is refused."""
+"""What a time, an operation and a token name of a ledger on Delta, and what is refused."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,16 +11,13 @@ from deltalake import DeltaTable, write_deltalake
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import (
-    Commit,
     DeltaLedger,
     open_ledger,
     parse_time,
-    recorded_at_ms,
-    version_at,
 )
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
-from ledger.domain.cuts import Cut
+from ledger.domain.cuts import LastAppend
 from ledger.errors import EnvironmentError_, PreconditionError, UsageError
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
 from tests.support.ledger_copies import copied_to
@@ -30,8 +28,12 @@ NOW_MS = 50_000
 
 
 def append_sync(path: str, at_ms: int, source_start: int) -> None:
+    """The next round of the flow's driver."""
     sync = row(
         "offset_syncs",
+        writer="flow:f",
+        writer_epoch=1,
+        round=source_start // 10 + 1,
         recorded_at_ms=at_ms,
         flow="f",
         source_topic="t",
@@ -46,8 +48,15 @@ def append_sync(path: str, at_ms: int, source_start: int) -> None:
     append(path, "offset_syncs", [sync])
 
 
-def append_operation(path: str, at_ms: int, operation_id: str) -> None:
-    operation = row("operations", operation_id=operation_id, recorded_at_ms=at_ms)
+def append_operation(path: str, at_ms: int, operation_id: str, number: int = 1, **content: object) -> None:
+    operation = row(
+        "operations",
+        writer="operator",
+        round=number,
+        operation_id=operation_id,
+        recorded_at_ms=at_ms,
+        content=json.dumps(content),
+    )
     append(path, "operations", [operation])
 
 
@@ -56,7 +65,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of a flow, for tests to copy."""
     path = str(tmp_path_factory.mktemp("recorded") / "ledger")
     create_tables(path, now_ms=BEGAN_MS)
-    claim = row("writers", recorded_at_ms=CLAIMED_MS, flow="f", source_cluster="e", event="claimed")
+    stamp = {"writer": "flow:f", "writer_epoch": 1, "recorded_at_ms": CLAIMED_MS}
+    claim = row("writers", **stamp, flow="f", source_cluster="e", event="claimed")
     append(path, "writers", [claim])
     append_sync(path, FIRST_MS, 0)
     append_operation(path, STOPPED_MS, "op-1")
@@ -72,19 +82,22 @@ def ledger(tmp_path: Path, recorded: Path) -> DeltaLedger:
 
 
 def syncs_at(ledger: DeltaLedger, as_of: str | None) -> int:
-    return ledger.resolve(as_of, now_ms=NOW_MS).versions["offset_syncs"]
+    return len(ledger.as_of(as_of, now_ms=NOW_MS).rows("offset_syncs", []))
 
 
-def test_latest_is_the_default(ledger: DeltaLedger) -> None:
-    assert ledger.resolve(None, now_ms=NOW_MS).token == (
-        "v1.checkpoints=0,high_watermarks=0,offset_syncs=2,operations=1,topics=0,writers=1"
+def test_now_is_the_default(ledger: DeltaLedger) -> None:
+    assert syncs_at(ledger, None) == 2
+    assert ledger.now().cut.last == (
+        LastAppend("offset_syncs", "flow:f", 1, 2, SECOND_MS),
+        LastAppend("operations", "operator", 0, 1, STOPPED_MS),
+        LastAppend("writers", "flow:f", 1, 0, CLAIMED_MS),
     )
 
 
 @pytest.mark.parametrize(
-    ("as_of", "version"),
+    ("as_of", "syncs"),
     [
-        ("1000", 0),
+        ("2000", 0),
         ("2999", 0),
         ("3000", 1),
         ("3999", 1),
@@ -95,46 +108,52 @@ def test_latest_is_the_default(ledger: DeltaLedger) -> None:
         ("op-1", 1),
     ],
 )
-def test_a_time_pins_the_last_version_recorded_by_then(ledger: DeltaLedger, as_of: str, version: int) -> None:
-    assert syncs_at(ledger, as_of) == version
+def test_a_time_counts_what_was_recorded_by_then(ledger: DeltaLedger, as_of: str, syncs: int) -> None:
+    assert syncs_at(ledger, as_of) == syncs
 
 
-def test_a_token_pins_what_it_says_and_answers_again(ledger: DeltaLedger) -> None:
-    token = ledger.resolve("3999", now_ms=NOW_MS).token
+def test_a_token_counts_what_it_says_and_answers_again(ledger: DeltaLedger) -> None:
+    before = ledger.as_of("3999", now_ms=NOW_MS)
     append_sync(ledger.path, 5000, 20)
-    again = ledger.resolve(token, now_ms=NOW_MS)
-    assert again.token == token
-    row = translate_offset(ledger.at(again), "f", "t", 0, 15).to_pylist()[0]
+    again = ledger.as_of(before.cut.token, now_ms=NOW_MS)
+    assert again.cut == before.cut
+    row = translate_offset(again, "f", "t", 0, 15).to_pylist()[0]
     assert (row["target_offset"], row["status"]) == (15, "ahead")
-    now = translate_offset(ledger.at(ledger.resolve(None, now_ms=NOW_MS)), "f", "t", 0, 15).to_pylist()[0]
+    now = translate_offset(ledger.now(), "f", "t", 0, 15).to_pylist()[0]
     assert (now["target_offset"], now["status"]) == (20, "exact")
 
 
 def test_an_operation_is_dated_by_its_first_row(ledger: DeltaLedger) -> None:
-    append_operation(ledger.path, 9000, "op-1")
+    append_operation(ledger.path, 9000, "op-1", 2)
     assert syncs_at(ledger, "op-1") == 1
 
 
-def test_maintenance_belongs_to_the_append_before_it(ledger: DeltaLedger) -> None:
+def test_an_operation_that_says_its_cut_is_read_at_that_cut(ledger: DeltaLedger) -> None:
+    token = ledger.as_of("3999", now_ms=NOW_MS).cut.token
+    append_operation(ledger.path, 9000, "op-2", 2, cut=token)
+    assert syncs_at(ledger, "op-2") == 1
+
+
+def test_merged_files_change_no_answer(ledger: DeltaLedger) -> None:
     DeltaTable(table_uri(ledger.path, "offset_syncs")).optimize.compact()
-    assert syncs_at(ledger, "4000") == 3
-    assert syncs_at(ledger, "3999") == 1
-    answer = run_query(
-        catalog.query("flow_status"), {"flow": "f"}, ledger.at(ledger.resolve(None, now_ms=NOW_MS))
-    )
+    assert (syncs_at(ledger, "4000"), syncs_at(ledger, "3999")) == (2, 1)
+    answer = run_query(catalog.query("flow_status"), {"flow": "f"}, ledger.now())
     assert answer.column("records").to_pylist() == [0]
     assert answer.column("source_end").to_pylist() == [20]
 
 
-def test_a_late_row_hides_what_was_committed_after_it(ledger: DeltaLedger) -> None:
+def test_a_late_row_hides_what_its_writer_recorded_after_it(ledger: DeltaLedger) -> None:
     append_sync(ledger.path, 9000, 20)
     append_sync(ledger.path, 5000, 30)
-    assert syncs_at(ledger, "8999") == 2
+    append_operation(ledger.path, 8000, "op-3", 2)
+    at = ledger.as_of("8999", now_ms=NOW_MS)
+    assert len(at.rows("offset_syncs", [])) == 2
+    assert len(at.rows("operations", [])) == 2, "another writer's clock says nothing about these"
     assert syncs_at(ledger, "9000") == 4
 
 
 def test_what_a_writer_with_a_fast_clock_recorded_can_be_asked_for(ledger: DeltaLedger) -> None:
-    append_operation(ledger.path, 80_000, "op-3")
+    append_operation(ledger.path, 80_000, "op-3", 2)
     assert syncs_at(ledger, "80000") == syncs_at(ledger, "op-3") == 2
     with pytest.raises(UsageError, match="has not come yet"):
         syncs_at(ledger, "80001")
@@ -145,22 +164,18 @@ def test_what_a_writer_with_a_fast_clock_recorded_can_be_asked_for(ledger: Delta
     [
         ("60001", r"--as-of 1970-01-01T00:01:00.001.* has not come yet: it is 1970-01-01T00:00:50.000"),
         ("99999999999999999", "--as-of 99999999999999999 ms since the epoch has not come yet"),
-        ("999", "the ledger begins at 1970-01-01T00:00:01.000"),
+        ("1999", "the ledger begins at 1970-01-01T00:00:02.000"),
         ("1970-01-01T00:00:03", "needs an offset or Z"),
         ("1970-01-01", r"needs an offset or Z \(as in 1970-01-01T00:00:00Z\)"),
         ("1970-13-01T00:00:03Z", "no operation of this ledger"),
         ("op-2", "no operation of this ledger"),
-        ("v1.offset_syncs=1", "a cut pins checkpoints"),
-        ("v1.nonsense", "a cut token is"),
-        (
-            "v1.checkpoints=0,high_watermarks=0,offset_syncs=9,operations=1,topics=0,writers=1",
-            "offset_syncs has not come so far",
-        ),
+        ("v1.offset_syncs=1", "of a former program"),
+        ("v2.nonsense", "is no cut token"),
     ],
 )
-def test_what_pins_nothing_is_refused(ledger: DeltaLedger, as_of: str, message: str) -> None:
+def test_what_names_no_cut_is_refused(ledger: DeltaLedger, as_of: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
-        ledger.resolve(as_of, now_ms=NOW_MS)
+        ledger.as_of(as_of, now_ms=NOW_MS)
     assert str(refused.value).endswith("nothing was read")
 
 
@@ -208,28 +223,7 @@ def test_another_schema_version_is_refused(tmp_path: Path, version: str) -> None
 def test_the_same_schema_version_is_completed_and_opened(tmp_path: Path) -> None:
     make_ledger(str(tmp_path), str(SCHEMA_VERSION), TABLES[:3])
     assert create_tables(str(tmp_path), now_ms=BEGAN_MS) == [table.name for table in TABLES[3:]]
-    assert open_ledger(str(tmp_path)).latest().versions == dict.fromkeys(TABLE_BY_NAME, 0)
-
-
-def test_versions_and_commits_that_say_nothing() -> None:
-    commits = [Commit(0, 10), Commit(1, None), Commit(2, 20), Commit(3, None), Commit(4, 15), Commit(5, 30)]
-    assert [version_at(commits, at_ms) for at_ms in (10, 19, 20, 29, 30)] == [1, 1, 4, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("entry", "expected"),
-    [
-        ({"recorded_at_ms": "5"}, 5),
-        ({"recorded_at_ms": 5}, 5),
-        ({"userMetadata": '{"recorded_at_ms": 5}'}, 5),
-        ({"userMetadata": "compacted by hand"}, None),
-        ({"userMetadata": "[5]"}, None),
-        ({"userMetadata": '{"recorded_at_ms": "soon"}'}, None),
-        ({}, None),
-    ],
-)
-def test_when_a_commit_was_recorded(entry: dict[str, object], expected: int | None) -> None:
-    assert recorded_at_ms(entry) == expected
+    assert open_ledger(str(tmp_path)).now().cut.last == ()
 
 
 def test_what_is_meant_as_a_time() -> None:
@@ -240,11 +234,6 @@ def test_what_is_meant_as_a_time() -> None:
 
 
 def test_an_empty_table_has_its_columns(ledger: DeltaLedger) -> None:
-    relation = ledger.at(ledger.resolve(None, now_ms=NOW_MS)).relation("checkpoints")
+    relation = ledger.now().relation("checkpoints")
     assert isinstance(relation, pa.Table)
     assert relation.schema == arrow_schema(TABLE_BY_NAME["checkpoints"])
-
-
-def test_a_cut_of_another_ledger_is_refused(ledger: DeltaLedger) -> None:
-    with pytest.raises(UsageError, match="a cut pins"):
-        ledger.at(Cut.of({"offset_syncs": 0}))

@@ -36,7 +36,7 @@ def test_rows_pass_all_filters(flow: WrittenLedger) -> None:
     for at_ms, host in ((1_000, "a:1:1"), (2_000, "b:1:1"), (3_000, "b:1:1")):
         flow.writer("claimed", host, epoch=at_ms, at_ms=at_ms)
     relation = open_ledger(flow.path)
-    writers = relation.at(relation.latest()).relation("writers")
+    writers = relation.now().relation("writers")
 
     def epochs(*filters: Filter) -> list[int]:
         return sorted(row["writer_epoch"] for row in filtered_rows(writers, filters))

@@ -27,7 +27,7 @@ from ledger.reports.rendering import oddities
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 
-WHY = Why("east-to-west", "v1.cut", "failover", "OPS-1")
+WHY = Why("east-to-west", "v2.cut", "failover", "OPS-1")
 ANSWER: Row = {
     "group_id": "billing",
     "source_topic": "orders",
@@ -89,7 +89,7 @@ def test_an_offset_is_set_with_its_metadata_and_recorded_before_and_behind(targe
     (intended_id, kind, intended), (result_id, result_kind, result) = target.recorded()
     assert (kind, result_kind) == ("offsets_set", "offsets_set_result")
     assert intended_id == result_id
-    assert (intended["group"], intended["target_cluster"], intended["cut"]) == ("billing", "west", "v1.cut")
+    assert (intended["group"], intended["target_cluster"], intended["cut"]) == ("billing", "west", "v2.cut")
     assert intended["commits"] == [
         {
             "topic": "east.orders",

@@ -152,5 +152,3 @@ def test_what_is_printed_says_which_cut_it_is_and_what_it_rests_on(tmp_path: Pat
         assert "VACUUM" in text
         for name in (*(table.name for table in TABLES), *catalog.view_names()):
             assert text.count(f"\ncreate or replace temporary view {name} as\n") == 1
-    for table, version in at.cut.pins:
-        assert f"from delta.`{at.path}/{table}` version as of {version};" in for_spark(at)

@@ -87,7 +87,7 @@ def test_what_is_no_offset_is_refused(snapshot: MemorySnapshot, partition: int, 
 
 
 def test_an_earlier_cut_of_a_memory_ledger(snapshot: MemorySnapshot) -> None:
-    assert snapshot.cut.versions["offset_syncs"] == 4
+    assert snapshot.versions["offset_syncs"] == 4
     ledger = MemoryLedger()
     ledger.append("writers", [claim("f", "east", 1)])
     before = ledger.latest()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta import reading
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
 from ledger.errors import EnvironmentError_
@@ -67,8 +67,7 @@ def columns(path: str) -> list[str]:
 
 
 def hashes(path: str) -> list[Any]:
-    at: DeltaSnapshot = open_ledger(path).at(open_ledger(path).latest())
-    return [row["config_hash"] for row in at.rows("writers", [])]
+    return [row["config_hash"] for row in open_ledger(path).now().rows("writers", [])]
 
 
 def with_duckdb(_monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,94 @@
+"""What the stamps of a table's rows say: which appends count at a cut.
+
+Only the four columns of the stamp are read. A row's place in its writer's order is epoch * 2^32 + round.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from ledger.adapters.duck.engine import Relation, register
+from ledger.domain.cuts import LastAppend
+
+_STAMPS = "select writer, writer_epoch * 4294967296 + round as place, recorded_at_ms from wanted"
+_LAST = f"""
+with stamps as ({_STAMPS}),
+
+late as (
+    select writer, min(place) as place
+    from stamps
+    where recorded_at_ms > ?
+    group by writer
+),
+
+counted as (
+    select s.writer, s.place, s.recorded_at_ms
+    from stamps as s
+    left join late as l on l.writer = s.writer
+    where coalesce(s.place < l.place, true)
+)
+
+select writer, max(place), arg_max(recorded_at_ms, place)
+from counted
+group by writer
+"""
+_NAMED = f"""
+with stamps as ({_STAMPS})
+
+select max(case when s.place = n.place then s.recorded_at_ms end), max(s.recorded_at_ms)
+from named as n
+left join stamps as s on s.writer = n.writer and s.place <= n.place
+group by n.number
+order by n.number
+"""
+_ALL_TIMES_MS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the rows say of an append that a cut names: when it was recorded, and the latest of those up to it."""
+
+    recorded_at_ms: int | None
+    until_ms: int | None
+
+
+def last_appends(table: str, relation: Relation, *, until_ms: int | None = None) -> list[LastAppend]:
+    """Per writer the last append such that it and all before it were recorded at or before a time; None: the last."""
+    with _readable(relation) as connection:
+        found = connection.execute(_LAST, [_ALL_TIMES_MS if until_ms is None else until_ms]).fetchall()
+    return [
+        LastAppend(table, writer, place >> 32, place & 0xFFFFFFFF, at_ms) for writer, place, at_ms in found
+    ]
+
+
+def recorded_from_to_ms(relation: Relation) -> tuple[int, int] | None:
+    """When the first and the last row were recorded, by the clocks of those who did; None: there is no row."""
+    with _readable(relation) as connection:
+        [(first_ms, last_ms)] = connection.execute(
+            "select min(recorded_at_ms), max(recorded_at_ms) from wanted"
+        ).fetchall()
+    return None if first_ms is None else (first_ms, last_ms)
+
+
+def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]:
+    """What the rows say of each of these appends, in their order."""
+    named = pa.table(
+        {
+            "number": pa.array(range(len(last)), pa.int64()),
+            "writer": pa.array([append.writer for append in last], pa.string()),
+            "place": pa.array([(append.epoch << 32) + append.round for append in last], pa.int64()),
+        }
+    )
+    with _readable(relation) as connection:
+        connection.register("named", named)
+        return [Named(at_ms, until_ms) for at_ms, until_ms in connection.execute(_NAMED).fetchall()]
+
+
+@contextmanager
+def _readable(relation: Relation) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        register(connection, "wanted", relation)
+        yield connection
