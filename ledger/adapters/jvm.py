@@ -121,7 +121,7 @@ def fetched(jar_set: JarSet) -> list[Path]:
         with _lock(folder.with_name(f"{jar_set.name}.lock")):
             if not folder.is_dir():
                 _fetch(jar_set, folder)
-    jars = sorted(folder.glob("*.jar"))
+    jars = sorted(folder.resolve().glob("*.jar"))  # one name each: archives of classes go by it
     _check_complete(jar_set, folder, jars, f"delete {folder} and run again")
     return jars
 

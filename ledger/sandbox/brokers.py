@@ -7,20 +7,21 @@ cluster that is expected to run. An open port proves less: it opens long before 
 import os
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ledger.adapters import jvm
+from ledger.adapters import class_archive, jvm
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 from ledger.sandbox.processes import Process, is_running, spawn
 from ledger.sandbox.properties import NodePorts, render, server_properties
 from ledger.sandbox.state import ClusterRecord
 
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Duser.timezone=UTC")
+KAFKA_CLASSES = "kafka"
 HEAP_OF_ONE, HEAP_OF_SEVERAL = "-Xmx256m", "-Xmx384m"
 FORMAT_TIMEOUT_S = 60
 ANSWER_TIMEOUT_S = 2.0
@@ -79,7 +80,8 @@ def launch(folder: BrokerFolder, ports: NodePorts, cluster: ClusterRecord) -> Pr
     if not (folder.data / "meta.properties").exists():
         _format(folder, cluster.cluster_id)
     heap = HEAP_OF_ONE if len(cluster.nodes) == 1 else HEAP_OF_SEVERAL
-    command = [*_java(folder, heap), "kafka.Kafka", str(folder.properties)]
+    classes = class_archive.options(KAFKA_CLASSES, jvm.kafka_jars())
+    command = [*_java(folder, heap, classes), "kafka.Kafka", str(folder.properties)]
     return spawn(command, folder.log, os.environ)
 
 
@@ -135,7 +137,7 @@ def _format(folder: BrokerFolder, cluster_id: str) -> None:
         raise BrokerFailedError(f"cannot format {folder.data}, no broker was started:\n{run.stdout.strip()}")
 
 
-def _java(folder: BrokerFolder, heap: str) -> list[str]:
+def _java(folder: BrokerFolder, heap: str, classes: Sequence[str] = ()) -> list[str]:
     jars = os.pathsep.join(str(jar) for jar in jvm.kafka_jars())
     logging = f"-Dlog4j2.configurationFile={folder.log_settings}"
-    return [str(jvm.check_java()), heap, *QUICK_JVM, logging, "-cp", jars]
+    return [str(jvm.check_java()), heap, *QUICK_JVM, *classes, logging, "-cp", jars]

@@ -6,10 +6,11 @@ from ledger.adapters import jvm
 
 
 def home_with_jars(folder: Path, fetched: Path) -> Path:
-    """A home folder below `folder` with the artifacts that are there already in `fetched`, and nothing else."""
+    """A home folder below `folder` with what `fetched` has for JVMs already, and nothing else."""
     own = folder / "home"
     own.mkdir()
     jvm.kafka_jars()
     jvm.delta_jars()
-    (own / "jars").symlink_to(fetched / "jars")
+    for made in ("jars", "classes"):
+        (own / made).symlink_to(fetched / made)
     return own

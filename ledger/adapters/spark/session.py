@@ -3,12 +3,16 @@
 import os
 import sys
 from importlib.resources import files
+from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
+from ledger.adapters import class_archive
 from ledger.adapters.jvm import check_java, delta_jars
 
 LOCAL_TASK_ATTEMPTS = 4
+SPARK_CLASSES = "spark"
 _LEAN_APPENDS = {
     # Each of these was measured on appends of a few rows; together they take 3 s down to 0.1-0.4 s.
     "spark.sql.shuffle.partitions": "1",
@@ -50,7 +54,14 @@ def local_session(*, tasks: int) -> SparkSession:
     builder = builder.config(
         "spark.driver.memory", "2g"
     )  # a limit: 1 GB does not plan the largest query at all times
-    return _started(builder.config("spark.driver.extraJavaOptions", _JVM_OPTIONS))
+    classes = (f'"{option}"' for option in class_archive.options(SPARK_CLASSES, spark_jars()))
+    options = " ".join([_JVM_OPTIONS, *classes])
+    return _started(builder.config("spark.driver.extraJavaOptions", options))
+
+
+def spark_jars() -> list[Path]:
+    """The jars that PySpark brings, which are the class path of its JVM."""
+    return sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
 
 
 def submitted_session() -> SparkSession:
