@@ -1,6 +1,5 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from ledger.mirror.assignments import StopCause
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.operations.flow_report import receipts_of
 from ledger.ports import RecordedStop
-from ledger.recording.operation_log import OperatorOperations
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger
@@ -148,18 +146,6 @@ def test_what_a_driver_does_after_another_has_claimed_is_refused(flow: WrittenLe
     with pytest.raises(ShutOutError):
         earlier.record("receipt", flow=FLOW, reason=None, content={"request": "r", "result": "done"})
     assert flow.operations() == []
-
-
-def test_of_operators_that_ask_at_once_each_gets_a_place(flow: WrittenLedger) -> None:
-    def ask(number: int) -> str:
-        log = OperatorOperations(DeltaFactLog(flow.path, FakeClock()), operator=f"person {number}")
-        return log.record("stop", flow=FLOW, reason=None, content={})
-
-    with ThreadPoolExecutor(max_workers=4) as side_by_side:
-        asked = list(side_by_side.map(ask, range(8)))
-    rows = flow.operations()
-    assert sorted(row["operation_id"] for row in rows) == sorted(asked)
-    assert sorted(row["round"] for row in rows) == list(range(1, 9))
 
 
 def test_what_only_a_later_program_knows_is_passed_over(flow: WrittenLedger) -> None:
