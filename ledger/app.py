@@ -116,16 +116,15 @@ def run_flow(
         allow_reduction=allow_scope_reduction,
     )
     host = str(LocalProcesses().own())
+    # A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
+    # process, and all that is left of it when it ends before.
+    operator_operations(config).record(DRIVER_STARTING, flow=flow.name, reason=None, content={"host": host})
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations(fact_log)
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
         require_recorded(state, source, target)
         topics = flow_topics(config, flow, source, target, state, operations)
         source.broker_count()
-        # A claim comes after Spark has started: until then this is all that tells of the process.
-        operator_operations(config).record(
-            DRIVER_STARTING, flow=flow.name, reason=None, content={"host": host}
-        )
         spark = session()
         limits = CopyLimits()
         ports = FlowPorts(

@@ -22,7 +22,16 @@ from ledger.mirror.findings import FindingName
 from ledger.mirror.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
 from ledger.mirror.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
-from ledger.operations.flow_lag import FRESH_INTERVALS, Lag, LagState, LagStatus, Measurable, lag_of
+from ledger.operations.flow_lag import (
+    FRESH_INTERVALS,
+    NO_LAG,
+    Lag,
+    LagState,
+    Measurable,
+    lag_columns,
+    lag_of,
+    named_lag_columns,
+)
 from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages, recorders_outages
 from ledger.operations.requests import PartitionStatus
 
@@ -217,12 +226,21 @@ _KNOWN = (DriverState.RELEASED, DriverState.CLAIMED, DriverState.RUNNING)
 
 
 def _driver_reasons(driver: DriverReport, at_ms: int) -> list[str]:
+    reasons = []
+    if driver.failed_start_at_ms is not None:
+        reasons.append(
+            f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow: see what it printed"
+        )
     if driver.state in (DriverState.DEAD, DriverState.SILENT):
         assert driver.last_recorded_at_ms is not None, "a claim is recorded"
-        return [f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"]
+        reasons.append(
+            f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"
+        )
     if driver.starting_since_ms is not None and at_ms - driver.starting_since_ms >= START_SECONDS * 1000:
-        return [f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"]
-    return []
+        reasons.append(
+            f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"
+        )
+    return reasons
 
 
 def _driver_remarks(driver: DriverReport) -> list[str]:
@@ -233,8 +251,6 @@ def _driver_remarks(driver: DriverReport) -> list[str]:
         remarks.append(f"starting since {instant(driver.starting_since_ms)}")
     if driver.state is DriverState.RELEASED and driver.last_recorded_at_ms is not None:
         remarks.append(f"ended at {instant(driver.last_recorded_at_ms)}")
-    if driver.failed_start_at_ms is not None:
-        remarks.append(f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow")
     return remarks
 
 
@@ -279,16 +295,16 @@ def flow_report(
     expected: Expected,
 ) -> FlowReport:
     """From the answers of `QUERIES`, by name; ages are counted to `at_ms`."""
-    lags = {_life(row): row for row in answers["replication_lag"]}
-    partitions = [{**row, **_lag_columns(lags.get(_life(row)))} for row in answers["flow_status"]]
-    living, gone = _by_life(partitions)
-    operations = answers["flow_operations"]
     findings = tuple(_finding(row) for row in answers["flow_findings"])
     measurable = Measurable(
         expected.is_mirrored,
         _out_of_reach(findings),
         since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
     )
+    lags = {_life(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
+    partitions = [{**row, **lags.get(_life(row), NO_LAG)} for row in answers["flow_status"]]
+    living, gone = _by_life(partitions)
+    operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
         enabled=enabled,
@@ -308,32 +324,13 @@ def flow_report(
     )
 
 
-_LAG_COLUMNS = (
-    "last_stable",
-    "mirrored_end",
-    "lag_records",
-    "lag_bytes",
-    "lag_ms",
-    "lag_ms_bound",
-    "measured_at_ms",
-)
-
-
 def partition_columns() -> list[Named]:
     """The columns of the rows in `FlowReport.partitions`."""
-    of_lag = {column.name: column for column in query("replication_lag").columns}
-    lag_columns = [of_lag[name] for name in _LAG_COLUMNS]
-    return [*query("flow_status").columns, *lag_columns, Named("lag_status", "string")]
+    return [*query("flow_status").columns, *named_lag_columns()]
 
 
 def _life(row: Row) -> tuple[str, str, int]:
     return row["source_topic"], row["source_topic_id"], row["source_partition"]
-
-
-def _lag_columns(lag: Row | None) -> dict[str, object]:
-    """The lag of a partition; one that the flow has no map of has none."""
-    told: dict[str, object] = {name: None if lag is None else lag[name] for name in _LAG_COLUMNS}
-    return {**told, "lag_status": str(LagStatus.UNKNOWN) if lag is None else lag["status"]}
 
 
 def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
