@@ -30,8 +30,9 @@ from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
-from ledger.domain.recorded_operations import DRIVER_STARTING
-from ledger.domain.requests import STOP, Receipt
+from ledger.domain.operations.flow_events import DriverStarting
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import Request, StopRequest
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.mirror import flow_driver
@@ -54,7 +55,7 @@ from ledger.operations.driver_report import when_taken_up
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
-from ledger.operations.requests import Ask, KnownFlow, judge
+from ledger.operations.requests import KnownFlow, judge, require_complete
 from ledger.ports import require_recorded
 from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
@@ -118,7 +119,7 @@ def run_flow(
     host = str(LocalProcesses().own())
     # A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
     # process, and all that is left of it when it ends before.
-    operator_operations(config).record(DRIVER_STARTING, flow=flow.name, reason=None, content={"host": host})
+    operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations(fact_log)
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
@@ -317,7 +318,7 @@ def request_stop(
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return operator_operations(config).record(STOP, flow=flow_name, reason=reason, ticket=ticket, content={})
+    return operator_operations(config).record(StopRequest(), flow=flow_name, reason=reason, ticket=ticket)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,12 +331,13 @@ class Requested:
 
 
 def request(
-    config: MirrorConfig, flow_name: str, ask: Ask, *, reason: str | None, ticket: str | None
+    config: MirrorConfig, flow_name: str, ask: Request, *, reason: str | None, ticket: str | None
 ) -> Requested:
     """Leave a request in the ledger that the flow's driver answers with a receipt.
 
     Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
     """
+    require_complete(ask)
     flow = config.flow(flow_name)
     at = snapshot(config, None)
     require_flow(config, at, flow_name)
@@ -346,9 +348,7 @@ def request(
     taken_up = when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
-    operation_id = operator_operations(config).record(
-        ask.kind.value, flow=flow_name, reason=reason, ticket=ticket, content=ask.content
-    )
+    operation_id = operator_operations(config).record(ask, flow=flow_name, reason=reason, ticket=ticket)
     return Requested(operation_id, judged.words, taken_up)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
-from ledger.domain.recorded_operations import FindingKey
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.findings import Finding, FindingName, Findings
 from ledger.mirror.troubles import Side

@@ -1,16 +1,11 @@
 """Answers what operators ask of a running flow: every request gets one receipt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
-from ledger.domain.requests import (
-    RECEIPT,
-    Acceptance,
-    OperatorRequest,
-    RequestKind,
-    RequestResult,
-)
+from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult, SourcePlace
+from ledger.domain.operations.requests import OperatorRequest, RequestKind
 from ledger.domain.resumption import Resumption
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import StopCause
@@ -22,8 +17,6 @@ from ledger.mirror.stop_advice import advice
 from ledger.ports import ClusterAdmin, OperationLog, PartitionEnds
 
 Facts = list[OffsetSync]
-Accepted = list[dict[str, object]]
-"""Acceptances as a receipt tells them."""
 
 
 class _RefusedError(Exception):
@@ -53,25 +46,25 @@ class RequestDesk:
             facts, message = self._grant(request, earlier)
         except _RefusedError as refused:
             reason = str(refused)
-            return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, [])
-        accepted = [_accepted(standing) for standing in accepts]
+            return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, {})
+        accepted = dict(map(_accepted, accepts))
         return facts, lambda: self._give_receipt(request, RequestResult.DONE, message, accepted)
 
     def _give_receipt(
-        self, request: OperatorRequest, result: RequestResult, message: str, accepted: Accepted
+        self,
+        request: OperatorRequest,
+        result: RequestResult,
+        message: str,
+        accepted: Mapping[SourcePlace, Acceptance],
     ) -> None:
-        self.operations.record(
-            RECEIPT,
-            flow=self.flow,
-            reason=None,
-            content={
-                "request": request.operation_id,
-                "request_kind": str(request.kind),
-                "result": str(result),
-                "message": message,
-                **({"accepted": accepted} if accepted else {}),
-            },
+        receipt = Receipt(
+            request=request.operation_id,
+            request_kind=request.kind,
+            result=result,
+            message=message,
+            accepted=accepted,
         )
+        self.operations.record(receipt, flow=self.flow, reason=None)
 
     def _grant(self, request: OperatorRequest, earlier: Sequence[OperatorRequest]) -> tuple[Facts, str]:
         match request.kind:
@@ -254,10 +247,10 @@ def _is_expired(standing: Standing) -> bool:
     return standing.stop is not None and standing.stop.cause is StopCause.TARGET_OUT_OF_RANGE
 
 
-def _accepted(standing: Standing) -> dict[str, object]:
+def _accepted(standing: Standing) -> tuple[SourcePlace, Acceptance]:
     source, target = standing.pair.source, standing.pair.target
     acceptance = Acceptance(target.topic_id, standing.target_end, standing.accepted_below)
-    return acceptance.told(source.topic_id, source.partition)
+    return (source.topic_id, source.partition), acceptance
 
 
 def _coordinates(request: OperatorRequest) -> str:

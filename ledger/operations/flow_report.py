@@ -7,13 +7,14 @@ from typing import Any
 from ledger.catalog import Named, query
 from ledger.domain.count_words import counted
 from ledger.domain.facts import SyncKind
-from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import (
-    RECEIPT,
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import (
+    REQUEST_CLASSES,
+    REQUEST_ROWS,
     AskedBy,
+    FlowRequests,
     OperatorRequest,
     Pauses,
-    Receipt,
     RequestKind,
     pausing,
 )
@@ -381,13 +382,12 @@ def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
     """What was asked of the flow that the rows are about."""
-    kinds = {*RequestKind, RECEIPT}
-    return FlowRequests.of_rows([row for row in operation_rows if row["kind"] in kinds])
+    return FlowRequests.of_rows([row for row in operation_rows if row["kind"] in REQUEST_ROWS])
 
 
 def receipts_of(operation_rows: Iterable[Row]) -> list[Receipt]:
     """All receipts, the earliest first."""
-    return [Receipt.of_row(row) for row in operation_rows if row["kind"] == RECEIPT]
+    return [Receipt.of_row(row) for row in operation_rows if row["kind"] == Receipt.kind]
 
 
 def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
@@ -445,12 +445,10 @@ def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:
 
 
 def _request(row: Row) -> OperatorRequest:
+    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
     return OperatorRequest(
         operation_id=row["operation_id"],
-        kind=RequestKind(row["kind"]),
-        topic=row["source_topic"],
-        partition=row["source_partition"],
-        offset=row["source_offset"],
+        asked=REQUEST_CLASSES[RequestKind(row["kind"])](**coordinates),
         requested_at_ms=row["requested_at_ms"],
         asked_by=AskedBy.of_row(row),
     )

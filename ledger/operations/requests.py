@@ -9,61 +9,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import AskedBy, OperatorRequest, Pauses, RequestKind, command_line, pauses_after
+from ledger.domain.operations.requests import (
+    AskedBy,
+    FlowRequests,
+    OperatorRequest,
+    Pauses,
+    Request,
+    RequestKind,
+    command_line,
+    pauses_after,
+)
 from ledger.domain.resumption import Resumption
 from ledger.errors import PreconditionError, UsageError
 
-_CONTENT_KEYS = {
-    RequestKind.PAUSE: ("topic",),
-    RequestKind.RESUME: ("topic", "partition"),
-    RequestKind.SKIP_TO: ("topic", "partition", "offset"),
-    RequestKind.ACCEPT_FOREIGN: ("topic", "partition"),
-    RequestKind.RESYNC: ("topic", "partition", "offset"),
-}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What an operator wants; `topic` None: the whole flow, `partition` None: all of the topic."""
-
-    kind: RequestKind
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.partition is not None and self.topic is None:
-            raise UsageError("--partition needs --topic; nothing was recorded")
-        if self.offset is not None and self.partition is None:
-            raise UsageError("--offset needs --partition; nothing was recorded")
-
-    @property
-    def content(self) -> dict[str, object]:
-        """The content of the request's row, as PROTOCOL.md has it for its kind."""
-        return {key: getattr(self, key) for key in _CONTENT_KEYS[self.kind]}
-
-    @property
-    def subject(self) -> str:
-        if self.topic is None:
-            return "the flow"
-        return f"topic {self.topic}" if self.partition is None else f"{self.topic} partition {self.partition}"
-
-    def as_request(self) -> OperatorRequest:
-        """The request that it would be, asked by nobody yet."""
-        return OperatorRequest(
-            operation_id="",
-            kind=self.kind,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            requested_at_ms=0,
-            asked_by=AskedBy("", None, None),
-        )
-
-    def is_same_as(self, request: OperatorRequest) -> bool:
-        asked = (request.kind, request.topic, request.partition, request.offset)
-        return asked == (self.kind, self.topic, self.partition, self.offset)
+def require_complete(ask: Request) -> None:
+    """Raise `UsageError` where it names a partition of no topic, or an offset of no partition."""
+    if ask.partition is not None and ask.topic is None:
+        raise UsageError("--partition needs --topic; nothing was recorded")
+    if ask.offset is not None and ask.partition is None:
+        raise UsageError("--offset needs --partition; nothing was recorded")
 
 
 class PartitionStatus(StrEnum):
@@ -124,17 +89,13 @@ class KnownFlow:
     def pauses(self) -> Pauses:
         return pauses_after(self.requests.asked)
 
-    def concerned(self, ask: Ask) -> list[KnownPartition]:
-        return [
-            known
-            for known in self.partitions
-            if ask.topic in (None, known.topic) and ask.partition in (None, known.partition)
-        ]
+    def concerned(self, ask: Request) -> list[KnownPartition]:
+        return [known for known in self.partitions if ask.concerns(known.topic, known.partition)]
 
-    def stopped(self, ask: Ask) -> list[KnownPartition]:
+    def stopped(self, ask: Request) -> list[KnownPartition]:
         return [known for known in self.concerned(ask) if known.stop_cause is not None]
 
-    def position(self, ask: Ask) -> int | None:
+    def position(self, ask: Request) -> int | None:
         """Where the flow stands on the one partition that is asked about."""
         return self.concerned(ask)[0].position
 
@@ -147,7 +108,7 @@ class Judgement:
     words: str
 
 
-def judge(ask: Ask, flow: KnownFlow) -> Judgement:
+def judge(ask: Request, flow: KnownFlow) -> Judgement:
     """What the request would do.
 
     Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError`
@@ -155,14 +116,14 @@ def judge(ask: Ask, flow: KnownFlow) -> Judgement:
     """
     _require_known(ask, flow)
     for request in flow.requests.waiting:
-        if ask.is_same_as(request):
+        if ask == request.asked:
             return _nothing(
                 f"asked for already by operation {request.operation_id}, which waits for its receipt"
             )
-    return _JUDGES[ask.kind](ask, flow)
+    return _JUDGES[ask.request_kind](ask, flow)
 
 
-def _require_known(ask: Ask, flow: KnownFlow) -> None:
+def _require_known(ask: Request, flow: KnownFlow) -> None:
     if ask.topic is None:
         return
     topics = sorted({known.topic for known in flow.partitions})
@@ -179,7 +140,7 @@ def _require_known(ask: Ask, flow: KnownFlow) -> None:
         )
 
 
-def _pause(ask: Ask, flow: KnownFlow) -> Judgement:
+def _pause(ask: Request, flow: KnownFlow) -> Judgement:
     if flow.pauses.whole_flow:
         return _nothing(f"the whole of flow {flow.name} is paused")
     if ask.topic is not None and flow.pauses.covers(ask.topic):
@@ -188,9 +149,9 @@ def _pause(ask: Ask, flow: KnownFlow) -> Judgement:
     return _needed(f"nothing of {ask.subject} is copied after the round under way, until `{resume}`")
 
 
-def _resume(ask: Ask, flow: KnownFlow) -> Judgement:
+def _resume(ask: Request, flow: KnownFlow) -> Judgement:
     _refuse_part_of_a_pause(ask, flow)
-    resumption = Resumption(ask.as_request(), flow.requests.asked)
+    resumption = Resumption(_unasked(ask), flow.requests.asked)
     stopped = {(known.topic, known.partition): str(known.stop_cause) for known in flow.stopped(ask)}
     if not resumption.ended and not stopped:
         return _nothing(f"{ask.subject} is neither paused nor stopped")
@@ -199,7 +160,12 @@ def _resume(ask: Ask, flow: KnownFlow) -> Judgement:
     return _needed(resumption.told(living - others | stopped.keys(), stopped))
 
 
-def _refuse_part_of_a_pause(ask: Ask, flow: KnownFlow) -> None:
+def _unasked(ask: Request) -> OperatorRequest:
+    """The request that it would be, asked by nobody yet."""
+    return OperatorRequest(operation_id="", asked=ask, requested_at_ms=0, asked_by=AskedBy("", None, None))
+
+
+def _refuse_part_of_a_pause(ask: Request, flow: KnownFlow) -> None:
     if ask.topic is None:
         return
     if flow.pauses.whole_flow:
@@ -215,7 +181,7 @@ def _refuse_part_of_a_pause(ask: Ask, flow: KnownFlow) -> None:
     )
 
 
-def _skip_to(ask: Ask, flow: KnownFlow) -> Judgement:
+def _skip_to(ask: Request, flow: KnownFlow) -> Judgement:
     assert ask.offset is not None, "the command requires it"
     position = flow.position(ask)
     if position is not None and ask.offset <= position:
@@ -230,7 +196,7 @@ def _skip_to(ask: Ask, flow: KnownFlow) -> Judgement:
     )
 
 
-def _accept_foreign(ask: Ask, flow: KnownFlow) -> Judgement:
+def _accept_foreign(ask: Request, flow: KnownFlow) -> Judgement:
     stopped = flow.stopped(ask)
     if not stopped:
         return _nothing(f"nothing of {ask.subject} is stopped")
@@ -238,7 +204,7 @@ def _accept_foreign(ask: Ask, flow: KnownFlow) -> Judgement:
     return _needed(f"goes on after all that the target holds when the request is taken up: {names}")
 
 
-def _resync(ask: Ask, flow: KnownFlow) -> Judgement:
+def _resync(ask: Request, flow: KnownFlow) -> Judgement:
     position = flow.position(ask)
     if ask.offset is not None and position is not None and ask.offset > position:
         skip = command_line(
@@ -263,7 +229,7 @@ def _nothing(words: str) -> Judgement:
     return Judgement(is_needed=False, words=words)
 
 
-_JUDGES: Mapping[RequestKind, Callable[[Ask, KnownFlow], Judgement]] = {
+_JUDGES: Mapping[RequestKind, Callable[[Request, KnownFlow], Judgement]] = {
     RequestKind.PAUSE: _pause,
     RequestKind.RESUME: _resume,
     RequestKind.SKIP_TO: _skip_to,
