@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult, SourcePlace
-from ledger.domain.operations.requests import OperatorRequest, RequestKind
+from ledger.domain.operations.requests import OperatorRequest, Reached, Request, RequestKind
 from ledger.domain.resumption import Resumption
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import StopCause
@@ -141,7 +141,7 @@ class RequestDesk:
     def _skip_to(self, request: OperatorRequest) -> tuple[Facts, str]:
         [standing] = self._concerned(request)
         offset, ends = request.offset, self._source_ends(standing)
-        if offset is None or not standing.position < offset <= ends.high_watermark:
+        if offset is None or not request.asked.is_possible(_reached(standing, ends)):
             raise _RefusedError(
                 f"{standing.name} stands at {standing.position} and its source ends at {ends.high_watermark}: "
                 f"{offset} is not beyond the one and within the other"
@@ -167,7 +167,7 @@ class RequestDesk:
         standings = self._concerned(request)
         if request.offset is not None and len(standings) != 1:
             raise _RefusedError("an offset to copy again from belongs to one partition")
-        restarts = [(standing, self._restart(standing, request.offset)) for standing in standings]
+        restarts = [(standing, self._restart(standing, request.asked)) for standing in standings]
         self._accept_expired(standings)
         facts = [self._copied_again(standing, restart) for standing, restart in restarts]
         for standing in standings:
@@ -182,17 +182,14 @@ class RequestDesk:
         for standing, log_start in log_starts:
             standing.accepted_below = max(standing.accepted_below, log_start)
 
-    def _restart(self, standing: Standing, offset: int | None) -> Restart:
+    def _restart(self, standing: Standing, asked: Request) -> Restart:
         """Where to copy again from; refused outside of what was copied and the source still has."""
         source = self._source_ends(standing)
-        at, end = (
-            source.log_start if offset is None else offset,
-            min(standing.position, source.high_watermark),
-        )
-        if not source.log_start <= at <= end:
+        reached, at = _reached(standing, source), source.log_start if asked.offset is None else asked.offset
+        if not asked.is_possible(reached):
             raise _RefusedError(
-                f"{standing.name} can be copied again from {source.log_start} up to where it stands, {end}; "
-                f"{at} is not in between"
+                f"{standing.name} can be copied again from {source.log_start} up to where it stands, "
+                f"{reached.copied_end}; {at} is not in between"
             )
         if standing.stop is not None and standing.stop.cause is StopCause.TARGET_RECREATED:
             return Restart(at, self._target_ends(standing).log_start, next_sequence=0, leader_epoch=None)
@@ -219,6 +216,10 @@ class RequestDesk:
 
 def _place(standing: Standing) -> tuple[str, int]:
     return standing.pair.source.topic, standing.pair.source.partition
+
+
+def _reached(standing: Standing, source: PartitionEnds) -> Reached:
+    return Reached(position=standing.position, log_start=source.log_start, end=source.high_watermark)
 
 
 def _is_taken(standing: Standing) -> bool:

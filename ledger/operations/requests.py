@@ -14,6 +14,7 @@ from ledger.domain.operations.requests import (
     FlowRequests,
     OperatorRequest,
     Pauses,
+    Reached,
     Request,
     RequestKind,
     command_line,
@@ -95,9 +96,9 @@ class KnownFlow:
     def stopped(self, ask: Request) -> list[KnownPartition]:
         return [known for known in self.concerned(ask) if known.stop_cause is not None]
 
-    def position(self, ask: Request) -> int | None:
-        """Where the flow stands on the one partition that is asked about."""
-        return self.concerned(ask)[0].position
+    def reached(self, ask: Request) -> Reached:
+        """How far it came with the one partition that is asked about; its ends at the source nobody asked for."""
+        return Reached(position=self.concerned(ask)[0].position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +184,9 @@ def _refuse_part_of_a_pause(ask: Request, flow: KnownFlow) -> None:
 
 def _skip_to(ask: Request, flow: KnownFlow) -> Judgement:
     assert ask.offset is not None, "the command requires it"
-    position = flow.position(ask)
-    if position is not None and ask.offset <= position:
+    reached = flow.reached(ask)
+    position = reached.position
+    if not ask.is_possible(reached):
         raise PreconditionError(
             f"flow {flow.name} stands at source offset {position} of {ask.subject}: up to {ask.offset} there is "
             "nothing to skip; nothing was recorded"
@@ -205,8 +207,9 @@ def _accept_foreign(ask: Request, flow: KnownFlow) -> Judgement:
 
 
 def _resync(ask: Request, flow: KnownFlow) -> Judgement:
-    position = flow.position(ask)
-    if ask.offset is not None and position is not None and ask.offset > position:
+    reached = flow.reached(ask)
+    position = reached.position
+    if not ask.is_possible(reached):
         skip = command_line(
             RequestKind.SKIP_TO, flow.name, topic=ask.topic, partition=ask.partition, offset=ask.offset
         )

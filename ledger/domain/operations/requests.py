@@ -29,10 +29,28 @@ class RequestKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How far a flow has come with a source partition, as far as it is known: next offset, and ends of the source.
+
+    `position` None: nothing is recorded. Who judges by the ledger alone knows no ends.
+    """
+
+    position: int | None
+    log_start: int | None = None
+    end: int | None = None
+
+    @property
+    def copied_end(self) -> int | None:
+        """Where what was copied ends; less than the position where the source lost its end."""
+        return min((offset for offset in (self.position, self.end) if offset is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request(OperationContent):
     """What an operator wants; `topic` None: the whole flow, `partition` None: all partitions of the topic.
 
-    A kind records no more than its `keys`.
+    A kind records no more than its `keys`, and says itself where it can be granted: asked before it is recorded,
+    by what the ledger knows, and by the driver that takes it up.
     """
 
     keys: ClassVar[tuple[str, ...]]
@@ -61,6 +79,11 @@ class Request(OperationContent):
     def concerns(self, topic: str, partition: int) -> bool:
         return self.topic in (None, topic) and self.partition in (None, partition)
 
+    def is_possible(self, reached: Reached) -> bool:
+        """Whether nothing that is known of a partition that it names speaks against it."""
+        del reached
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Request):
@@ -85,6 +108,14 @@ class SkipTo(Request):
     kind: ClassVar = OperationKind.SKIP_TO
     keys: ClassVar = ("topic", "partition", "offset")
 
+    def is_possible(self, reached: Reached) -> bool:
+        """Beyond where the flow stands, and not beyond the end of the source."""
+        return (
+            self.offset is not None
+            and (reached.position is None or reached.position < self.offset)
+            and (reached.end is None or self.offset <= reached.end)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptForeign(Request):
@@ -100,6 +131,18 @@ class Resync(Request):
 
     kind: ClassVar = OperationKind.RESYNC
     keys: ClassVar = ("topic", "partition", "offset")
+
+    def _start(self, reached: Reached) -> int | None:
+        """The source offset to copy again from; None: the log start of the source, which is not known."""
+        return reached.log_start if self.offset is None else self.offset
+
+    def is_possible(self, reached: Reached) -> bool:
+        """From what the source still has, and the flow has copied."""
+        start = self._start(reached)
+        return start is None or (
+            (reached.log_start is None or reached.log_start <= start)
+            and (reached.copied_end is None or start <= reached.copied_end)
+        )
 
 
 REQUEST_CLASSES: Mapping[RequestKind, type[Request]] = {
