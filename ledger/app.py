@@ -39,6 +39,7 @@ from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
+from ledger.mirror.request_kinds.known_flow import KnownFlow
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
@@ -55,7 +56,7 @@ from ledger.operations.driver_report import when_taken_up
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
-from ledger.operations.requests import KnownFlow, judge, require_complete
+from ledger.operations.requests import judge, require_complete
 from ledger.ports import require_recorded
 from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders

@@ -20,6 +20,7 @@ from ledger.domain.operations.requests import (
 )
 from ledger.domain.time_words import duration, instant
 from ledger.mirror.findings import FindingName
+from ledger.mirror.request_kinds.known_flow import PartitionStatus
 from ledger.mirror.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
 from ledger.mirror.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
@@ -34,7 +35,6 @@ from ledger.operations.flow_lag import (
     named_lag_columns,
 )
 from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages, recorders_outages
-from ledger.operations.requests import PartitionStatus
 
 LAST_RECEIPTS = 5
 LATE_AFTER_SWEEPS = 3

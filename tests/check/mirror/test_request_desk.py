@@ -20,6 +20,7 @@ from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.request_desk import RequestDesk
+from ledger.mirror.request_kinds.moving import MovedPartitions
 from ledger.mirror.standing import Standing
 from ledger.ports import OperationEntry, PartitionEnds, TopicDescription
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
@@ -92,11 +93,13 @@ class Desk:
     ) -> list[OffsetSync]:
         desk = RequestDesk(
             "flow",
-            self.progress,
-            Cluster("east", self.source_ends),
-            Cluster("west", PartitionEnds(0, 40, 40, 0)),
+            MovedPartitions(
+                self.progress,
+                Cluster("east", self.source_ends),
+                Cluster("west", PartitionEnds(0, 40, 40, 0)),
+                self.resumed.append,
+            ),
             self,
-            self.resumed.append,
         )
         request = OperatorRequest(
             operation_id="asked",

@@ -16,7 +16,9 @@ from ledger.domain.operations.requests import (
     SkipTo,
 )
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.requests import Judgement, KnownFlow, KnownPartition, judge
+from ledger.mirror.request_kinds.known_flow import KnownFlow, KnownPartition
+from ledger.mirror.request_kinds.rules import Judgement
+from ledger.operations.requests import judge
 
 KNOWN = KnownFlow(
     "east-to-west",
