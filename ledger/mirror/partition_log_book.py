@@ -1,4 +1,4 @@
-"""Tells the ledger and the log that partitions stopped and went on."""
+"""Tells the ledger and the log that partitions stopped, went on, or are copied again."""
 
 import logging
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ from ledger.ports import OperationLog
 
 log = logging.getLogger(__name__)
 
+TAIL_COPIED_AGAIN = "tail_copied_again"
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLogBook:
-    """Writes `partition_stopped` and `partition_resumed` rows of one flow."""
+    """Writes `partition_stopped`, `partition_resumed` and `tail_copied_again` rows of one flow."""
 
     flow: str
     operations: OperationLog
@@ -36,6 +38,12 @@ class PartitionLogBook:
 
     def resumed(self, pair: PartitionPair) -> None:
         self.operations.record("partition_resumed", flow=self.flow, reason=None, content=_coordinates(pair))
+
+    def copied_again(self, pair: PartitionPair, message: str) -> None:
+        """Nothing stopped: the flow's policy is to copy again."""
+        log.warning("%s: %s partition %d: %s", self.flow, pair.source.topic, pair.source.partition, message)
+        content = {**_coordinates(pair), "message": message}
+        self.operations.record(TAIL_COPIED_AGAIN, flow=self.flow, reason="on_tail_lost", content=content)
 
 
 def _coordinates(pair: PartitionPair) -> dict[str, object]:
