@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ledger.domain.flow_overlaps import FlowCopies, also_copied_by, overlap_problems
 from ledger.domain.flow_rings import FlowEdge, ring_problems
+from ledger.domain.tail_policy import TailPolicy
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming, TopicSelection
@@ -101,6 +102,7 @@ class FlowConfig(Frozen):
     on_source_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
     on_target_truncated: Annotated[Policy, Field(strict=False)] = Policy.CONTINUE
     on_target_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
+    on_tail_lost: Annotated[TailPolicy | None, Field(strict=False)] = None
     target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
     relay: bool = False
     filter: FilterConfig = FilterConfig()

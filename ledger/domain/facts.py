@@ -51,6 +51,7 @@ class SyncCause(StrEnum):
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records are gone
     ACCEPTED = "accepted"  # unpaired: an operator said to go on after them
+    COMPACTED = "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be told
     REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
 
 

@@ -107,6 +107,7 @@ class Assignment:
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
+    copies_tail_again: bool = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -129,6 +130,7 @@ class PartitionResult:
     `refused_sequences`: as of the next assignment. `has_seen_both`: the source answered and the target's tail
     was read up to its end. `unreached`: by side what kept the task from reading or writing there at its end;
     `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
+    `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
     """
 
     assignment: Assignment
@@ -149,13 +151,15 @@ class PartitionResult:
     former_sequence: tuple[int, int] | None = None
     unreached: tuple[tuple[Side, str], ...] = ()
     throttled_ms: tuple[tuple[Side, int], ...] = ()
+    copied_again: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyLimits:
     """Bounds of one task: memory and waiting. Bytes and milliseconds.
 
-    `gaps`: a task that has so many of them to record ends before its round does.
+    `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it goes on
+    after its round to find out what can be proved of a tail.
     """
 
     partition_fetch_bytes: int = 4 * 1024 * 1024
@@ -167,4 +171,5 @@ class CopyLimits:
     busy_wait_ms: int = 10
     request_timeout_ms: int = 30_000
     drain_ms: int = 1_000
+    search_ms: int = 20_000
     gaps: int = 100_000

@@ -64,16 +64,21 @@ class CopyTask:
         Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
         """
         deadline = self._clock.monotonic() + seconds
-        while (now := self._clock.monotonic()) < deadline and self._may_go_on():
+        while self._may_go_on() and (now := self._clock.monotonic()) < (end := self._end(deadline)):
             self._read_tails(self._copies, now)
-            self._fetch(now, deadline)
+            self._fetch(now, end)
             self._produce()
-            self._poll(min(_POLL_S, deadline - now))
+            self._poll(min(_POLL_S, end - now))
         self._drain(deadline + self._limits.drain_ms / 1000)
         for copy in self._copies:
             with _halting(copy):
                 copy.conclude()
         return [copy.result() for copy in self._copies]
+
+    def _end(self, deadline: float) -> float:
+        """A look at a tail that cleaners have been at begins anew in every task, so none ends in the middle of it."""
+        is_searching = any(copy.is_searching for copy in self._copies)
+        return deadline + self._limits.search_ms / 1000 if is_searching else deadline
 
     def _may_go_on(self) -> bool:
         has_room = sum(copy.gap_count for copy in self._copies) < self._limits.gaps

@@ -81,6 +81,8 @@ class FlowTopics:
         self._cluster_ids: Mapping[str, str] = {}
         self.blocked: Mapping[str, str] = {}
         """Source topics that may not be copied for now, with the reason."""
+        self.cleanup_policies: Mapping[str, str] = {}
+        """Of source topics, as of the last look, as far as their settings may be described."""
 
     def source_partitions(self) -> list[tuple[str, int]]:
         """Source partitions as of the last look, for recorders."""
@@ -118,6 +120,10 @@ class FlowTopics:
         findings += self._acls.look(sources.keys())
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
+        self.cleanup_policies = {
+            name: settings.effective.get("cleanup.policy", "delete")
+            for name, settings in at_source.read.items()
+        }
         self._paired = list(self._pairs(sources, targets))
         self._remember(self._paired)
         self._is_first_look = False

@@ -14,104 +14,38 @@ Invariants, by name
         batch of its own. Where nothing may come between, in an exclusive target, every batch is looked before
 """
 
-from collections import deque
-
-from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.errors import ProtocolError
 from ledger.mirror import partition_stops
-from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
-from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
-from ledger.mirror.copy_rules import CopyRules
-from ledger.mirror.expired_target import end_of_expired, sequence_behind_expired
-from ledger.mirror.foreign_records import ForeignRecords
+from ledger.mirror.assignments import Divergence, PartitionResult, StopCause
+from ledger.mirror.batch_plan import Copy, Step, plan_batches
 from ledger.mirror.sent import Sent
-from ledger.mirror.sync_builder import SyncBuilder
-from ledger.mirror.tail import TailBatch, TargetTail, paired
-from ledger.mirror.troubles import LEDGER, WRITING, Side, Troubles
-from ledger.ports import WriterDirectory
-from ledger.wire.record_batch import BatchHeader, next_sequence, patch_for_target
+from ledger.mirror.tail import TargetTail
+from ledger.mirror.tail_reconciliation import TailReconciliation
+from ledger.mirror.troubles import LEDGER, WRITING, Side
+from ledger.wire.record_batch import next_sequence, patch_for_target
 from ledger.wire.requests import Fetched
 
 
-class PartitionCopy(Troubles):
+class PartitionCopy(TailReconciliation):
     """The state of one partition; does no IO and knows no clock beyond the instants passed in."""
-
-    def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
-        super().__init__()
-        self.assignment = assignment
-        self._producer = assignment.producer
-        self._rules = CopyRules(
-            writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
-        )
-        self.generation = 0
-        self.fetching = False
-        self.reading_tail = False
-        self.produce_requests = 0
-        self.stop: Stop | None = None
-        self.refused_sequences = assignment.refused_sequences
-        self._divergence: Divergence | None = None
-        self._target_lost_from: int | None = None
-        self._source_ends: tuple[int, int] | None = None
-        self._node: int | None = None
-        self._builder = SyncBuilder(assignment)
-        self._tail_start = assignment.tail_start
-        self._target_leader_epoch = assignment.target_leader_epoch
-        self._has_expired = False
-        self._fall_back()
-
-    def _fall_back(self) -> None:
-        self._pending: deque[Step] = deque()
-        self.pending_bytes = 0
-        self._unsettled: deque[Sent] = deque()
-        self._is_known_to_target = False
-        self.fetch_position = self._builder.position
-        self.fetch_epoch = self._builder.leader_epoch
-        self._is_drained = False
-        self._next_offset = max(self._builder.target_end, self._tail_start, self.assignment.target_log_start)
-        self._next_sequence = self._builder.next_sequence
-        self.tail = TargetTail(start=self._next_offset)
-        self._looks_for_last_record = False
-        self._landed: Sent | None = None
-        self._own_between: list[TailBatch] = []
-        self._others_between: ForeignRecords | None = None
 
     @property
     def gap_count(self) -> int:
         """Gaps that wait to be recorded."""
         return self._builder.gap_count
 
-    def side(self, side: Side) -> TopicPartition:
-        """The partition at one side."""
-        return self.assignment.side(side)
-
-    @property
-    def is_active(self) -> bool:
-        """Still has something to do in this task."""
-        return self.stop is None and not self.has_reached_end
-
-    @property
-    def has_reached_end(self) -> bool:
-        stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position >= stop_at
-        is_seen = self._source_ends is not None and not self.tail.needs_read
-        return is_there and (is_seen or not self.assignment.is_first_look)
-
     @property
     def has_more(self) -> bool:
         """Fetched records are on their way, or still to be sent."""
         return bool(self._unsettled or self._pending)
-
-    def wants_tail(self, now: float) -> bool:
-        """P2, P4: the tail is read when no request of this partition can still change it."""
-        idle = not self.reading_tail and self.produce_requests == 0
-        return self.is_active and idle and self.tail.needs_read and now >= self.retry_at
 
     def wants_records(self, now: float, *, buffer_limit: int) -> bool:
         """Not before the tail is read: what cannot be sent yet would take the room of what can."""
         stop_at = self.assignment.stop_at
         is_first = self._source_ends is None and self.assignment.is_first_look
         wanted = stop_at is None or self.fetch_position < stop_at or is_first
-        room = self.pending_bytes < buffer_limit and not self.tail.needs_read
+        has_enough = self._search is not None and self._search.has_enough_source
+        room = self.pending_bytes < buffer_limit and not self.tail.needs_read and not has_enough
         return self.is_active and wanted and room and not self.fetching and now >= self.retry_at
 
     def take_fetched(self, fetched: Fetched) -> None:
@@ -143,27 +77,14 @@ class PartitionCopy(Troubles):
             self.advance()
 
     def _plan(self, step: Step) -> None:
-        self._pending.append(step)
         self.fetch_position = step.source_end
         if step.leader_epoch is not None:
             self.fetch_epoch = step.leader_epoch
-        self.pending_bytes += step.held_bytes
-
-    def begin_tail(self, leader_epoch: int | None) -> None:
-        """Under another leader than before the tail begins one record earlier, with the flow's last one.
-
-        Where that is not there any more the log went back, and may have grown past it since by others' records.
-        """
-        if leader_epoch == self._target_leader_epoch or self.tail.position != self._next_offset:
+        if self._search is not None:
+            self._search.take_step(step)
             return
-        self._target_leader_epoch = leader_epoch
-        if (
-            self._builder.next_sequence
-            and self._builder.target_end
-            and not self._builder.target_end < self.assignment.target_log_start
-        ):
-            self._looks_for_last_record = True
-            self.tail = TargetTail(start=self._builder.target_end - 1)
+        self._pending.append(step)
+        self.pending_bytes += step.held_bytes
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
@@ -214,143 +135,6 @@ class PartitionCopy(Troubles):
             between = self._others_between
             self.stop_at_once(partition_stops.landed_behind(at, expected=expected, between=between, own=own))
         self.advance()
-
-    def stops_looking(self) -> bool:
-        """The target answers that the last record's offset is out of range: its retention may have deleted it.
-
-        Then the tail is read from the recorded end after all, which tells whether the log went back. False when
-        the last record was not looked for.
-        """
-        was_looked_for, self._looks_for_last_record = self._looks_for_last_record, False
-        if was_looked_for:
-            self.tail = TargetTail(start=self._next_offset)
-        return was_looked_for
-
-    def _take_last_record(self) -> None:
-        """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        found, last = self.tail.first, self._builder.target_end - 1
-        if found is None:
-            self.tail = TargetTail(start=self._next_offset)
-        elif found.base_offset <= last:
-            sequence = found.sequence_at(last)
-            is_former = found.producer_id in self._producer.former
-            is_next = next_sequence(sequence, 1) == self._builder.next_sequence
-            if not self._producer.wrote(found.producer_id) or not (is_former or is_next):
-                wanted = self._builder.next_sequence - 1
-                self.stop_at_once(partition_stops.another_record(found, offset=last, wanted=wanted))
-            elif not found.is_control:
-                self.tail.pop()
-
-    def advance(self) -> None:
-        """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
-        while self.stop is None and self._advance_once():
-            pass
-        self._settle()
-        if self.tail.complete and self.tail.head is None and not self._unsettled:
-            if self._builder.target_end < self.assignment.target_log_start:
-                self._begin_behind_expired(None)
-            # Transaction markers at the target take an offset each and hold no record.
-            self._next_offset = max(self._next_offset, self.tail.position)
-
-    def _advance_once(self) -> bool:
-        """One step further; False when only IO brings more."""
-        step = self._pending[0] if self._pending else None
-        if isinstance(step, Skip):
-            self._unsettled.append(Sent(step, self._next_offset))
-            self._pending.popleft()
-            self.pending_bytes -= step.held_bytes
-            return True
-        found = self.tail.head
-        if found is None:
-            return False
-        if not self._producer.wrote(found.header.producer_id):
-            self._meet_foreign(found)
-            return True
-        if self._builder.target_end < self.assignment.target_log_start:
-            self._begin_behind_expired(found.header)
-        if step is None:
-            return False
-        self._recognise(step, found)
-        return True
-
-    def _expected_sequence(self, found: TailBatch) -> int | None:
-        """The next sequence of the batch's producer id; None when it is not known any more."""
-        is_current = found.header.producer_id == self._producer.current
-        return self._next_sequence if is_current else self._builder.former_next(found.header.producer_id)
-
-    def _begin_behind_expired(self, first: BatchHeader | None) -> None:
-        """Go on where the target's log begins."""
-        self._settle()
-        end = end_of_expired(self.assignment, first)
-        if end > self._builder.target_end:
-            following = sequence_behind_expired(self.assignment, first, self._builder.next_sequence)
-            self._has_expired = self._has_expired or following != self._builder.next_sequence
-            self._builder.expired(target_end=end, next_sequence=following, first=first)
-            self._next_sequence = following
-
-    def _recognise(self, step: Copy, found: TailBatch) -> None:
-        """Pair one planned step with the head of the tail."""
-        self._settle()
-        in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        written = paired(step, found, others_may_be_gone=self._may_be_gone) if in_sequence else None
-        if written is None:
-            self._meet_unpaired(
-                found,
-                f"source offset {step.source_start} and sequence {self._expected_sequence(found)} were expected there",
-                source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
-            )
-            return
-        self.settle_trouble(WRITING)
-        self._pending.popleft()
-        self.pending_bytes -= step.held_bytes
-        at = found.header
-        self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
-        self._pass(found)
-
-    def _pass(self, found: TailBatch) -> None:
-        self._next_offset = self._builder.target_end
-        self._next_sequence = self._builder.next_sequence
-        self._take_over(found)
-
-    def _take_over(self, found: TailBatch) -> None:
-        self.tail.pop()
-        self._next_offset = max(self._next_offset, found.header.end_offset)
-
-    def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
-        """The flow's own records without a source: recorded as such where that is explained, else a stop."""
-        cause = self._unpaired_cause(found, source_has_holes=source_has_holes)
-        if cause is None:
-            self.stop_at_once(partition_stops.not_explained(found, expected=expected))
-            return
-        self._settle()
-        self._builder.unpaired(
-            first_sequence=found.header.base_sequence,
-            target_start=found.header.base_offset,
-            count=found.written,
-            cause=cause,
-            producer_id=found.header.producer_id,
-        )
-        self._pass(found)
-
-    @property
-    def _may_be_gone(self) -> bool:
-        """Whether source records before the next one may be gone that this flow had copied."""
-        return self._builder.ends_in_hole or self.assignment.lost_before or self._has_expired
-
-    def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
-        if found.header.base_offset < self.assignment.accepted_below:
-            return SyncCause.ACCEPTED
-        in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        is_explained = source_has_holes or self._may_be_gone
-        return SyncCause.LOST_SOURCE if in_sequence and is_explained else None
-
-    def _meet_foreign(self, found: TailBatch) -> None:
-        is_accepted = found.header.base_offset < self.assignment.accepted_below
-        if self.assignment.exclusive and not is_accepted and found.header.count:
-            others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
-            self.stop_at_once(partition_stops.foreign(others, own=self.assignment.producer_id))
-            return
-        self._take_over(found)
 
     @property
     def next_copy(self) -> Copy | None:
@@ -414,26 +198,6 @@ class PartitionCopy(Troubles):
         self._target_lost_from = base_offset
         self.stop_at_once(partition_stops.landed_below(base_offset, expected=expected_offset))
 
-    def _settle(self) -> None:
-        while self._unsettled and self._may_settle(self._unsettled[0]):
-            self._settle_first()
-
-    def _may_settle(self, sent: Sent) -> bool:
-        if isinstance(sent.step, Skip):
-            return True
-        if sent.base_offset is None or sent is self._landed:
-            return False
-        # Behind a stop nothing is looked at any more: what has others before it is left to the next look.
-        may_look = self.stop is None or not self.assignment.exclusive
-        return may_look or sent.base_offset == self._builder.target_end
-
-    def _settle_first(self) -> None:
-        sent = self._unsettled.popleft()
-        if isinstance(sent.step, Skip):
-            self._builder.skip(sent.step)
-        else:
-            self._builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)
-
     def doubt(self, trouble: str, *, now: float) -> None:
         """P4: fall back to what is settled and start over after a pause.
 
@@ -444,36 +208,16 @@ class PartitionCopy(Troubles):
         self.trouble_writing(trouble)
         self._fall_back()
 
-    def conclude(self) -> None:
-        """The task ends: own records that still wait at the target for a source which has no more are unpaired.
-
-        Not sooner: right after a change of leader a source may show less than it has.
-        """
-        while self.stop is None and self._is_drained and not self._pending and self.tail.head is not None:
-            if self._producer.wrote(self.tail.head.header.producer_id):
-                self._meet_unpaired(self.tail.head, "the source has no more records")
-            else:
-                self._meet_foreign(self.tail.head)
-
-    def halt(self, cause: StopCause, message: str) -> None:
-        self.stop_at_once(Stop(cause, message))
-
-    def stop_at_once(self, stop: Stop) -> None:
-        """Nothing more is sent; what is on its way is still settled."""
-        self.stop = stop
-        self._pending.clear()
-        self.pending_bytes = 0
-        self.tail = TargetTail(start=self.tail.position)
-
     def _next_tail_start(self) -> int:
         """A target that others fill is not read again from the flow's last record in every round."""
-        if self.assignment.exclusive or self.stop is not None:
+        if self.assignment.exclusive or self.stop is not None or self._search is not None:
             return 0
         if self._landed is not None:
             return self._landed.expected_offset
         return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
 
     def result(self) -> PartitionResult:
+        has_read_tail = self.tail.complete and self._search is None
         return PartitionResult(
             assignment=self.assignment,
             syncs=self._builder.syncs(),
@@ -491,6 +235,7 @@ class PartitionCopy(Troubles):
             tail_start=self._next_tail_start(),
             target_leader_epoch=self._target_leader_epoch,
             refused_sequences=0 if self.stop is not None else self.refused_sequences,
-            former_sequence=None if self.tail.complete else self._builder.former_sequence,
-            has_seen_both=self._source_ends is not None and self.tail.complete and self.tail.head is None,
+            former_sequence=None if has_read_tail else self._builder.former_sequence,
+            has_seen_both=self._source_ends is not None and has_read_tail and self.tail.head is None,
+            copied_again=self.copied_again,
         )

@@ -1,9 +1,9 @@
-"""Tells the ledger and the log that partitions stopped and went on."""
+"""Tells the ledger and the log that partitions stopped, went on, or are copied again."""
 
 import logging
 from dataclasses import dataclass
 
-from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped
+from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.mirror.assignments import Stop
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.stop_advice import advice
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionLogBook:
-    """Writes `partition_stopped` and `partition_resumed` rows of one flow."""
+    """Writes `partition_stopped`, `partition_resumed` and `tail_copied_again` rows of one flow."""
 
     flow: str
     operations: OperationLog
@@ -42,3 +42,12 @@ class PartitionLogBook:
         source = pair.source
         resumed = PartitionResumed(topic=source.topic, topic_id=source.topic_id, partition=source.partition)
         self.operations.record(resumed, flow=self.flow, reason=None)
+
+    def copied_again(self, pair: PartitionPair, message: str) -> None:
+        """Nothing stopped: the flow's policy is to copy again."""
+        source = pair.source
+        log.warning("%s: %s partition %d: %s", self.flow, source.topic, source.partition, message)
+        again = TailCopiedAgain(
+            topic=source.topic, topic_id=source.topic_id, partition=source.partition, message=message
+        )
+        self.operations.record(again, flow=self.flow, reason="on_tail_lost")

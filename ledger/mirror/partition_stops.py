@@ -32,6 +32,15 @@ def not_explained(found: TailBatch, *, expected: str) -> Stop:
     )
 
 
+def copied_again(start: int, position: int) -> str:
+    """What is told where a flow goes on that could have stopped; the target offset, and the source's."""
+    return (
+        f"from target offset {start} on the target holds records of this flow that were not recorded and cannot be "
+        "paired with the source's: a cleaner has been at work since; the source is copied again from offset "
+        f"{position}, behind them"
+    )
+
+
 def repeated(batches: Sequence[TailBatch]) -> Stop:
     """Late requests wrote these a second time."""
     first, count = batches[0].header, sum(found.written for found in batches)

@@ -7,7 +7,7 @@ Facts that move a partition other than by copying are read back before it is ass
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.config import FlowConfig, TargetMode
@@ -15,6 +15,7 @@ from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
 from ledger.domain.reach import Instant
+from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
@@ -238,7 +239,12 @@ class RoundLoop:
             for told in found
             if not self._pauses.covers(told.source.topic) and told.source.topic not in self.topics.blocked
         ]
-        return self.selection.applied_to(wanted)
+        return [self._with_policy(told) for told in self.selection.applied_to(wanted)]
+
+    def _with_policy(self, told: Assignment) -> Assignment:
+        cleanup_policy = self.topics.cleanup_policies.get(told.source.topic)
+        policy = TailPolicy.of(self.flow.on_tail_lost, cleanup_policy)
+        return replace(told, copies_tail_again=policy is TailPolicy.COPY_AGAIN)
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
@@ -249,6 +255,7 @@ class RoundLoop:
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
         self._tell_stops(results)
+        self._tell_copied_again(results)
         self._submit(facts)
         if facts or any(result.tail_start > result.assignment.tail_start for result in results):
             self._progressed_at = self.clock.monotonic()
@@ -283,6 +290,11 @@ class RoundLoop:
                 standing = self.progress.standing_of(result)
                 standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
                 self.log_book.stopped(standing.pair, standing.stop)
+
+    def _tell_copied_again(self, results: Sequence[PartitionResult]) -> None:
+        for result in results:
+            if result.copied_again is not None:
+                self.log_book.copied_again(self.progress.standing_of(result).pair, result.copied_again)
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""

@@ -48,7 +48,8 @@ ADVICE = {
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.TAIL_MISMATCH: Advice(
-        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on",
+        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on, "
+        'on_tail_lost = "copy_again" always does',
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.SEQUENCE_REFUSED: Advice(

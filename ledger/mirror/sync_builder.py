@@ -5,6 +5,7 @@ from dataclasses import replace
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.batch_plan import Copy, Skip
+from ledger.mirror.cleaned_tail import Pairing
 from ledger.wire.record_batch import BatchHeader, next_sequence, payload_checksum
 
 GAPS_PER_SYNC = 10_000
@@ -44,10 +45,12 @@ class SyncBuilder:
         self._last_timestamp_ms: int | None = None
 
     @property
-    def ends_in_hole(self) -> bool:
-        """The last offsets behind us had been removed by a cleaner."""
+    def ends_in_hole(self) -> int:
+        """How many of the last offsets behind us had been removed by a cleaner."""
         last = self._last_gap
-        return last is not None and last.cause is GapCause.COMPACTED and last.source_end == self.position
+        if last is None or last.cause is not GapCause.COMPACTED or last.source_end != self.position:
+            return 0
+        return last.source_end - last.source_start
 
     def skip(self, step: Skip) -> None:
         """Source offsets without a record to copy are behind us."""
@@ -117,6 +120,34 @@ class SyncBuilder:
         self.target_end = target_start + count
         self._count(count, first_sequence, former_producer_id)
         self._open()
+
+    def found_cleaned(
+        self, found: Pairing, *, first_sequence: int, leader_epoch: int | None, producer_id: int | None
+    ) -> None:
+        """Records of a tail that cleaners have been at; how they were sent, nobody knows any more."""
+        former_producer_id = self._former(producer_id)
+        self._enter_epoch(leader_epoch)
+        origin = True, former_producer_id
+        follows = self.target_end == found.place.target_start and (
+            former_producer_id is not None or self.next_sequence == first_sequence
+        )
+        if self._records and (not follows or origin != (self._recovered, self._former_producer_id)):
+            self._close()
+        if not self._records:
+            self._recovered, self._former_producer_id = origin
+            self._target_start = found.place.target_start
+            self._first_timestamp_ms = found.first_timestamp
+            if former_producer_id is None:
+                self._first_sequence = first_sequence
+        self._records += found.place.count
+        self._last_timestamp_ms = max(found.last_timestamp, self._last_timestamp_ms or found.last_timestamp)
+        self.position = found.source_end
+        self.target_end = found.place.target_start + found.place.count
+        self._count(found.place.count, first_sequence, former_producer_id)
+
+    def end_row(self) -> None:
+        """What comes next is told in a row of its own."""
+        self._close()
 
     def former_next(self, producer_id: int) -> int | None:
         """The next sequence of a former producer id; None when it is not known any more."""
@@ -207,7 +238,7 @@ class SyncBuilder:
             last_timestamp_ms=self._last_timestamp_ms,
             records=self._records,
             bytes=self._bytes,
-            checksum=self._checksum if self._records else None,
+            checksum=self._checksum if self._raw + self._record_path else None,
             raw_batches=self._raw,
             record_path_batches=self._record_path,
             former_producer_id=self._former_producer_id,

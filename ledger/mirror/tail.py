@@ -17,7 +17,7 @@ from ledger.mirror.foreign_records import ForeignRecords
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import decode
 
-_Told = tuple[int, bytes]
+Told = tuple[int, bytes]
 """Timestamp and content of a record: what a copy keeps."""
 
 
@@ -98,7 +98,7 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | 
     if step.count == found.written and _are_same_bytes(step, found):
         return step
     try:
-        wanted, stored = _by_source_offset(step), _by_index(found)
+        wanted, stored = records_by_source_offset(step), records_by_index(found)
     except ProtocolError:
         return None  # bytes that cannot be decoded prove nothing
     if others_may_be_gone and not stored:
@@ -123,18 +123,20 @@ def _are_same_bytes(step: Copy, found: TailBatch) -> bool:
     return has_same_times and step.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]
 
 
-def _agree(wanted: dict[int, _Told], stored: dict[int, _Told]) -> bool:
+def _agree(wanted: dict[int, Told], stored: dict[int, Told]) -> bool:
     """Whether what is left on both sides is the same; an empty batch is told by its sequence alone."""
     common = wanted.keys() & stored.keys()
     return all(wanted[index] == stored[index] for index in common) and bool(common or not stored)
 
 
-def _by_index(found: TailBatch) -> dict[int, _Told]:
+def records_by_index(found: TailBatch) -> dict[int, Told]:
+    """What is left of a batch, by the index that it was written at. Raises `ProtocolError` for what is no batch."""
     base = found.header.base_offset
     return {r.offset - base: (r.timestamp, r.content) for r in decode(found.header, found.batch)}
 
 
-def _by_source_offset(step: Copy) -> dict[int, _Told]:
+def records_by_source_offset(step: Copy) -> dict[int, Told]:
+    """What is to be copied. Raises `ProtocolError` for what is no batch."""
     records = decode(read_header(step.batch), step.batch)
     return {
         offset: (r.timestamp, r.content) for offset, r in zip(_copied_offsets(step), records, strict=True)

@@ -48,6 +48,10 @@ class Target:
     def copy_all(self) -> None:
         self.read_tail()
         self.fetch()
+        while self.copy.wants_tail(0.0):
+            self.read_tail()
+            if not self.copy.tail.needs_read:
+                self.fetch()
         while self.copy.next_copy is not None:
             error, base_offset = self.send()
             assert error == 0

@@ -8,7 +8,12 @@ from ledger.domain.operations.finding_events import FindingCleared, FindingRaise
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.partition_events import KeysResynced, PartitionResumed, PartitionStopped
+from ledger.domain.operations.partition_events import (
+    KeysResynced,
+    PartitionResumed,
+    PartitionStopped,
+    TailCopiedAgain,
+)
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
 from ledger.domain.operations.requests import (
     AcceptForeign,
@@ -104,6 +109,12 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         next="stop the other writer, then accept-foreign",
     ),
     OperationKind.PARTITION_RESUMED: PartitionResumed(topic="orders", topic_id=SOURCE_ID, partition=0),
+    OperationKind.TAIL_COPIED_AGAIN: TailCopiedAgain(
+        topic="orders",
+        topic_id=SOURCE_ID,
+        partition=0,
+        message="no record behind target offset 1480 can be told from another's",
+    ),
     OperationKind.TOPIC_FOLLOWED: TopicFollowed(
         action=TopicAction.SETTINGS_CHANGED,
         topic="east.orders",

@@ -8,7 +8,12 @@ from ledger.domain.operations.finding_events import FindingCleared, FindingRaise
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.partition_events import KeysResynced, PartitionResumed, PartitionStopped
+from ledger.domain.operations.partition_events import (
+    KeysResynced,
+    PartitionResumed,
+    PartitionStopped,
+    TailCopiedAgain,
+)
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import AcceptForeign, Pause, Resume, Resync, SkipTo, StopRequest
 from ledger.domain.operations.target_changes import AclsFollowed, TopicFollowed
@@ -19,7 +24,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, KeysResynced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
-        *(FindingRaised, FindingCleared),
+        *(FindingRaised, FindingCleared, TailCopiedAgain),
     )
 }
 

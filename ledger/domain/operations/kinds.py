@@ -27,6 +27,9 @@ class OperationKind(StrEnum):
     )
     PARTITION_STOPPED = "partition_stopped"
     PARTITION_RESUMED = "partition_resumed"  # it makes progress again
+    TAIL_COPIED_AGAIN = (
+        "tail_copied_again"  # what may have been copied is copied again: nothing could be proved
+    )
     TOPIC_FOLLOWED = "topic_followed"  # a target topic was created, changed or deleted
     ACLS_FOLLOWED = "acls_followed"  # access control lists were created or removed at the target
     FINDING_RAISED = "finding_raised"  # something needs attention, and nothing stopped

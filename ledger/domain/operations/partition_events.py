@@ -49,6 +49,17 @@ class PartitionResumed(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TailCopiedAgain(OperationContent):
+    """A partition of the source is copied again from what may have been copied already; its policy is to."""
+
+    kind: ClassVar = OperationKind.TAIL_COPIED_AGAIN
+    topic: str
+    topic_id: str
+    partition: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeysResynced(OperationContent):
     """Keys of a partition were compared: with any record at the source, alive at the target, tombstones written."""
 

@@ -64,7 +64,7 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
-        *("# configuration_exclude", "# configuration_follow"),
+        *("# configuration_exclude", "# configuration_follow", "# on_tail_lost"),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
@@ -360,6 +360,7 @@ def test_topics_are_renamed_by_rules_also_on_one_cluster(tmp_path: Path) -> None
         (RENAME.replace("(.*)", "("), "rename[0].match: '(_REPLICA' is not a regular expression"),
         ('delete_topics = true\ntarget_mode = "shared"', "delete_topics: a shared target topic holds what"),
         ('configuration_follow = "all"', "configuration_follow: Input should be"),
+        ('on_tail_lost = "continue"', "on_tail_lost: Input should be"),
         ('configuration_include = ["("]', "configuration_include[0]: '(' is not a regular expression"),
     ],
 )

@@ -1,5 +1,6 @@
 """In which order a driver tells, records and reacts: whatever it is about to rely on is in the ledger before."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,7 @@ from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
+from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
 from ledger.mirror import appender
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
@@ -75,6 +77,7 @@ class Driver:
     steps: Sequence[Step]
     flow: Flow = field(default_factory=Flow)
     policy: Policy = Policy.CONTINUE
+    on_tail_lost: TailPolicy | None = None
     until_caught_up: bool = False
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -93,6 +96,7 @@ class Driver:
             topics=(".*",),
             on_loss=self.policy,
             on_source_truncated=self.policy,
+            on_tail_lost=self.on_tail_lost,
         )
         fact_log = _ToldFacts(self)
         operations = ClaimedOperations(fact_log, operator="driver", new_id=numbered())
@@ -388,6 +392,48 @@ def test_stopped_partitions_are_told_at_the_end_with_what_to_do() -> None:
     [told] = summary.stopped
     assert (summary.end, told.cause, told.message) == (RunEnd.SIGNALLED, "tail_mismatch", "as told")
     assert summary.is_unfinished
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    ("cleanup_policy", "given", "expected"),
+    [
+        ("compact", None, True),
+        ("compact,delete", None, False),
+        ("delete,compact", None, False),
+        ("delete", None, False),
+        (None, None, False),
+        ("compact", TailPolicy.STOP, False),
+        ("delete", TailPolicy.COPY_AGAIN, True),
+    ],
+)
+def test_what_cannot_be_proved_is_copied_again_where_the_cleaner_keeps_last_values_or_the_flow_says_so(
+    cleanup_policy: str | None, given: TailPolicy | None, expected: bool
+) -> None:
+    flow = Flow()
+    settings = {} if cleanup_policy is None else {"cleanup.policy": cleanup_policy}
+    flow.east.create_topic("t", partitions=1, replication_factor=1, configuration=settings)
+    driver = Driver([nothing], flow, on_tail_lost=given)
+    driver.run()
+    assert [told.copies_tail_again for told in driver.assigned] == [expected]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_that_a_tail_is_copied_again_is_told_before_the_facts_that_say_so() -> None:
+    def again(assignment: Assignment) -> PartitionResult:
+        return replace(copied(assignment, 4), copied_again="as told")
+
+    driver = Driver([again])
+    driver.run()
+    told = [kind for kind in driver.told if kind in ("tail_copied_again", "copied")]
+    assert told == ["tail_copied_again", "copied"]
+    [row] = [row for row in driver.flow.ledger.rows("operations") if row["kind"] == "tail_copied_again"]
+    assert json.loads(row["content"]) == {
+        "topic": "t",
+        "topic_id": driver.assigned[0].source.topic_id,
+        "partition": 0,
+        "message": "as told",
+    }
 
 
 @pytest.mark.usefixtures("slowly")

@@ -18,7 +18,7 @@ from tests.simulation.topologies import Shape
 
 
 @pytest.mark.fault(1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 21, 23, 25, 26, 27, 28)
-@pytest.mark.fault(29, 30, 31, 32, 33, 35, 40, 73, 78, 83, 84)
+@pytest.mark.fault(29, 30, 31, 32, 33, 35, 40, 73, 78, 83, 84, 85)
 @pytest.mark.timeout(300)
 def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.FixtureRequest) -> None:
     """The chosen seeds, which together come to everything that a simulation is for."""

@@ -1,0 +1,128 @@
+"""A driver died with copies that it had not recorded, and cleaners were at work before the next one looked."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.domain.facts import SyncCause
+from ledger.mirror.assignments import StopCause
+from tests.support.cleaned_lives import CleanedLife, Plain
+
+_plain: st.SearchStrategy[Plain] = st.tuples(
+    st.integers(0, 4), st.sampled_from([None, 0, 1, 2]), st.integers(0, 2)
+)
+_batches = st.lists(st.lists(_plain, min_size=1, max_size=5), max_size=8)
+_cut = st.floats(0, 1)
+
+
+def distinct(batches: Sequence[Sequence[Plain]], start: int = 0) -> list[list[Plain]]:
+    """The same keys with a value and a time of its own for each record; tombstones stay."""
+    number, made = start, list[list[Plain]]()
+    for batch in batches:
+        made.append([])
+        for key, value, _ in batch:
+            number += 1
+            made[-1].append((key, None if value is None else number, number))
+    return made
+
+
+def lived(
+    old: Sequence[Sequence[Plain]],
+    copied: Sequence[Sequence[Plain]],
+    new: Sequence[Sequence[Plain]],
+    cuts: tuple[float, float, float],
+) -> CleanedLife:
+    """Written, cleaned before it was copied, copied, written on, and cleaned on both sides."""
+    life = CleanedLife()
+    life.write(old)
+    life.source.compact(round(cuts[0] * life.source.end))
+    life.write(copied)
+    life.copy_unrecorded()
+    life.write(new)
+    life.source.compact(round(cuts[1] * life.source.end))
+    life.target.compact(round(cuts[2] * life.target.end))
+    return life
+
+
+@settings(max_examples=150, print_blob=True, deadline=None)
+@given(_batches, _batches, _batches, st.tuples(_cut, _cut, _cut), st.booleans(), st.booleans())
+def test_nothing_is_lost_skipped_or_out_of_order(
+    old: Sequence[Sequence[Plain]],
+    copied: Sequence[Sequence[Plain]],
+    new: Sequence[Sequence[Plain]],
+    cuts: tuple[float, float, float],
+    copies_again: bool,
+    records_differ: bool,
+) -> None:
+    """Under either policy, and also where keys, values and times are so few that records are equal."""
+    if records_differ:
+        old, copied, new = distinct(old), distinct(copied, 100), distinct(new, 200)
+    life = lived(old, copied, new, cuts)
+    again = life.look_again(copies_again=copies_again)
+    if again.stop is None:
+        life.assert_all(records_differ=records_differ)
+    else:
+        assert (again.stop, copies_again) == (StopCause.TAIL_MISMATCH, False)
+        life.assert_facts_fit()
+
+
+@settings(max_examples=80, print_blob=True, deadline=None)
+@given(_batches, _batches, st.floats(0, 1))
+def test_where_only_the_target_was_cleaned_all_is_proved_by_counting(
+    copied: Sequence[Sequence[Plain]], new: Sequence[Sequence[Plain]], cut: float
+) -> None:
+    life = lived([], copied, new, (0, 0, cut))
+    again = life.look_again(copies_again=False)
+    assert again.stop is None
+    assert life.sent_again == sum(map(len, new))
+    assert life.causes() <= {None}
+    life.assert_all(records_differ=False)
+
+
+@settings(max_examples=80, print_blob=True, deadline=None)
+@given(_batches, _batches, _batches, st.tuples(_cut, _cut))
+def test_where_only_the_source_was_cleaned_nothing_that_differs_is_copied_twice(
+    old: Sequence[Sequence[Plain]],
+    copied: Sequence[Sequence[Plain]],
+    new: Sequence[Sequence[Plain]],
+    cuts: tuple[float, float],
+) -> None:
+    old, copied, new = distinct(old), distinct(copied, 100), distinct(new, 200)
+    life = lived(old, copied, new, (*cuts, 0))
+    end = life.source.end - sum(map(len, new))
+    again = life.look_again(copies_again=False)
+    assert again.stop is None
+    assert life.sent_again == sum(record.offset >= end for record in life.source.readable())
+    assert SyncCause.ACCEPTED not in life.causes()
+    life.assert_all()
+
+
+def churn(start: int, keys: int, batches: int) -> list[list[Plain]]:
+    """Every batch has a record of each key, with a value of its own."""
+    return [[(key, start + n, start + n) for key in range(keys)] for n in range(batches)]
+
+
+@pytest.mark.parametrize("copies_again", [False, True])
+def test_records_that_both_cleaners_left_are_paired_and_nothing_is_copied_again(copies_again: bool) -> None:
+    """Of old keys both sides have the last value, of churning ones they have different ones."""
+    life = lived([], [[(9, 1, 1)], *churn(10, 3, 4), [(8, 1, 50)]], churn(100, 3, 2), (0, 0, 1))
+    life.source.compact(life.source.end - 3)
+    again = life.look_again(copies_again=copies_again)
+    assert (again.stop, again.copy.result().copied_again) == (None, None)
+    assert life.sent_again == len([r for r in life.source.readable() if r.offset >= 14])
+    life.assert_all()
+
+
+def test_where_nothing_survives_on_both_sides_the_policy_decides() -> None:
+    for copies_again in (False, True):
+        life = lived([], churn(10, 3, 4), churn(100, 3, 2), (0, 1, 1))
+        again = life.look_again(copies_again=copies_again)
+        assert (again.stop is None) is copies_again
+        assert (again.copy.result().copied_again is not None) is copies_again
+        life.assert_facts_fit()
+        if copies_again:
+            assert SyncCause.COMPACTED in life.causes()
+            assert life.sent_again == len(life.source.readable())
+            life.assert_all()
