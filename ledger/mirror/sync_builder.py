@@ -45,12 +45,10 @@ class SyncBuilder:
         self._last_timestamp_ms: int | None = None
 
     @property
-    def ends_in_hole(self) -> int:
-        """How many of the last offsets behind us had been removed by a cleaner."""
+    def ends_in_hole(self) -> bool:
+        """The last offsets behind us had been removed by a cleaner."""
         last = self._last_gap
-        if last is None or last.cause is not GapCause.COMPACTED or last.source_end != self.position:
-            return 0
-        return last.source_end - last.source_start
+        return last is not None and last.cause is GapCause.COMPACTED and last.source_end == self.position
 
     def skip(self, step: Skip) -> None:
         """Source offsets without a record to copy are behind us."""

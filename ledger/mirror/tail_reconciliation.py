@@ -146,10 +146,8 @@ class TailReconciliation(Troubles):
     def _advance_once(self) -> bool:
         """One step further; False when only IO brings more."""
         step = self._pending[0] if self._pending else None
-        if isinstance(step, Skip):
-            self._unsettled.append(Sent(step, self._next_offset))
-            self._pending.popleft()
-            self.pending_bytes -= step.held_bytes
+        if isinstance(step, Skip) and not self._may_be_in_tail(step):
+            self._pass_skip(step)
             return True
         found = self.tail.head
         if found is None:
@@ -162,10 +160,21 @@ class TailReconciliation(Troubles):
         if self._leaves_tail:
             self._leave_unpaired(found, SyncCause.COMPACTED)
             return True
-        if step is None:
+        copy = next((planned for planned in self._pending if isinstance(planned, Copy)), None)
+        if copy is None:
             return False
-        self._recognise(step, found)
+        self._recognise(copy, found)
         return True
+
+    def _may_be_in_tail(self, step: Skip) -> bool:
+        """A hole is passed over once it is known that nothing of the tail is a copy of what was there."""
+        is_read = self.tail.complete and self.tail.head is None
+        return step.gap.cause is GapCause.COMPACTED and not is_read
+
+    def _pass_skip(self, step: Skip) -> None:
+        self._unsettled.append(Sent(step, self._next_offset))
+        self._pending.popleft()
+        self.pending_bytes -= step.held_bytes
 
     def _expected_sequence(self, found: TailBatch) -> int | None:
         """The next sequence of the batch's producer id; None when it is not known any more."""
@@ -198,6 +207,9 @@ class TailReconciliation(Troubles):
             )
             return
         self.settle_trouble(WRITING)
+        while isinstance(before := self._pending[0], Skip):
+            self._pass_skip(before)
+        self._settle()
         self._pending.popleft()
         self.pending_bytes -= step.held_bytes
         at = found.header
@@ -235,7 +247,10 @@ class TailReconciliation(Troubles):
     @property
     def _may_be_gone(self) -> bool:
         """Whether source records before the next one may be gone that this flow had copied."""
-        return bool(self._builder.ends_in_hole) or self.assignment.lost_before or self._has_expired
+        is_behind_hole = bool(self._pending) and isinstance(self._pending[0], Skip)
+        return (
+            is_behind_hole or self._builder.ends_in_hole or self.assignment.lost_before or self._has_expired
+        )
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if self._is_accepted(found):
@@ -323,11 +338,16 @@ class TailReconciliation(Troubles):
 
         Not sooner: right after a change of leader a source may show less than it has.
         """
-        while self.stop is None and self._is_drained and not self._pending and self.tail.head is not None:
+        while self.stop is None and self._is_drained and not self._copies_wait and self.tail.head is not None:
             if self._producer.wrote(self.tail.head.header.producer_id):
                 self._meet_unpaired(self.tail.head, "the source has no more records")
             else:
                 self._meet_foreign(self.tail.head)
+        self.advance()
+
+    @property
+    def _copies_wait(self) -> bool:
+        return any(isinstance(step, Copy) for step in self._pending)
 
     def halt(self, cause: StopCause, message: str) -> None:
         self.stop_at_once(Stop(cause, message))

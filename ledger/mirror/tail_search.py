@@ -45,7 +45,7 @@ class TailSearch:
         """
         self._builder = builder
         self._start = builder.position
-        self._hole_before = ANY_NUMBER if follows_loss else builder.ends_in_hole
+        self._hole_before = ANY_NUMBER if follows_loss else 0
         self._producer_id: int | None = None
         self._first_sequence: int | None = None
         self._batches: list[TailRange] = []

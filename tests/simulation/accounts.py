@@ -38,8 +38,9 @@ class Account:
 
     `pairs`: source offset to the copy of its record. `adopted`: those of them that something else wrote.
     `gaps` and `lost`: source offsets without one, and why. `unpaired`: own records without a source.
-    `expired`: what target logs had deleted before the flow looked. `superseded`: where records lie, or lay, that
-    rows spoke of which hold no longer.
+    `expired`: what target logs had deleted before the flow looked. `cleaned`: target topic id and sequence of records
+    that a row was recorded without, though they had been written before it. `superseded`: where records lie, or lay,
+    that rows spoke of which hold no longer.
     """
 
     flow: str
@@ -56,6 +57,7 @@ class Account:
     unpaired: dict[At, int] = field(default_factory=dict)
     superseded: set[At] = field(default_factory=set)
     expired: list[Expired] = field(default_factory=list)
+    cleaned: set[tuple[str, int]] = field(default_factory=set)
     kinds: list[SyncKind] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
@@ -89,7 +91,7 @@ class Account:
         }
         copied = [offset for offset in _covered(row) if offset not in missing]
         assert row["records"] == len(copied) == row["target_end"] - row["target_start"], _shortly(row)
-        assert row["first_sequence"] == self.sequence, ("sequence", self.sequence, _shortly(row))
+        self._skip_sequences(row)
         self.gaps |= missing
         for index, offset in enumerate(copied):
             self.pairs[offset] = At(row["target_topic_id"], row["target_start"] + index)
@@ -97,6 +99,15 @@ class Account:
             self.adopted |= set(copied)
         else:
             self.sequence = (self.sequence + len(copied)) % SEQUENCE_MODULUS
+
+    def _skip_sequences(self, row: Row) -> None:
+        """What is found at a target may lack records that were written before it: cleaners took them."""
+        gone = (row["first_sequence"] - self.sequence) % SEQUENCE_MODULUS
+        assert not gone or (row["recovered"] and gone < SEQUENCE_MODULUS // 2), (self.sequence, _shortly(row))
+        self.cleaned |= {
+            (row["target_topic_id"], (self.sequence + n) % SEQUENCE_MODULUS) for n in range(gone)
+        }
+        self.sequence = row["first_sequence"]
 
     def _leave_unpaired(self, row: Row) -> None:
         if row["cause"] == SyncCause.RETENTION:

@@ -9,6 +9,7 @@ from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import TargetMode
 from ledger.domain.facts import SyncCause, SyncKind
+from ledger.domain.operations.partition_events import TailCopiedAgain
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.assignments import StopCause
@@ -20,6 +21,9 @@ from tests.simulation.operators import Operator
 from tests.simulation.stops import ALLOWED, LOST_SOURCE, MORE_WHEN_TOLD
 from tests.simulation.told_and_done import check_receipts_are_true, check_stops_exist
 from tests.simulation.workload import TopicKind
+
+_EXPLAINING = (SyncCause.RESYNC, SyncCause.ACCEPTED, SyncCause.SKIPPED, SyncCause.COMPACTED)
+"""Causes of rows behind which own records may have no source."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,13 @@ class Aftermath:
         """Own records lose their source by what happened to it, or to where the flow stood, and by nothing else."""
         for account in self._accounts.values():
             is_explained = bool(LOST_SOURCE & self.faults)
+            is_told = self.promise is Promise.TOLD
             for row in account.rows:
                 if (row["kind"], row["cause"]) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE):
                     assert is_explained, row
-                is_explained |= row["cause"] in (SyncCause.RESYNC, SyncCause.ACCEPTED, SyncCause.SKIPPED)
+                if (row["kind"], row["cause"]) == (SyncKind.UNPAIRED, SyncCause.COMPACTED):
+                    assert ALLOWED[StopCause.TAIL_MISMATCH] & self.faults or is_told, row
+                is_explained |= row["cause"] in _EXPLAINING
 
     def _check_l3(self) -> None:
         for cluster in self.clusters:
@@ -169,6 +176,8 @@ class Aftermath:
 def _count_operation(row: Row, tally: Counter[str]) -> None:
     if row["kind"] == "partition_stopped":
         tally[f"stopped by {row['reason']}"] += 1
+    elif row["kind"] == TailCopiedAgain.kind:
+        tally["tails copied again"] += 1
     elif row["kind"] == Receipt.kind:
         receipt = Receipt.of_row(row)
         tally["requests answered"] += 1

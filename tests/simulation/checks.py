@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from ledger.adapters.memory.kafka import MemoryCluster, MemoryTopic
 from ledger.adapters.memory.partition_log import PartitionLog
+from ledger.adapters.memory.stored_batches import key_of
 from ledger.domain.facts import GapCause, SyncCause
 from ledger.domain.offsets import OffsetMap
 from ledger.mirror.assignments import StopCause
@@ -120,6 +121,15 @@ class Copied:
     def target(self, topic_id: str) -> Chronicle:
         return self.targets.at((topic_id, self.number))
 
+    def has_written(self, told: Told) -> bool:
+        """Whether the flow has ever written such a record to the target that it goes to."""
+        return told in self._own_written
+
+    @cached_property
+    def _own_written(self) -> set[Told]:
+        target = self.target(self.account.target_topic_id)
+        return {target.records[offset].told for offset in target.own(self.producer_id)}
+
     @cached_property
     def owed(self) -> set[int]:
         """Source offsets, as written, that the flow is to copy."""
@@ -141,6 +151,8 @@ def check(copied: Copied) -> None:
     check_own_records_are_told(copied)
     check_expired_records_are_counted(copied)
     check_sequences_count_records(copied)
+    check_cleaned_records_are_gone(copied)
+    check_last_values_are_equal(copied)
     check_foreign_records_were_noticed(copied)
     check_translation(copied)
 
@@ -209,8 +221,11 @@ def check_gaps_have_their_cause(copied: Copied) -> None:
             assert record is not None, offset
             assert record.producer_id in copied.mirror_ids, (offset, record)
         elif cause is GapCause.COMPACTED:
-            assert offset not in copied.source.readable, (offset, "can be read and is said to be cleaned")
-            assert copied.kind is TopicKind.COMPACTED or record is None, (offset, cause, record)
+            if offset in copied.source.readable:
+                assert record is not None
+                assert copied.has_written(record.told), (offset, "was never copied and is said to be cleaned")
+            else:
+                assert copied.kind is TopicKind.COMPACTED or record is None, (offset, cause, record)
         elif not copied.is_reopened:
             assert offset not in copied.owed, (offset, cause, record)
 
@@ -263,6 +278,44 @@ def check_sequences_count_records(copied: Copied) -> None:
         holds = is_current and at in copied.account.pairs.values() and at not in copied.account.superseded
         if row["kind"] == "copied" and row["records"] and holds and at.offset in first_by_offset:
             assert first_by_offset[at.offset] == row["first_sequence"], row
+
+
+def check_cleaned_records_are_gone(copied: Copied) -> None:
+    """Sequences that rows pass over are of records that were written, and that nobody can read any more."""
+    for topic_id, sequence in copied.account.cleaned:
+        target = copied.target(topic_id)
+        at = [
+            header.base_offset + sequence - header.base_sequence
+            for header, _batch in target.log.written()
+            if header.producer_id == copied.producer_id
+            and 0 <= sequence - header.base_sequence < header.count
+        ]
+        assert at, (sequence, "was never written")
+        assert not target.readable & set(at), (sequence, at, "can be read")
+
+
+def check_last_values_are_equal(copied: Copied) -> None:
+    """The last that the flow wrote of a key is the last that the source has, where that was to be copied."""
+    if (
+        copied.kind is not TopicKind.COMPACTED
+        or copied.stop is not None
+        or copied.is_reopened
+        or not copied.is_source_living
+        or copied.promise is Promise.TOLD
+        or not copied.account.target_topic_id
+    ):
+        return
+    target = copied.target(copied.account.target_topic_id)
+    own = sorted(target.own(copied.producer_id))
+    last_written = {key_of(target.records[offset].told[1]): target.records[offset].told for offset in own}
+    skipped = copied.account.lost.keys() | set(range(copied.account.start))
+    last = {
+        key_of(copied.source.records[offset].told[1]): offset
+        for offset in sorted(copied.source.readable & copied.owed)
+    }
+    for key, offset in last.items():
+        if offset not in skipped:
+            assert last_written.get(key) == copied.source.records[offset].told, (key, offset)
 
 
 def check_foreign_records_were_noticed(copied: Copied) -> None:

@@ -42,6 +42,7 @@ REQUESTS = (RequestKind.PAUSE, RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN, R
 WANTED = (
     *COMMON,
     *("superseded resync", "unpaired accepted", "consumers put back"),
+    *("unpaired compacted", "tails copied again"),
     *("drivers ended by Killed", "drivers ended by ClusterUnavailableError"),
     *(f"shape: {shape}" for shape in Shape),
     *(f"promise: {promise}" for promise in Promise),

@@ -75,6 +75,8 @@ class FlowDrivers:
         self.source = world.clusters[flow.source]
         self.target = world.clusters[flow.target]
         self.state = MemoryLedgerState(world.ledger)
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Happens between a driver's end and the next one's start."""
         self._living: list[RunningDriver] = []
         self._is_over = False
 
@@ -116,6 +118,7 @@ class FlowDrivers:
             self._world.schedule.wait(FOREVER_S, self._is_given_up(driver))
             self.bury_the_dead()
             self._world.schedule.wait(self._world.rng.uniform(0.01, 0.2))
+            self.meanwhile()
 
     def end(self) -> None:
         """No driver is started any more, those that live end after their round."""

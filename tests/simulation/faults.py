@@ -37,6 +37,9 @@ class Fault(StrEnum):
     TARGET_RECREATED = "target recreated"  # 11
     TARGET_RETENTION = "target retention"
     GARBLED_READS = "garbled reads"  # bytes that are no record batch, at either side
+    CLEANED_MEANWHILE = (
+        "cleaned meanwhile"  # 85: cleaners run between a driver's end and the next one's start
+    )
 
 
 BY_WHOLE_LOGS = frozenset(
@@ -52,7 +55,7 @@ BY_WHOLE_LOGS = frozenset(
 )
 """Faults that take records away; a simulation has one or two of them."""
 
-DRAWN_APART = frozenset({Fault.TARGET_RETENTION, Fault.GARBLED_READS})
+DRAWN_APART = frozenset({Fault.TARGET_RETENTION, Fault.GARBLED_READS, Fault.CLEANED_MEANWHILE})
 """Drawn from a stream of their own, so that lives without them are what they were."""
 
 FORGETFUL = frozenset({Fault.NODES_RESTART, Fault.PRODUCERS_EXPIRE, Fault.IDLE_DAY})

@@ -99,7 +99,9 @@ class Simulation:
         self._rng = rng = random.Random(seed)
         self._plot = plot
         self.tally: Counter[str] = Counter()
-        self.topology = draw_topology(rng, plot.shape or self._draw_shape())
+        self.topology = draw_topology(rng, plot.shape or self._draw_shape()).with_policies(
+            random.Random(f"{seed}:tails")
+        )
         self._is_old = rng.random() < 0.4
         self._repeats = self._draw_repeats(seed)
         self.faults = self._draw_faults(seed) | self._draw_recreation(random.Random(f"{seed}:recreation"))
@@ -139,7 +141,9 @@ class Simulation:
             )
             for f in self.flows
         ]
-        self.workloads = self._draw_workloads()
+        self.workloads = self._draw_workloads(seed)
+        if Fault.CLEANED_MEANWHILE in self.faults:
+            self._clean_when_drivers_end(random.Random(f"{seed}:meanwhile"))
         self._readings = Readings()
         self.consumers = self._draw_consumers(seed)
         self._own_rng = random.Random(f"{seed}:moves")
@@ -197,7 +201,7 @@ class Simulation:
             chance=self._rng.choice((0.01, 0.05, 0.2)),
         )
 
-    def _draw_workloads(self) -> dict[str, Workload]:
+    def _draw_workloads(self, seed: int) -> dict[str, Workload]:
         """Compaction is at work on compacted topics only where one flow reads and writes each log."""
         rng = self._rng
         is_single = self.topology.shape is Shape.SINGLE
@@ -208,6 +212,7 @@ class Simulation:
                 self.clusters[alias],
                 old_timestamps=self._is_old,
                 repeats=self._repeats,
+                cleanup=random.Random(f"{seed}:cleanup"),
             )
             for alias in self.topology.written_at
         }
@@ -255,6 +260,25 @@ class Simulation:
                 list(self.workloads.values())
             ).leave_transactions_open(),
         }
+
+    def _clean_when_drivers_end(self, rng: random.Random) -> None:
+        """Whatever was left unrecorded, cleaners run at the source, at the target, or at both before anybody looks."""
+        for drivers in self.flows:
+            drivers.meanwhile = lambda drivers=drivers: self._clean(drivers, rng)  # type: ignore[misc]
+
+    def _clean(self, drivers: FlowDrivers, rng: random.Random) -> None:
+        names = [
+            name
+            for name, kind in self.workloads[drivers.flow.source].kinds.items()
+            if kind is TopicKind.COMPACTED
+        ]
+        sides = [(drivers.source, names), (drivers.target, map(drivers.flow.naming.target_name, names))]
+        for cluster, topics in rng.choice((sides, sides[:1], sides[1:])):
+            for topic in topics:
+                logs = cluster.topic_by_name[topic].logs if topic in cluster.topic_by_name else ()
+                for log in logs:
+                    log.compact(rng.choice((log.end, rng.randint(0, log.end))), now_ms=self.schedule.now_ms())
+                    self.tally[f"struck: {Fault.CLEANED_MEANWHILE}"] += 1
 
     def _jump(self) -> None:
         self._clock.ahead_ms = self._rng.choice((-86_400_000, -1_000, 0, 1_000, 86_400_000))

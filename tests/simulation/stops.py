@@ -25,6 +25,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
             Fault.SOURCE_RECREATED,
             Fault.SOURCE_DELETED,
             Fault.TARGET_RETENTION,
+            Fault.CLEANED_MEANWHILE,
         }
     ),
     StopCause.SEQUENCE_REFUSED: frozenset({Fault.TARGET_UNCLEAN}),
@@ -47,6 +48,7 @@ LOST_SOURCE = frozenset(
         Fault.SOURCE_UNCLEAN,
         Fault.SOURCE_RECREATED,
         Fault.SOURCE_DELETED,
+        Fault.CLEANED_MEANWHILE,
         Fault.TARGET_RETENTION,  # own records that are left, and whose source records lay below them
     }
 )

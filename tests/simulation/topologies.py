@@ -1,10 +1,11 @@
 """Which clusters there are in a simulation, who mirrors what to where, and where applications write."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.domain.tail_policy import TailPolicy
 from ledger.domain.topics import NamingKind
 from tests.simulation.faults import BY_WHOLE_LOGS, Fault
 
@@ -31,6 +32,12 @@ class Topology:
     written_at: tuple[str, ...]
     flows: tuple[FlowConfig, ...]
     allowed: frozenset[Fault]
+
+    def with_policies(self, rng: random.Random) -> "Topology":
+        """What flows do about tails of which nothing can be proved; drawn apart from all else."""
+        told = (None, None, *TailPolicy)
+        flows = (flow.model_copy(update={"on_tail_lost": rng.choice(told)}) for flow in self.flows)
+        return replace(self, flows=tuple(flows))
 
     @property
     def is_relayed_on(self) -> bool:

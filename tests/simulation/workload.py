@@ -27,6 +27,7 @@ class TopicKind(StrEnum):
 class Workload:
     """Writes at random until told to stop; then ends what is open. Topics may go away and come back meanwhile.
 
+    `cleanup`: what to draw from whether a compacted topic's records expire, too.
     `repeats`: what to draw from for contents that are written again and again, a record or two at a time, as
     heartbeats are; None when every record is of its own.
     """
@@ -39,8 +40,10 @@ class Workload:
         *,
         old_timestamps: bool,
         repeats: random.Random | None = None,
+        cleanup: random.Random | None = None,
     ) -> None:
         self._rng = rng
+        self._cleanup = cleanup or random.Random(0)
         self._repeats = repeats
         self._schedule = schedule
         self._cluster = cluster
@@ -55,6 +58,8 @@ class Workload:
         configuration = (
             {"message.timestamp.type": "LogAppendTime"} if kind is TopicKind.LOG_APPEND_TIME else {}
         )
+        if kind is TopicKind.COMPACTED:
+            configuration = {"cleanup.policy": self._cleanup.choice(("compact", "compact", "compact,delete"))}
         self._cluster.create_topic(
             topic, partitions=partitions, replication_factor=1, configuration=configuration
         )
