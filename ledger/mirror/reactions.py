@@ -46,7 +46,12 @@ class Reaction:
 
 TRY_AGAIN = Reaction()
 REACTED_TO = frozenset(
-    {StopCause.SOURCE_OUT_OF_RANGE, StopCause.SOURCE_TRUNCATED, StopCause.TARGET_OUT_OF_RANGE}
+    {
+        StopCause.SOURCE_OUT_OF_RANGE,
+        StopCause.SOURCE_TRUNCATED,
+        StopCause.TARGET_OUT_OF_RANGE,
+        StopCause.SEQUENCE_REFUSED,
+    }
 )
 """Causes that a driver looks into before it stops a partition or lets it go on."""
 
@@ -94,6 +99,8 @@ class Reactions:
                 return self._source_truncated(standing, result.divergence, stop.message)
             case StopCause.TARGET_OUT_OF_RANGE:
                 return self._target_out_of_range(standing, result.target_lost_from)
+            case StopCause.SEQUENCE_REFUSED:
+                return self._sequence_refused(standing, stop)
             case _:
                 return Reaction(stop=stop)
 
@@ -168,6 +175,26 @@ class Reactions:
         standing.target_log_start = log_start
         standing.remembered_sequence = self.target.next_sequence(standing.pair.target, self.producer.current)
         return Reaction(notice=f"{told}; going on there")
+
+    def _sequence_refused(self, standing: Standing, stop: Stop) -> Reaction:
+        """The target remembers another last sequence, and the task found nothing of the flow that tells why.
+
+        Explained where the target's log begins at the recorded end or behind it: requests that came late, after the
+        target had lost its end, wrote what its retention has deleted since. The source offsets were taken back with
+        that end, so they are copied again, and only the sequence is to be learned.
+        """
+        ends = living_ends(self.target, standing.pair.target)
+        if ends is None:
+            return TRY_AGAIN
+        remembered = self.target.next_sequence(standing.pair.target, self.producer.current)
+        may_be_deleted = ends.log_start > 0 and standing.target_end <= ends.log_start
+        if remembered is None or remembered == standing.next_sequence or not may_be_deleted:
+            return Reaction(stop=stop)
+        told = (
+            f"the target remembers that {remembered} is next of this flow, not {standing.next_sequence}, and its log "
+            f"begins at {ends.log_start}: unrecorded records of this flow below were deleted there"
+        )
+        return Reaction((standing.expired(next_sequence=remembered),), notice=f"{told}; going on there")
 
     def _target_truncated(
         self, standing: Standing, kept_end: int, recorded: Sequence[RecordedSync]

@@ -99,6 +99,12 @@ class Standing:
         self.follows_loss = True
         return fact
 
+    def expired(self, *, next_sequence: int) -> OffsetSync:
+        """What the flow wrote and did not record was deleted at the target: of it only the sequence is left."""
+        self.next_sequence = next_sequence
+        self.follows_loss = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
+        return self._fact(SyncKind.UNPAIRED, SyncCause.RETENTION, self.position, self.position)
+
     def supersede(self, restart: Restart, cause: SyncCause) -> OffsetSync:
         """What was recorded from `restart.source_start` on holds no longer: go on there."""
         source_end = max(self.position, restart.source_start)

@@ -38,9 +38,10 @@ class Account:
 
     `pairs`: source offset to the copy of its record. `adopted`: those of them that something else wrote.
     `gaps` and `lost`: source offsets without one, and why. `unpaired`: own records without a source.
-    `expired`: what target logs had deleted before the flow looked. `cleaned`: target topic id and sequence of records
-    that a row was recorded without, though they had been written before it. `superseded`: where records lie, or lay,
-    that rows spoke of which hold no longer.
+    `expired`: what target logs had deleted before the flow looked. `learned`: where the flow took its sequence from
+    what a target remembered, for want of records. `cleaned`: target topic id and sequence of records that a row was
+    recorded without, though they had been written before it. `superseded`: where records lie, or lay, that rows spoke
+    of which hold no longer.
     """
 
     flow: str
@@ -57,6 +58,7 @@ class Account:
     unpaired: dict[At, int] = field(default_factory=dict)
     superseded: set[At] = field(default_factory=set)
     expired: list[Expired] = field(default_factory=list)
+    learned: list[tuple[At, int]] = field(default_factory=list)
     cleaned: set[tuple[str, int]] = field(default_factory=set)
     kinds: list[SyncKind] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -119,7 +121,11 @@ class Account:
             self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
 
     def _expire(self, row: Row) -> None:
-        assert row["records"] == 0 and row["target_start"] < row["target_end"], _shortly(row)  # noqa: PT018
+        assert row["records"] == 0 and row["target_start"] <= row["target_end"], _shortly(row)  # noqa: PT018
+        if row["target_start"] == row["target_end"]:
+            self.learned.append((At(row["target_topic_id"], row["target_end"]), row["first_sequence"]))
+            self.sequence = row["first_sequence"]
+            return
         gone = (row["first_sequence"] - self.sequence) % SEQUENCE_MODULUS
         self.expired.append(Expired(At(row["target_topic_id"], row["target_start"]), row["target_end"], gone))
         self.sequence = row["first_sequence"]

@@ -278,6 +278,26 @@ def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted
     assert standing.target_end == 25, "the task that reads the log records what became of the rest"
 
 
+def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_may_be_deleted() -> None:
+    reaction, standing = react(StopCause.SEQUENCE_REFUSED, target=ends(25, 60))
+    (fact,) = reaction.facts
+    assert (fact.kind, fact.cause, fact.first_sequence) == (
+        SyncKind.UNPAIRED,
+        SyncCause.RETENTION,
+        REMEMBERED,
+    )
+    assert (fact.source_start, fact.source_end, fact.target_start, fact.target_end) == (30, 30, 25, 25)
+    assert (reaction.stop, standing.next_sequence, standing.position) == (None, REMEMBERED, 30)
+    assert f"remembers that {REMEMBERED} is next" in str(reaction.notice)
+
+
+@pytest.mark.parametrize("target", [ends(0, 60), ends(24, 60)])
+def test_a_refused_sequence_that_nothing_explains_stops(target: PartitionEnds) -> None:
+    assert react(StopCause.SEQUENCE_REFUSED, target=target)[0] == Reaction(
+        stop=Stop(StopCause.SEQUENCE_REFUSED, "as told")
+    )
+
+
 @pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
 def test_without_a_leader_it_is_tried_again(cause: StopCause) -> None:
     assert react(cause)[0] == TRY_AGAIN
