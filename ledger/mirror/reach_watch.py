@@ -131,15 +131,16 @@ class ReachWatch:
 
     # -- telling ---------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Record what changed, unless another thread is doing so; raises what an append fails with."""
+    def look(self) -> bool:
+        """Record what changed; raises what an append fails with. False: another thread is doing so."""
         if not self._telling.acquire(blocking=False):
-            return
+            return False
         try:
             if not self._is_closed:
                 self._report()
         finally:
             self._telling.release()
+        return True
 
     def close(self) -> None:
         """Wait for what is being recorded."""
