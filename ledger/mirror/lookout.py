@@ -41,6 +41,7 @@ class Lookout:
         self._watched = watched
         self._clock = clock
         self._ended = threading.Event()
+        self._telling = threading.Lock()
         self._has_failed = False
 
     def __enter__(self) -> Self:
@@ -85,6 +86,11 @@ class Lookout:
         return not unled
 
     def _tell(self) -> None:
+        """What could not be recorded is told once, until something could be; threads take turns."""
+        with self._telling:
+            self._tell_once()
+
+    def _tell_once(self) -> None:
         try:
             if self._watch.look():  # what another thread is trying has not succeeded yet
                 self._has_failed = False

@@ -132,7 +132,7 @@ class ReachWatch:
     # -- telling ---------------------------------------------------------------------------------
 
     def look(self) -> bool:
-        """Record what changed, and return True, unless another thread is doing so; raises what an append fails with."""
+        """Record what changed; raises what an append fails with. False: another thread is doing so."""
         if not self._telling.acquire(blocking=False):
             return False
         try:

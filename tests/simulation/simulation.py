@@ -267,11 +267,8 @@ class Simulation:
             drivers.meanwhile = lambda drivers=drivers: self._clean(drivers, rng)  # type: ignore[misc]
 
     def _clean(self, drivers: FlowDrivers, rng: random.Random) -> None:
-        names = [
-            name
-            for name, kind in self.workloads[drivers.flow.source].kinds.items()
-            if kind is TopicKind.COMPACTED
-        ]
+        kinds = {name: kind for workload in self.workloads.values() for name, kind in workload.kinds.items()}
+        names = [name for name, kind in kinds.items() if kind is TopicKind.COMPACTED]
         sides = [(drivers.source, names), (drivers.target, map(drivers.flow.naming.target_name, names))]
         for cluster, topics in rng.choice((sides, sides[:1], sides[1:])):
             for topic in topics:

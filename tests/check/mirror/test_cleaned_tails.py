@@ -1,12 +1,14 @@
 """A driver died with copies that it had not recorded, and cleaners were at work before the next one looked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.domain.facts import SyncCause
+from ledger.mirror import tail_search
 from ledger.mirror.assignments import StopCause
 from tests.support.cleaned_lives import CleanedLife, Plain
 
@@ -126,3 +128,32 @@ def test_where_nothing_survives_on_both_sides_the_policy_decides() -> None:
             assert SyncCause.COMPACTED in life.causes()
             assert life.sent_again == len(life.source.readable())
             life.assert_all()
+
+
+def test_records_behind_a_loss_are_paired_though_their_batch_is_cut() -> None:
+    """Retention took the beginning of a batch; nobody knows how many of its records the target has before."""
+    life = lived([], [[(key, 1, key) for key in range(5)]], [[(9, 1, 9)]], (0, 0, 0))
+    life.source.delete_before(2)
+    life.told = replace(life.told, position=2, lost_before=True)
+    again = life.look_again(copies_again=False)
+    assert (again.stop, life.sent_again) == (None, 1)
+    assert life.pairs() == {2: 2, 3: 3, 4: 4, 5: 5}
+    assert life.causes() == {None, SyncCause.COMPACTED}
+
+
+def test_a_hole_is_held_back_until_the_tail_is_known_to_have_nothing_of_it() -> None:
+    """What was in it is at the target: by the count of both."""
+    life = lived([], [[(0, 1, 1)], [(1, 1, 2)]], [[(0, 2, 3)], [(2, 1, 4)]], (0, 1, 0))
+    again = life.look_again(copies_again=False)
+    assert (again.stop, life.causes()) == (None, {None})
+    assert life.pairs() == {0: 0, 1: 1, 2: 2, 3: 3}
+    life.assert_all()
+
+
+def test_a_tail_that_is_too_long_to_be_held_is_left_to_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_search, "MOST_RECORDS", 10)
+    for copies_again in (False, True):
+        life = lived([], churn(10, 3, 4), churn(100, 3, 2), (0, 0, 1))
+        again = life.look_again(copies_again=copies_again)
+        assert (again.stop is None) is copies_again
+        assert (again.copy.result().copied_again is not None) is copies_again

@@ -12,6 +12,7 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
+from ledger.domain.reach import Instant
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror import lookout
 from ledger.mirror.findings import Findings
@@ -136,4 +137,19 @@ def test_a_ledger_that_does_not_take_it_is_tried_again(caplog: pytest.LogCapture
     source.answer = ClusterUnavailableError("refused")
     with driver.watching(source, Scripted()):
         eventually(lambda: driver.told() == {"source_unreachable"}, "it is told", within_s=10)
+    assert caplog.text.count("no space left on device") == 1
+
+
+def test_a_look_that_leaves_the_telling_to_another_thread_is_no_success(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As the driver's rounds tell, too: what fails all the time is told once."""
+    driver = Driver(Full)
+    watching = driver.watching(Scripted(), Scripted())
+    for _ in range(3):
+        driver.watch.failed(Side.SOURCE, "refused", began=Instant(0, 0.0))
+    watching._tell()
+    with driver.watch._telling:
+        watching._tell()
+    watching._tell()
     assert caplog.text.count("no space left on device") == 1
