@@ -83,6 +83,8 @@ class Assignment:
     `refused_sequences`: how often the target refused the next sequence since it last took one.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `record_filter`: what is left out of the rest.
+    `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
+    copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target.
     """
 
     source: TopicPartition
@@ -108,6 +110,7 @@ class Assignment:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
     copies_tail_again: bool = False
+    is_target_cleaned: bool = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""

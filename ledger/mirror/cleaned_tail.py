@@ -13,9 +13,10 @@ Rules, by name
         target has to agree, and no two runs may cross
     T3  nothing else is paired. What lies between proved pairs is bounded by them: source records are gaps, target
         records have no source that could be told
-    T4  the flow goes on behind a paired record only if every source record up to there is at the target, or was
-        written there by T1 alone, or a later one of its key is at the target. So a pair that is none, because a
-        cleaner took one of two equal records, hides nothing that a reader of the target could miss
+    T4  the flow goes on behind a paired record only if every source record up to there is at the target, or a later
+        one of its key is; and the last one of each key there is the last one that the source has. So a pair that is
+        none, because a cleaner took one of two equal records, and records that the target lost otherwise hide nothing
+        that a reader of the target could miss
 """
 
 from bisect import bisect_left
@@ -122,17 +123,13 @@ class Proof:
 
 @dataclass(slots=True)
 class _Run:
-    """`count` records from the `first` on, behind a hole of `hole` offsets; `low`, `high`: which index it may have.
-
-    `counted_high`: by T1 alone.
-    """
+    """`count` records from the `first` on, behind a hole of `hole` offsets; `low`, `high`: which index it may have."""
 
     first: int
     count: int
     hole: int
     low: int = 0
     high: int = ANY_NUMBER
-    counted_high: int = ANY_NUMBER
     index: int | None = None
 
 
@@ -183,8 +180,6 @@ def _place(runs: list[_Run], source: SourceSide, target: TargetSide) -> None:
     """Find the index of as many runs as can be proved; of none where what is left contradicts itself."""
     try:
         _bound(runs)
-        for run in runs:
-            run.counted_high = run.high
         _settle_counted(runs, source.records, target)
     except _ContradictionError:
         for run in runs:
@@ -303,6 +298,8 @@ def _last_that_may_be_left_behind(
     runs: list[_Run], records: Sequence[Left], target: TargetSide
 ) -> int | None:
     """The last paired record behind which the flow may go on (T4); None: it has to go on where it stands."""
+    last_at_source = {left.key: number for number, left in enumerate(records)}
+    last_at_target = {left.key: index for index, left in sorted(target.records.items())}
     missing: set[bytes | None] = set()
     last: int | None = None
     for run in runs:
@@ -311,9 +308,10 @@ def _last_that_may_be_left_behind(
             if index is not None and index >= target.end:
                 return last
             key = records[number].key
-            if index in target.records:
+            is_overtaken = last_at_source[key] == number and last_at_target.get(key) != index
+            if index in target.records and (key is None or not is_overtaken):
                 missing -= {key} - {None}
-            elif run.counted_high + number - run.first >= target.end:
+            else:
                 missing.add(key)
             if index is not None and not missing and target.batch_with(index) is not None:
                 last = number
@@ -369,19 +367,16 @@ def _holes_between(source: SourceSide, start: int, end: int) -> list[tuple[int, 
     if start == end:
         return []
     first = bisect_left(source.holes, start, key=lambda hole: hole[0])
-    found = []
-    for hole in source.holes[first:]:
-        if hole[0] >= end:
-            break
-        found.append(hole)
-    return found
+    last = bisect_left(source.holes, end, lo=first, key=lambda hole: hole[0])
+    return list(source.holes[first:last])
 
 
 def _pairings(span: _Span, source: SourceSide, target: TargetSide) -> Iterator[Pairing]:
     """The parts of a span that lie in batches which are there still, and of which something is left."""
     end = span.index + span.count
     first = bisect_left(target.batches, span.index + 1, key=lambda batch: batch.end)
-    for batch in target.batches[first:]:
+    for number in range(first, len(target.batches)):
+        batch = target.batches[number]
         if batch.index >= end:
             return
         place = batch.part(max(batch.index, span.index), min(batch.end, end))
@@ -393,13 +388,9 @@ def _pairings(span: _Span, source: SourceSide, target: TargetSide) -> Iterator[P
 
 def _times(source: SourceSide, target: TargetSide, source_start: int, place: TailRange) -> list[int]:
     first = bisect_left(source.records, source_start, key=lambda record: record.at)
-    at_source = []
-    for record in source.records[first:]:
-        if record.at >= source_start + place.count:
-            break
-        at_source.append(record.timestamp)
-    if at_source:
-        return at_source
+    last = bisect_left(source.records, source_start + place.count, lo=first, key=lambda record: record.at)
+    if last > first:
+        return [record.timestamp for record in source.records[first:last]]
     return [
         target.records[index].timestamp for index in range(place.index, place.end) if index in target.records
     ]

@@ -83,6 +83,8 @@ class FlowTopics:
         """Source topics that may not be copied for now, with the reason."""
         self.cleanup_policies: Mapping[str, str] = {}
         """Of source topics, as of the last look, as far as their settings may be described."""
+        self.cleaned_targets: frozenset[str] = frozenset()
+        """Target topics whose records may be removed by a cleaner, as of the last look."""
 
     def source_partitions(self) -> list[tuple[str, int]]:
         """Source partitions as of the last look, for recorders."""
@@ -124,6 +126,11 @@ class FlowTopics:
             name: settings.effective.get("cleanup.policy", "delete")
             for name, settings in at_source.read.items()
         }
+        self.cleaned_targets = frozenset(
+            name
+            for name, settings in at_target.read.items()
+            if "compact" in settings.effective.get("cleanup.policy", "delete")
+        )
         self._paired = list(self._pairs(sources, targets))
         self._remember(self._paired)
         self._is_first_look = False

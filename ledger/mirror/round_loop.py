@@ -244,7 +244,11 @@ class RoundLoop:
     def _with_policy(self, told: Assignment) -> Assignment:
         cleanup_policy = self.topics.cleanup_policies.get(told.source.topic)
         policy = TailPolicy.of(self.flow.on_tail_lost, cleanup_policy)
-        return replace(told, copies_tail_again=policy is TailPolicy.COPY_AGAIN)
+        return replace(
+            told,
+            copies_tail_again=policy is TailPolicy.COPY_AGAIN,
+            is_target_cleaned=told.target.topic in self.topics.cleaned_targets,
+        )
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)

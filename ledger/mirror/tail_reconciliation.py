@@ -64,7 +64,7 @@ class TailReconciliation(Troubles):
         self._own_between: list[TailBatch] = []
         self._others_between: ForeignRecords | None = None
         self._search: TailSearch | None = None
-        self._was_searched = self._leaves_tail = False
+        self._was_searched = self._may_guess = self._leaves_tail = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -195,7 +195,8 @@ class TailReconciliation(Troubles):
         """Pair one planned step with the head of the tail."""
         self._settle()
         in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        written = paired(step, found, others_may_be_gone=self._may_be_gone) if in_sequence else None
+        may_pair = in_sequence and (self._may_guess or not self._is_behind_hole)
+        written = paired(step, found, others_may_be_gone=self._may_be_gone) if may_pair else None
         if written is None and not self._was_searched and not self._is_accepted(found):
             self._begin_search()
             return
@@ -245,12 +246,15 @@ class TailReconciliation(Troubles):
         self._pass(found)
 
     @property
+    def _is_behind_hole(self) -> bool:
+        """A cleaner took what was before the next record, and an equal one may have been there."""
+        return bool(self._pending) and isinstance(self._pending[0], Skip)
+
+    @property
     def _may_be_gone(self) -> bool:
         """Whether source records before the next one may be gone that this flow had copied."""
-        is_behind_hole = bool(self._pending) and isinstance(self._pending[0], Skip)
-        return (
-            is_behind_hole or self._builder.ends_in_hole or self.assignment.lost_before or self._has_expired
-        )
+        is_hole_passed = self._is_behind_hole or self._builder.ends_in_hole
+        return is_hole_passed or self.assignment.lost_before or self._has_expired
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if self._is_accepted(found):
@@ -283,7 +287,10 @@ class TailReconciliation(Troubles):
         self.generation += 1
         self._fall_back()
         self._search = TailSearch(
-            self._builder, follows_loss=self.assignment.lost_before, is_target_known=not self._has_expired
+            self._builder,
+            follows_loss=self.assignment.lost_before,
+            is_target_cleaned=self.assignment.is_target_cleaned,
+            is_target_known=not self._has_expired,
         )
 
     def _go_on_searching(self, search: TailSearch) -> None:
@@ -310,7 +317,7 @@ class TailReconciliation(Troubles):
             search.leave_unpaired(proof.rest)
         self.generation += 1
         self._fall_back()
-        self._was_searched = proof is None
+        self._was_searched, self._may_guess = proof is None, search.is_given_up
         self._leaves_tail = self._was_searched and self.assignment.copies_tail_again
 
     def _settle(self) -> None:

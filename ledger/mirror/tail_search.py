@@ -1,8 +1,8 @@
 """Reads both sides of a tail that cannot be paired batch by batch, and records what was found out about it.
 
 What is held is a digest of each record, so a task's memory is bounded by `MOST_RECORDS`: a longer tail, and one that
-cannot be read, has nothing proved of it. So has one with batches of several producer ids, whose sequences do not follow
-each other.
+cannot be read, is not looked into. Nor is one with batches of several producer ids, whose sequences do not follow each
+other, or with times of the target's own.
 """
 
 from bisect import bisect_right
@@ -37,12 +37,14 @@ class TailSearch:
     """Takes the tail's own batches and the source's steps from where the builder stands; then says what is proved."""
 
     def __init__(
-        self, builder: SyncBuilder, *, follows_loss: bool = False, is_target_known: bool = True
+        self, builder: SyncBuilder, *, follows_loss: bool, is_target_cleaned: bool, is_target_known: bool
     ) -> None:
         """`follows_loss`: nobody knows how many records before the builder's position were copied, and are gone.
 
-        `is_target_known`: no record of the flow was deleted at the target before it was looked at.
+        `is_target_cleaned`: what the target lacks a cleaner may have taken; else it lost it otherwise, and that is not
+        looked into. `is_target_known`: no record of the flow was deleted there before it was looked at.
         """
+        self._is_target_cleaned = is_target_cleaned
         self._builder = builder
         self._start = builder.position
         self._hole_before = ANY_NUMBER if follows_loss else 0
@@ -54,6 +56,11 @@ class TailSearch:
         self._gaps: list[Gap] = []
         self._epochs: list[tuple[int, int | None]] = []
         self._is_given_up = not is_target_known
+
+    @property
+    def is_given_up(self) -> bool:
+        """Nothing was looked into, so nothing speaks against what else tells that a batch is a copy."""
+        return self._is_given_up
 
     @property
     def has_enough_source(self) -> bool:
@@ -68,12 +75,14 @@ class TailSearch:
         header = found.header
         if self._producer_id is None:
             self._producer_id, self._first_sequence = header.producer_id, expected_sequence
-        if self._first_sequence is None or self._producer_id != header.producer_id:
+        is_of_another = self._producer_id != header.producer_id
+        if self._first_sequence is None or is_of_another or header.has_log_append_time:
             self._is_given_up = True
             return
         index = (header.base_sequence - self._first_sequence) % SEQUENCE_MODULUS
         follows = self._batches[-1].end if self._batches else 0
-        if not follows <= index < SEQUENCE_MODULUS // 2:
+        is_whole = index == follows and found.header.is_dense
+        if not (is_whole or (self._is_target_cleaned and follows <= index < SEQUENCE_MODULUS // 2)):
             self._is_given_up = True
             return
         self._batches.append(TailRange(header.base_offset, found.written, index))

@@ -37,7 +37,7 @@ class CleanedLife:
 
     source: PartitionLog = field(default_factory=PartitionLog)
     target: PartitionLog = field(default_factory=PartitionLog)
-    told: Assignment = field(default_factory=assignment)
+    told: Assignment = field(default_factory=lambda: replace(assignment(), is_target_cleaned=True))
     first: list[int] = field(default_factory=list)
     syncs: list[OffsetSync] = field(default_factory=list)
 

@@ -48,7 +48,7 @@ def lived(
     return life
 
 
-@settings(max_examples=150, print_blob=True, deadline=None)
+@settings(max_examples=100, print_blob=True, deadline=None)
 @given(_batches, _batches, _batches, st.tuples(_cut, _cut, _cut), st.booleans(), st.booleans())
 def test_nothing_is_lost_skipped_or_out_of_order(
     old: Sequence[Sequence[Plain]],
@@ -70,7 +70,7 @@ def test_nothing_is_lost_skipped_or_out_of_order(
         life.assert_facts_fit()
 
 
-@settings(max_examples=80, print_blob=True, deadline=None)
+@settings(max_examples=50, print_blob=True, deadline=None)
 @given(_batches, _batches, st.floats(0, 1))
 def test_where_only_the_target_was_cleaned_all_is_proved_by_counting(
     copied: Sequence[Sequence[Plain]], new: Sequence[Sequence[Plain]], cut: float
@@ -83,7 +83,7 @@ def test_where_only_the_target_was_cleaned_all_is_proved_by_counting(
     life.assert_all(records_differ=False)
 
 
-@settings(max_examples=80, print_blob=True, deadline=None)
+@settings(max_examples=50, print_blob=True, deadline=None)
 @given(_batches, _batches, _batches, st.tuples(_cut, _cut))
 def test_where_only_the_source_was_cleaned_nothing_that_differs_is_copied_twice(
     old: Sequence[Sequence[Plain]],

@@ -416,6 +416,8 @@ def test_what_cannot_be_proved_is_copied_again_where_the_cleaner_keeps_last_valu
     driver = Driver([nothing], flow, on_tail_lost=given)
     driver.run()
     assert [told.copies_tail_again for told in driver.assigned] == [expected]
+    is_cleaned = "compact" in (cleanup_policy or "")
+    assert [told.is_target_cleaned for told in driver.assigned] == [is_cleaned]
 
 
 @pytest.mark.usefixtures("at_once")
