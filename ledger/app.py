@@ -62,6 +62,7 @@ from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.status_wiring import driver_of
 from ledger.wiring import (
+    background_maintenance,
     cluster_admin,
     cluster_recorder,
     driver_operations,
@@ -81,7 +82,8 @@ Partitions = Sequence[tuple[str, int]]
 
 def init_ledger(config: MirrorConfig) -> list[str]:
     """Create the ledger's tables; returns the names of those that were created now."""
-    return create_tables(config.ledger.path, now_ms=SystemClock().now_ms())
+    ledger = config.ledger
+    return create_tables(ledger.path, now_ms=SystemClock().now_ms(), keep_hours=ledger.keep_superseded_hours)
 
 
 def run_flow(
@@ -147,7 +149,7 @@ def run_flow(
         recorders = [
             cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
         ]
-        with BackgroundRecorders(recorders) as background:
+        with background_maintenance(config), BackgroundRecorders(recorders) as background:
 
             def claimed() -> None:
                 background.start()
@@ -309,6 +311,8 @@ def _record(
         raise PreconditionError(f"{recorder.writer} is held by a running recorder; nothing was recorded")
     with ExitStack() as at_the_end:
         at_the_end.callback(recorder.release)
+        if not once:
+            at_the_end.enter_context(background_maintenance(config))
         return record_once(recorder, stop) if once else record_until(stop, recorder)
 
 

@@ -212,9 +212,9 @@ class Check(StrEnum):
     LEDGER_RETENTION = (
         "ledger_retention",
         "ledger",
-        "do all tables keep their history?",
+        "do superseded files and entries of the log stay as long as readers may need them?",
         None,
-        "log or removed files are kept for less than ten years",
+        "they may go within an hour, or nobody can tell when",
     )
     LEDGER_CHECKPOINTS = (
         "ledger_checkpoints",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import Trouble
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, named, size, unknown
@@ -11,13 +12,15 @@ from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
 
 LEDGER = "ledger"
 MACHINE = "machine"
-TEN_YEARS_DAYS = 3650
+_HOURS_OF = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168}
 CHECKPOINTS_AT_LEAST, CHECKPOINTS_AT_MOST = 50, 1000
 DELTA_CHECKPOINT_INTERVAL = 10
 DISK_FAILED_BYTES, DISK_WARNING_BYTES = 512 * 2**20, 5 * 2**30
 OLDEST_PYTHON = (3, 11)
 
-OWN_OPERATIONS = frozenset({"CREATE TABLE", "WRITE", "OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMN"})
+OWN_OPERATIONS = frozenset(
+    {"CREATE TABLE", "WRITE", "OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMN", "SET TBLPROPERTIES"}
+)
 REWRITES = frozenset(
     {"RESTORE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "REPLACE TABLE", "CREATE OR REPLACE TABLE"}
 )
@@ -83,18 +86,23 @@ def _retention(tables: State) -> Finding:
         for setting in ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
     }
     short = [
-        f"{what} {value or 'is not set'}" for what, value in kept.items() if _days(value) < TEN_YEARS_DAYS
+        f"{what} {value or 'is not set'}"
+        for what, value in kept.items()
+        if (hours := _hours(value)) is None or hours < KEEP_SUPERSEDED_HOURS
     ]
     if short:
-        advice = f"set both to interval {TEN_YEARS_DAYS} days, or the past cannot be read back"
+        advice = "run `mirror-ledger maintain`: it sets what [ledger] keep_superseded_hours says"
         return Finding(LEDGER, check, Verdict.WARNING, named(short), advice)
-    return Finding(LEDGER, check, Verdict.OK, f"all tables, {TEN_YEARS_DAYS} days")
+    hours_kept = sorted({hours for value in kept.values() if (hours := _hours(value)) is not None})
+    return Finding(LEDGER, check, Verdict.OK, f"all tables, {hours_kept[0]:g} hours or longer")
 
 
-def _days(interval: str | None) -> int:
-    """Days of a Delta interval; 0 for none and for what cannot be read."""
-    match = re.fullmatch(r"(?:interval\s+)?(\d+)\s+(day|week)s?", (interval or "").strip().lower())
-    return int(match[1]) * (7 if match[2] == "week" else 1) if match else 0
+def _hours(interval: str | None) -> float | None:
+    """Hours of a Delta interval; None for none and for what cannot be read."""
+    match = re.fullmatch(
+        r"(?:interval\s+)?(\d+)\s+(minute|hour|day|week)s?", (interval or "").strip().lower()
+    )
+    return int(match[1]) * _HOURS_OF[match[2]] if match else None
 
 
 def _checkpoints(tables: State) -> Finding:

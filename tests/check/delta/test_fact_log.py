@@ -1,4 +1,4 @@
-"""L4 on real Delta: epochs, shut-out, read-back, small files, and what a commit says about itself."""
+"""L4 on real Delta: epochs, shut-out, read-back, and what a commit says about itself."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,26 +85,6 @@ def test_a_round_that_is_appended_twice_at_once_is_there_once(log: DeltaFactLog,
             appends = [side_by_side.submit(log.append, claimed, TABLE, number, rows) for _ in range(4)]
             assert [append.result() for append in appends] == [None] * 4
     assert offsets(path) == [1, 2, 3, 4, 5]
-
-
-def test_small_files_are_merged_and_nothing_else_changes(
-    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fact_log, "MERGED_AFTER_APPENDS", 10)
-    east, west = claim(log), claim(log, writer="recorder:west")
-    for number in range(1, 6):
-        log.append(east, TABLE, number, [watermark(number)])
-    cut = open_ledger(path).now().cut
-    for number in range(1, 6):
-        log.append(west, TABLE, number, [watermark(100 + number)])
-    assert len(DeltaTable(f"{path}/{TABLE}").file_uris()) == 1
-    assert offsets(path) == [1, 2, 3, 4, 5, 101, 102, 103, 104, 105]
-    before = open_ledger(path).at(cut).rows(TABLE, [])
-    assert [row["high_watermark"] for row in before] == [1, 2, 3, 4, 5]
-    log.append(east, TABLE, 6, [watermark(6)])
-    claim(log, "host:2:2")
-    with pytest.raises(ShutOutError):
-        log.append(east, TABLE, 7, [watermark(7)])
 
 
 def test_a_commit_says_when_its_rows_were_recorded(log: DeltaFactLog, path: str) -> None:

@@ -11,8 +11,8 @@ NOW = 1_700_000_000_000
 PROPERTIES = {
     "mirrorLedger.schemaVersion": "2",
     "delta.appendOnly": "true",
-    "delta.logRetentionDuration": "interval 3650 days",
-    "delta.deletedFileRetentionDuration": "interval 3650 days",
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
     "delta.checkpointInterval": "100",
 }
 CREATED = TableCommit(0, "CREATE TABLE", False, NOW - 5_000)
@@ -79,14 +79,16 @@ def test_append_only(value: str | None, expected: Verdict) -> None:
     ("value", "expected"),
     [
         ("interval 3650 days", Verdict.OK),
-        ("interval 3649 days", Verdict.WARNING),
-        ("interval 522 weeks", Verdict.OK),
-        ("INTERVAL 521 WEEKS", Verdict.WARNING),
-        ("interval 1 hour", Verdict.WARNING),
+        ("INTERVAL 1 WEEKS", Verdict.OK),
+        ("interval 1 hour", Verdict.OK),
+        ("interval 60 minutes", Verdict.OK),
+        ("interval 59 minutes", Verdict.WARNING),
+        ("interval 0 days", Verdict.WARNING),
+        ("for ever", Verdict.WARNING),
         (None, Verdict.WARNING),
     ],
 )
-def test_history_is_kept(value: str | None, expected: Verdict) -> None:
+def test_what_readers_hold_on_to_stays(value: str | None, expected: Verdict) -> None:
     assert verdict(Check.LEDGER_RETENTION, table(delta_logRetentionDuration=value)) is expected
     assert verdict(Check.LEDGER_RETENTION, table(delta_deletedFileRetentionDuration=value)) is expected
 
@@ -113,7 +115,8 @@ def test_checkpoints(value: str | None, expected: Verdict) -> None:
         ("VACUUM START", False, Verdict.OK),
         ("WRITE", True, Verdict.FAILED),
         *((operation, False, Verdict.FAILED) for operation in sorted(places.REWRITES)),
-        ("SET TBLPROPERTIES", False, Verdict.WARNING),
+        ("SET TBLPROPERTIES", False, Verdict.OK),
+        ("CLONE", False, Verdict.WARNING),
     ],
 )
 def test_history(operation: str, overwrites: bool, expected: Verdict) -> None:
