@@ -5,8 +5,8 @@ from contextlib import closing
 
 from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.maintenance import TableUpkeep
 from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.reach import KafkaReach
@@ -28,21 +28,11 @@ from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.observation import Partitions, RecorderSettings
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder
-from ledger.schema import TABLES
-
-
-def table_upkeeps(config: MirrorConfig) -> list[TableUpkeep]:
-    """The upkeep of every table of the ledger, by what the configuration says of it."""
-    ledger = config.ledger
-    return [
-        TableUpkeep(ledger.path, table.name, SystemClock(), keep_hours=ledger.keep_superseded_hours)
-        for table in TABLES
-    ]
 
 
 def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
     """For a process that appends: it keeps the tables of its ledger while it runs."""
-    return BackgroundMaintenance(table_upkeeps(config))
+    return BackgroundMaintenance(table_upkeeps(config.ledger))
 
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:

@@ -81,8 +81,6 @@ class BackgroundMaintenance:
             log.debug("%s: %d files merged into %d", upkeep.table, done.merged, done.written)
         cleaned = self._cleaned.get(upkeep.table)
         if not self._ended.is_set() and (cleaned is None or time.monotonic() - cleaned >= self._clean_s):
-            if cleaned is None:
-                upkeep.settle()
             removed, entries = upkeep.clean(ended=self._ended.is_set)
             self._cleaned[upkeep.table] = time.monotonic()
             log.debug(

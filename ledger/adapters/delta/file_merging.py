@@ -37,6 +37,8 @@ _SORTED_BY: Mapping[str, Sequence[str]] = {
     "topics": ("cluster", "topic"),
 }
 """What the rows of a table are about; those of the others lie in the order of recording alone."""
+_RISING = "DELTA_BINARY_PACKED"
+"""Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
 _RECORDED = ("writer", "writer_epoch", "round", "file_row_number")
 _NULL = duckdb.ConstantExpression(None)
 
@@ -189,17 +191,38 @@ def _of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRelation:
 def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> WrittenFile:
     schema = arrow_schema(TABLE_BY_NAME[table])
     path = f"merged-{uuid.uuid4()}.zstd.parquet"
+    numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
     told = _Statistics()
     order = (*_SORTED_BY.get(table, ()), *_RECORDED)
     selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
     with folder.writable(path) as place:
-        with pq.ParquetWriter(place, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            place,
+            schema,
+            compression="zstd",
+            use_dictionary=texts,
+            column_encoding=dict.fromkeys(numbers, _RISING),
+        ) as writer:
             for batch in selected.to_arrow_reader(_BATCH_ROWS):
                 part = pa.Table.from_batches([batch]).cast(schema)
                 told.add(part)
                 writer.write_table(part)
         size_bytes = place.stat().st_size
     return WrittenFile(path, size_bytes, told.rows, told.as_json())
+
+
+def _leaves(schema: pa.Schema, *, are_numbers: bool) -> list[str]:
+    """What Parquet has columns for, by its paths: the numbers, or all others."""
+    leaves = [leaf for field in schema for leaf in _leaves_of(field.name, field.type)]
+    return [path for path, type_ in leaves if pa.types.is_integer(type_) is are_numbers]
+
+
+def _leaves_of(path: str, type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    if pa.types.is_list(type_):
+        return _leaves_of(f"{path}.list.{type_.value_field.name}", type_.value_type)
+    if pa.types.is_struct(type_):
+        return [leaf for field in type_ for leaf in _leaves_of(f"{path}.{field.name}", field.type)]
+    return [(path, type_)]
 
 
 class _Statistics:

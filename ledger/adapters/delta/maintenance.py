@@ -28,8 +28,8 @@ from ledger.ports import Clock
 
 log = logging.getLogger(__name__)
 
-MAINTAINED_BY = "mirrorLedger.maintenance"
-"""Key of the commit info by which a merge is known in the history of a table."""
+MAINTAINED_BY, MERGE = "mirrorLedger.maintenance", "merge"
+"""Key and value of the commit info by which a merge is known in the history of a table."""
 STRAY_HOURS = 720
 """Files that no version names may be of a writer that stands still between its file and its commit."""
 CHECKPOINT_AFTER_COMMITS = 50
@@ -74,13 +74,6 @@ class TableUpkeep:
         self._keep_hours = keep_hours
         self._folder = TableFolder(self._uri)
 
-    def settle(self) -> bool:
-        """Give the table its properties; returns whether it had others."""
-        with _told(self._uri):
-            return settle_properties(
-                self._path, self.table, keep_hours=self._keep_hours, now_ms=self._clock.now_ms()
-            )
-
     def planned(self) -> Upkeep:
         """What would be done now."""
         with _told(self._uri):
@@ -97,16 +90,16 @@ class TableUpkeep:
                 log_entries=None,
             )
 
-    def due(self) -> tuple[int, list[Merge]]:
-        """How many files the newest version has, and what is to be merged of them."""
+    def due(self) -> tuple[list[DataFile], list[Merge]]:
+        """The files of the newest version, and what is to be merged of them."""
         with _told(self._uri):
             files = data_files(DeltaTable(self._uri))
-        return len(files), due_merges(files, now_ms=self._clock.now_ms())
+        return files, due_merges(files, now_ms=self._clock.now_ms())
 
     def merge(self, *, ended: Callable[[], bool] = lambda: False) -> Upkeep:
         """Merge what is due, one merge after the other, until all is done or it is to end."""
         files, merges = self.due()
-        done = Upkeep(self.table, files)
+        done = Upkeep(self.table, len(files))
         for merge in merges:
             if ended():
                 break
@@ -176,16 +169,15 @@ class TableUpkeep:
             ],
             "append",
             opened.schema(),
-            commit_properties=CommitProperties(
-                custom_metadata={MAINTAINED_BY: "merge"}, max_commit_retries=0
-            ),
+            commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: MERGE}, max_commit_retries=0),
             post_commithook_properties=_NO_HOOKS,
         )
 
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
         """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
 
-        Entries go before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
+        Superseded files go first: checkpoints forget them once the table has the properties of its upkeep. Entries go
+        before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
         """
         with _told(self._uri):
             opened = DeltaTable(self._uri)
@@ -195,6 +187,8 @@ class TableUpkeep:
                     break
                 self._folder.delete(path)
                 removed += 1
+            if self._settle():
+                opened = DeltaTable(self._uri)
             before = self._log_entries()
             opened.cleanup_metadata()
             after = self._log_entries()
@@ -208,6 +202,12 @@ class TableUpkeep:
         hours = max(STRAY_HOURS, self._keep_hours)
         stray = opened.vacuum(hours, enforce_retention_duration=False, full=True)
         return sorted({*superseded, *stray})
+
+    def _settle(self) -> bool:
+        """Give the table its properties; returns whether it had others."""
+        return settle_properties(
+            self._path, self.table, keep_hours=self._keep_hours, now_ms=self._clock.now_ms()
+        )
 
     def _last_checkpoint(self) -> int:
         """The version of the last checkpoint; that before the first one where none is told."""
@@ -223,12 +223,35 @@ class TableUpkeep:
         return sum(1 for file in (self._folder.local / _LOG).iterdir() if file.suffix == ".json")
 
 
-def maintain(upkeep: TableUpkeep, *, ended: Callable[[], bool] = lambda: False) -> Upkeep:
-    """All that is due for a table."""
-    upkeep.settle()
-    done = upkeep.merge(ended=ended)
-    removed, log_entries = upkeep.clean(ended=ended)
+Merging = Callable[[TableUpkeep], Upkeep]
+_MOST_PASSES = 20
+
+
+def maintain(
+    upkeep: TableUpkeep,
+    *,
+    merging: Merging = TableUpkeep.merge,
+) -> Upkeep:
+    """All that is due for a table, until nothing is left to merge; `merging` carries out what is due at one time."""
+    done = merging(upkeep)
+    for _ in range(_MOST_PASSES):
+        if not (more := merging(upkeep)).merged:
+            break
+        done = _both(done, more)
+    removed, log_entries = upkeep.clean()
     return replace(done, removed=removed, log_entries=log_entries)
+
+
+def _both(first: Upkeep, then: Upkeep) -> Upkeep:
+    """What two passes did; what the first one wrote the second one may have merged again."""
+    return replace(
+        first,
+        merged=first.merged + then.merged,
+        merged_bytes=first.merged_bytes + then.merged_bytes,
+        written=first.written + then.written,
+        written_bytes=first.written_bytes + then.written_bytes,
+        given_up=first.given_up + then.given_up,
+    )
 
 
 def _paths(table: DeltaTable) -> set[str]:

@@ -230,6 +230,13 @@ class Check(StrEnum):
         "its history has a restore, an overwrite, a delete, an update or a merge",
         "its history has an operation that no part of this program does",
     )
+    LEDGER_MAINTENANCE = (
+        "ledger_maintenance",
+        "ledger",
+        "are small files merged, and old entries of the log removed?",
+        None,
+        "200 files of a table wait to be merged, or 1,000 entries of its log should have gone an hour ago",
+    )
     LEDGER_COMMITS = (
         "ledger_commits",
         "ledger",

@@ -1,14 +1,12 @@
 """Upkeep of real Delta tables: no row changes, whoever else is at work, and whenever it ends."""
 
-import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,64 +22,11 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri, upkeep_properties
 from ledger.domain.table_upkeep import DAY_MS, FANOUT
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
-from ledger.ports import WriterClaim
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import append, row
+from tests.support.maintained_ledgers import Maintained
 from tests.support.recorder_rows import TABLE, claim, watermark
 from tests.support.waiting import eventually
-
-HOUR_S = 3_600
-
-
-@dataclass
-class Maintained:
-    """A ledger whose clock stands, and a recorder that appends to one of its tables."""
-
-    path: str
-    clock: FakeClock
-    log: DeltaFactLog
-    claimed: WriterClaim
-    appended: int = 0
-
-    def append(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.appended += 1
-            self.log.append(self.claimed, TABLE, self.appended, [watermark(self.appended)])
-
-    def upkeep(self, table: str = TABLE, *, keep_hours: int = 1) -> TableUpkeep:
-        return TableUpkeep(self.path, table, self.clock, keep_hours=keep_hours)
-
-    def opened(self) -> DeltaTable:
-        return DeltaTable(table_uri(self.path, TABLE))
-
-    def offsets(self) -> list[int]:
-        """In the order in which they are read."""
-        rows = open_ledger(self.path).now().rows(TABLE, [])
-        return [row["high_watermark"] for row in rows]
-
-    def folder(self) -> Path:
-        return Path(self.path) / TABLE
-
-    def on_disk(self) -> set[str]:
-        return {file.name for file in self.folder().glob("*.parquet")}
-
-    def named(self) -> set[str]:
-        return {file.path for file in data_files(self.opened())}
-
-    def later(self, hours: float) -> None:
-        """As if all that is there, and what was superseded, had been made so much earlier."""
-        for file in self.folder().rglob("*"):
-            changed = file.stat().st_mtime - hours * HOUR_S
-            if file.suffix == ".json":
-                file.write_text(SUPERSEDED_AT.sub(lambda at: moved(at, hours), file.read_text()))
-            os.utime(file, (changed, changed))
-
-
-SUPERSEDED_AT = re.compile(r'(?<="deletionTimestamp":)\d+')
-
-
-def moved(at: re.Match[str], hours: float) -> str:
-    return str(int(at[0]) - round(hours * HOUR_S * 1000))
 
 
 @pytest.fixture
@@ -113,7 +58,7 @@ def test_a_merge_says_that_it_changes_no_data(ledger: Maintained) -> None:
     maintain(ledger.upkeep())
     (commit,) = ledger.opened().history(1)
     assert commit[MAINTAINED_BY] == "merge"
-    (entry,) = ledger.folder().glob(f"_delta_log/*{ledger.opened().version()}.json")
+    (entry,) = ledger.folder.glob(f"_delta_log/*{ledger.opened().version()}.json")
     assert entry.read_text().count('"dataChange":false') == FANOUT + 1
     assert '"dataChange":true' not in entry.read_text()
 
@@ -200,7 +145,7 @@ def test_superseded_files_stay_as_long_as_is_configured(ledger: Maintained) -> N
 
 def test_entries_of_the_log_go_behind_a_checkpoint(ledger: Maintained) -> None:
     ledger.append(60)
-    log_folder = ledger.folder() / "_delta_log"
+    log_folder = ledger.folder / "_delta_log"
     maintain(ledger.upkeep())
     assert len(list(log_folder.glob("*.checkpoint.parquet"))) == 1
     version = ledger.opened().version()
@@ -263,7 +208,7 @@ def test_a_merge_that_is_overtaken_again_and_again_is_left_for_later(
 ) -> None:
     ledger.append(FANOUT)
     puts = appending_before(monkeypatch, ledger, times=100)
-    done = maintain(ledger.upkeep())
+    done = ledger.upkeep().merge()
     assert (len(puts), done.merged, done.given_up) == (10, 0, 1)
     assert ledger.offsets() == upto(FANOUT + 10), "no append waits for a merge"
 
@@ -328,6 +273,7 @@ def test_a_merge_that_lost_rows_is_not_committed(ledger: Maintained, monkeypatch
 
 KILLED = """
 import os, signal, sys
+from ledger.adapters.delta import maintenance
 from ledger.adapters.system import SystemClock
 place, path, table = sys.argv[1:]
 upkeep = maintenance.TableUpkeep(path, table, SystemClock(), keep_hours=1)
@@ -401,12 +347,14 @@ def test_a_ledger_of_an_earlier_program_gets_the_properties(ledger: Maintained) 
     long_ago = dict.fromkeys(upkeep_properties(1), "interval 3650 days")
     long_ago["delta.dataSkippingStatsColumns"] = "cluster"
     ledger.opened().alter.set_table_properties(long_ago)
-    assert ledger.upkeep(keep_hours=7).settle()
+    maintain(ledger.upkeep(keep_hours=7))
     found = ledger.opened().metadata().configuration
     assert found["delta.logRetentionDuration"] == "interval 7 hours"
     assert found["delta.deletedFileRetentionDuration"] == "interval 8 hours"
     assert found["delta.appendOnly"] == "true"
-    assert not ledger.upkeep(keep_hours=7).settle()
+    version = ledger.opened().version()
+    maintain(ledger.upkeep(keep_hours=7))
+    assert ledger.opened().version() == version, "nothing is set twice"
     ledger.append()
     assert ledger.offsets() == [1]
 
@@ -425,7 +373,7 @@ def test_a_dry_run_counts_and_changes_nothing(ledger: Maintained) -> None:
 
 
 def test_a_table_that_cannot_be_read_is_told(ledger: Maintained) -> None:
-    ledger.folder().rename(ledger.folder().with_name("away"))
+    ledger.folder.rename(ledger.folder.with_name("away"))
     with pytest.raises(LedgerUnavailableError, match=rf"{TABLE} could not be maintained: (?s:.)*stays as"):
         maintain(ledger.upkeep())
 
@@ -442,13 +390,13 @@ def test_what_fails_is_told_once_and_tried_again(
     ledger: Maintained, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger.append(FANOUT)
-    away = ledger.folder().with_name("away")
-    ledger.folder().rename(away)
+    away = ledger.folder.with_name("away")
+    ledger.folder.rename(away)
     passes = list[str]()
     upkeeps: Sequence[TableUpkeep] = [told(ledger.upkeep(), passes.append)]
     with BackgroundMaintenance(upkeeps, pass_s=0.01):
         eventually(lambda: len(passes) >= 3, "three passes")
-        away.rename(ledger.folder())
+        away.rename(ledger.folder)
         eventually(lambda: len(ledger.named()) == 1, "a merge")
     assert caplog.text.count("is not maintained for now") == 1
 
