@@ -172,6 +172,27 @@ def test_two_merges_of_the_same_files_are_committed_once(ledger: Maintained) -> 
     assert ledger.offsets() == upto(FANOUT)
 
 
+def test_of_two_merges_that_are_committed_at_one_moment_one_is(
+    ledger: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes between what this one has read and its commit."""
+    ledger.append(FANOUT)
+    one, other = ledger.upkeep(), ledger.upkeep()
+    _, (merge,) = one.due()
+    written = {upkeep: upkeep.written(merge) for upkeep in (one, other)}
+    put, first = TableUpkeep._put, list[Upkeep]()
+
+    def put_after_the_other(self: TableUpkeep, *values: object) -> None:
+        if self is one and not first:
+            first.append(other.committed(Upkeep(TABLE, FANOUT), merge, written[other]))
+        put(self, *values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TableUpkeep, "_put", put_after_the_other)
+    second = one.committed(Upkeep(TABLE, FANOUT), merge, written[one])
+    assert [(done.merged, done.given_up) for done in (*first, second)] == [(FANOUT, 0), (0, 1)]
+    assert ledger.offsets() == upto(FANOUT)
+
+
 def test_an_optimize_of_somebody_else_makes_a_merge_give_up(ledger: Maintained) -> None:
     ledger.append(FANOUT)
     upkeep = ledger.upkeep()
