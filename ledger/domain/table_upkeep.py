@@ -6,10 +6,20 @@ rewritten once for every power of `FANOUT` appends in its day, and once more whe
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 DAY_MS = 86_400_000
+SORTED_BY: Mapping[str, Sequence[str]] = {
+    "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition"),
+    "checkpoints": ("cluster", "group_id", "topic", "partition"),
+    "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
+    "topics": ("cluster", "topic"),
+}
+"""What the rows of a table are about, by which a merge sorts them; then they lie in the order of recording.
+
+Those of other tables lie in that order alone, and in all of them the rows of an append in its order.
+"""
 FANOUT = 12
 """So many files of like size become one."""
 TARGET_BYTES = 32 << 20

@@ -8,7 +8,7 @@ put there after. DuckDB reads and sorts within `MEMORY`, and spills to a tempora
 import json
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,20 +23,13 @@ from deltalake._internal import DeltaFileSystemHandler
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import STATISTICS
-from ledger.domain.table_upkeep import DAY_MS, DataFile, Merge
+from ledger.domain.table_upkeep import DAY_MS, SORTED_BY, DataFile, Merge
 from ledger.errors import MirrorLedgerError
 from ledger.schema import TABLE_BY_NAME
 
 MEMORY = "256MB"
 _BATCH_ROWS = 50_000
 _CHUNK_BYTES = 4 << 20
-_SORTED_BY: Mapping[str, Sequence[str]] = {
-    "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition"),
-    "checkpoints": ("cluster", "group_id", "topic", "partition"),
-    "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
-    "topics": ("cluster", "topic"),
-}
-"""What the rows of a table are about; those of the others lie in the order of recording alone."""
 _RISING = "DELTA_BINARY_PACKED"
 """Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
 _RECORDED = ("writer", "writer_epoch", "round", "file_row_number")
@@ -193,7 +186,7 @@ def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> Wr
     path = f"merged-{uuid.uuid4()}.zstd.parquet"
     numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
     told = _Statistics()
-    order = (*_SORTED_BY.get(table, ()), *_RECORDED)
+    order = (*SORTED_BY.get(table, ()), *_RECORDED)
     selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
     with folder.writable(path) as place:
         with pq.ParquetWriter(
