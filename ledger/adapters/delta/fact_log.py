@@ -247,8 +247,16 @@ def _shut_out(last: Mapping[str, int]) -> list[dict[str, object]]:
 
 
 def _last_version(table: DeltaTable, writer: str) -> int:
-    """The app transaction of the writer's last commit to a table, as of when it was opened."""
-    version = table.transaction_version(writer)
+    """The app transaction of the writer's last commit to a table, as of when it was opened.
+
+    Entries of the log are read now: of a process that stood still since it opened the table they may be gone.
+    """
+    try:
+        version = table.transaction_version(writer)
+    except (DeltaError, OSError) as error:
+        raise AppendFailedError(
+            f"what {writer} appended last to {table.table_uri} cannot be read, nothing was appended to it: {error}"
+        ) from error
     return _NEVER if version is None else version
 
 

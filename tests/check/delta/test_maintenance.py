@@ -346,6 +346,31 @@ def test_files_that_no_version_names_stay_for_long(ledger: Maintained) -> None:
     assert ledger.offsets() == upto(FANOUT)
 
 
+@pytest.mark.parametrize("slept_after", ["opening", "reading"])
+def test_a_writer_that_stood_still_for_longer_than_the_log_goes_back_appends_once(
+    ledger: Maintained, monkeypatch: pytest.MonkeyPatch, slept_after: str
+) -> None:
+    """Its machine slept between opening the table and the commit, whose version is in no log any more."""
+    ledger.append(3)
+    slept = ledger.opened()
+    if slept_after == "reading":
+        assert slept.transaction_version(ledger.claimed.writer) is not None
+    for _ in range(2):
+        other = claim(ledger.log, writer="recorder:west")
+        for number in range(1, 60):
+            ledger.log.append(other, TABLE, number, [watermark(100 + number)])
+        maintain(ledger.upkeep())
+    ledger.later(1.5)
+    assert (maintain(ledger.upkeep()).log_entries or 0) > slept.version() + 1
+    handles, opened = iter([slept]), DeltaFactLog._opened
+    monkeypatch.setattr(
+        DeltaFactLog, "_opened", lambda self, table: next(handles, None) or opened(self, table)
+    )
+    ledger.append()
+    assert next(handles, None) is None, "the handle was used"
+    assert [offset for offset in ledger.offsets() if offset < 100] == upto(4)
+
+
 # Stores, properties, threads -----------------------------------------------------------------------
 
 
