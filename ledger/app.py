@@ -34,14 +34,16 @@ from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
-from ledger.domain.recorded_operations import DRIVER_STARTING
-from ledger.domain.requests import STOP, Receipt
+from ledger.domain.operations.flow_events import DriverStarting
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import Request, StopRequest
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
 from ledger.mirror.flow_driver import FlowPorts
+from ledger.mirror.request_kinds.known_flow import KnownFlow
 from ledger.mirror.round_loop import StopSignal
 from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
@@ -58,7 +60,7 @@ from ledger.operations.driver_report import when_taken_up
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
-from ledger.operations.requests import Ask, KnownFlow, judge
+from ledger.operations.requests import judge, require_complete
 from ledger.ports import require_recorded
 from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
@@ -143,16 +145,15 @@ def run_flow(
         allow_reduction=allow_scope_reduction,
     )
     host = str(LocalProcesses().own())
+    # A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
+    # process, and all that is left of it when it ends before.
+    operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations(fact_log)
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
         require_recorded(state, source, target)
         topics = flow_topics(config, flow, source, target, state, operations)
         source.broker_count()
-        # A claim comes after Spark has started: until then this is all that tells of the process.
-        operator_operations(config).record(
-            DRIVER_STARTING, flow=flow.name, reason=None, content={"host": host}
-        )
         spark = session()
         limits = CopyLimits()
         ports = FlowPorts(
@@ -347,7 +348,7 @@ def request_stop(
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return operator_operations(config).record(STOP, flow=flow_name, reason=reason, ticket=ticket, content={})
+    return operator_operations(config).record(StopRequest(), flow=flow_name, reason=reason, ticket=ticket)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,12 +361,13 @@ class Requested:
 
 
 def request(
-    config: MirrorConfig, flow_name: str, ask: Ask, *, reason: str | None, ticket: str | None
+    config: MirrorConfig, flow_name: str, ask: Request, *, reason: str | None, ticket: str | None
 ) -> Requested:
     """Leave a request in the ledger that the flow's driver answers with a receipt.
 
     Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
     """
+    require_complete(ask)
     flow = config.flow(flow_name)
     at = snapshot(config, None)
     require_flow(config, at, flow_name)
@@ -376,9 +378,7 @@ def request(
     taken_up = when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
-    operation_id = operator_operations(config).record(
-        ask.kind.value, flow=flow_name, reason=reason, ticket=ticket, content=ask.content
-    )
+    operation_id = operator_operations(config).record(ask, flow=flow_name, reason=reason, ticket=ticket)
     return Requested(operation_id, judged.words, taken_up)
 
 

@@ -5,7 +5,6 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
-from ledger.domain.cluster_identity import CLUSTER_ACCEPTED
 from ledger.mirror.take_over import require_free
 from ledger.operations.cluster_acceptance import Accepted, consequences, judge_acceptance
 from ledger.wiring import cluster_admin, operator_operations
@@ -27,9 +26,7 @@ def accept_cluster(
     acceptance = judge_acceptance(state.identities(), cluster, cluster_id, live_id=live_id, rebuilt=rebuilt)
     if acceptance is None:
         return Accepted(None, f"it stands for {cluster_id} already")
-    operation_id = operator_operations(config).record(
-        CLUSTER_ACCEPTED, flow=None, reason=reason, ticket=ticket, content=acceptance.content
-    )
+    operation_id = operator_operations(config).record(acceptance, flow=None, reason=reason, ticket=ticket)
     return Accepted(operation_id, consequences(acceptance))
 
 

@@ -12,8 +12,11 @@ from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, HighWatermark, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.recorded_operations import FindingKey, FlowRequests
-from ledger.domain.requests import Acceptance
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.finding_events import FindingKey
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.receipts import Acceptance
+from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -299,14 +302,6 @@ class FlowPosition:
         return replace(self, producer_id=producer_id, next_sequence=0, former_sequence=former)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedStop:
-    """Why a partition stands still, as the ledger has it."""
-
-    cause: str
-    message: str
-
-
 class LedgerState(Protocol):
     """The read side that drivers need: latest state, no time travel."""
 
@@ -387,27 +382,33 @@ class WriterDirectory(Protocol):
         ...
 
 
-OperationEntry = tuple[str | None, Mapping[str, object]]
+OperationEntry = tuple[str | None, OperationContent]
 """Reason and content of an operation."""
 
 
 class OperationLog(Protocol):
-    """Appends to `operations`."""
+    """Appends to `operations`; the content knows its kind."""
 
     def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Mapping[str, object],
-        ticket: str | None = None,
+        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
     ) -> str:
         """Append one row and return its operation id."""
         ...
 
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        """Append a row for each reason and content, all of them at once or none."""
+    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
+        """Append an operation for each reason and content, all of them at once or none."""
+        ...
+
+    def record_parts(
+        self,
+        contents: Sequence[OperationContent],
+        *,
+        operation_id: str | None = None,
+        flow: str | None,
+        reason: str | None,
+        ticket: str | None = None,
+    ) -> str:
+        """Append at once the rows of one operation; returns its id, which they share: a new one unless given."""
         ...
 
 

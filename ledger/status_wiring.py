@@ -11,7 +11,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Query, Value
 from ledger.config import FlowConfig, MirrorConfig
-from ledger.domain.recorded_operations import DRIVER_STARTING
+from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import LedgerUnavailableError
@@ -103,7 +103,7 @@ def driver_of(
     )
     verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
     driver = driver_report.driver_report(claim, verdict, at_ms=at_ms)
-    starts = at.rows("operations", [("flow", "=", flow.name), ("kind", "=", DRIVER_STARTING)])
+    starts = at.rows("operations", [("flow", "=", flow.name), ("kind", "=", OperationKind.DRIVER_STARTING)])
     start = driver_report.pending_start(starts, rows)
     if start is None:
         return driver

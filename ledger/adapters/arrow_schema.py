@@ -1,5 +1,6 @@
 """Arrow schemas of the ledger's tables, derived from the type words of `ledger.schema`."""
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -51,3 +52,19 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:position])
             start = position + 1
     return [*parts, text[start:]]
+
+
+def arrow_rows(table: Table, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Rows that name every column of a table, as Arrow has them.
+
+    Raises `InvalidValueError` for a row that names others: Arrow would leave out what it does not know, and take
+    for null what is missing.
+    """
+    names = set(table.column_names)
+    for row in rows:
+        if wrong := sorted(names ^ row.keys()):
+            raise InvalidValueError(
+                f"a row of {table.name} must name its columns; {', '.join(wrong)} missing or unknown; "
+                "nothing was appended"
+            )
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))

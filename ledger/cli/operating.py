@@ -13,8 +13,7 @@ import click
 
 from ledger import app
 from ledger.cli.configured import configuration
-from ledger.domain.requests import RequestKind
-from ledger.operations.requests import Ask
+from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
 _LARGEST_PARTITION = 2**31 - 1
 _LARGEST_OFFSET = 2**63 - 1
@@ -61,7 +60,7 @@ def _request(command: Callable[..., None]) -> Callable[..., None]:
 @_request
 def pause(context: click.Context, flow: str, topic: str | None, **options: Any) -> None:
     """Copy nothing of FLOW, or of one topic of it, until resumed."""
-    _ask(context, flow, Ask(kind=RequestKind.PAUSE, topic=topic), **options)
+    _ask(context, flow, Pause(topic=topic), **options)
 
 
 @click.command()
@@ -72,7 +71,7 @@ def resume(
     context: click.Context, flow: str, topic: str | None, partition: int | None, **options: Any
 ) -> None:
     """End a pause of FLOW, and let what stopped try again."""
-    _ask(context, flow, Ask(kind=RequestKind.RESUME, topic=topic, partition=partition), **options)
+    _ask(context, flow, Resume(topic=topic, partition=partition), **options)
 
 
 @click.command(name="skip-to")
@@ -84,7 +83,7 @@ def skip_to(
     context: click.Context, flow: str, topic: str, partition: int, offset: int, **options: Any
 ) -> None:
     """Record the source offsets of a partition up to an offset as lost, and go on there."""
-    ask = Ask(kind=RequestKind.SKIP_TO, topic=topic, partition=partition, offset=offset)
+    ask = SkipTo(topic=topic, partition=partition, offset=offset)
     _ask(context, flow, ask, **options)
 
 
@@ -96,7 +95,7 @@ def accept_foreign(
     context: click.Context, flow: str, topic: str, partition: int | None, **options: Any
 ) -> None:
     """Let stopped partitions go on after what the target holds, whoever wrote it."""
-    _ask(context, flow, Ask(kind=RequestKind.ACCEPT_FOREIGN, topic=topic, partition=partition), **options)
+    _ask(context, flow, AcceptForeign(topic=topic, partition=partition), **options)
 
 
 @click.command()
@@ -113,12 +112,12 @@ def resync(
     **options: Any,
 ) -> None:
     """Copy again what the source holds, behind what the target holds."""
-    ask = Ask(kind=RequestKind.RESYNC, topic=topic, partition=partition, offset=offset)
+    ask = Resync(topic=topic, partition=partition, offset=offset)
     _ask(context, flow, ask, **options)
 
 
 def _ask(
-    context: click.Context, flow: str, ask: Ask, *, reason: str | None, ticket: str | None, wait_s: float
+    context: click.Context, flow: str, ask: Request, *, reason: str | None, ticket: str | None, wait_s: float
 ) -> None:
     config = configuration(context)
     requested = app.request(config, flow, ask, reason=reason, ticket=ticket)

@@ -9,15 +9,13 @@ anew, so a declaration that it was rebuilt names the claims (by writer epochs) w
 Until then it is refused where it can be told: the offset of a cluster's metadata only grows while it lives.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.kinds import OperationKind
 from ledger.errors import PreconditionError
-
-CLUSTER_ACCEPTED = "cluster_accepted"
-"""Kind of the rows of `operations` that say which Kafka cluster an alias stands for from now on."""
 
 METADATA_LAG = 1200
 """How far one broker's metadata may be behind another's; a cluster that does nothing writes two records a second."""
@@ -67,35 +65,19 @@ class FlowProducer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAcceptance:
+class ClusterAcceptance(OperationContent):
     """An operator's word on what an alias stands for.
 
     `former_id`: what it stood for before. `retired_epochs`: by writer, up to which epoch claims with `cluster_id`
     say nothing of it any more: neither producer ids nor its metadata; empty unless it was declared rebuilt.
     """
 
+    kind: ClassVar = OperationKind.CLUSTER_ACCEPTED
     cluster: str
     cluster_id: str
     former_id: str | None
     rebuilt: bool
     retired_epochs: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_row(cls, row: Row) -> Self:
-        """The acceptance that a row of `operations` holds; what only a later program knows of it is passed over."""
-        content = json.loads(row["content"])
-        return cls(**{key.name: content[key.name] for key in fields(cls) if key.name in content})
-
-    @property
-    def content(self) -> dict[str, object]:
-        """The content of its row, as PROTOCOL.md has it."""
-        return {
-            "cluster": self.cluster,
-            "cluster_id": self.cluster_id,
-            "former_id": self.former_id,
-            "rebuilt": self.rebuilt,
-            "retired_epochs": dict(self.retired_epochs),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain import partition_names
-from ledger.domain.requests import OperatorRequest, Pauses, pausing
+from ledger.domain.operations.requests import OperatorRequest, Pauses, pausing
 
 Place = tuple[str, int]
 """Source topic and partition."""

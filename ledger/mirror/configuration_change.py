@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.config import FlowConfig
+from ledger.domain.operations.flow_events import ConfigurationChanged
 from ledger.ports import OperationLog
 
 log = logging.getLogger(__name__)
-
-CONFIGURATION_CHANGED = "configuration_changed"
 
 
 def configuration_of(flow: FlowConfig) -> dict[str, Any]:
@@ -48,13 +47,10 @@ def record_change(
     if last_hash is not None:
         keys = "keys unknown" if changed is None else ", ".join(changed)
         log.warning("%s: the configuration is not that of the last driver: %s", flow.name, keys)
-    content = {
-        "old_hash": last_hash,
-        "new_hash": new_hash,
-        "changed": changed,
-        "configuration": configuration,
-    }
-    operations.record(CONFIGURATION_CHANGED, flow=flow.name, reason=None, content=content)
+    change = ConfigurationChanged(
+        old_hash=last_hash, new_hash=new_hash, changed=changed, configuration=configuration
+    )
+    operations.record(change, flow=flow.name, reason=None)
 
 
 def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.domain.recorded_operations import FindingKey
+from ledger.domain.operations.finding_events import FindingCleared, FindingKey, FindingRaised
 from ledger.domain.time_words import instant
 from ledger.ports import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
-
-RAISED, CLEARED = "finding_raised", "finding_cleared"
 
 
 class FindingName(StrEnum):
@@ -213,15 +211,15 @@ class Findings:
         assert all(name in self._about for name, _, _ in holding), "a finding of another subject"
         is_open = self.already_open()
         cleared = sorted(is_open - holding.keys(), key=str)
-        self._record(CLEARED, [self._cleared(key) for key in cleared])
+        self._record([self._cleared(key) for key in cleared])
         is_open.difference_update(cleared)
-        raised = [finding for key, finding in holding.items() if key not in is_open]
-        self._record(RAISED, [self._raised(finding) for finding in raised])
-        is_open.update(finding.key for finding in raised)
+        new = [finding for key, finding in holding.items() if key not in is_open]
+        self._record([self._raised(finding) for finding in new])
+        is_open.update(finding.key for finding in new)
 
-    def _record(self, kind: str, entries: Sequence[OperationEntry]) -> None:
+    def _record(self, entries: Sequence[OperationEntry]) -> None:
         if entries:
-            self._operations.record_all(kind, flow=self._flow, entries=entries)
+            self._operations.record_all(entries, flow=self._flow)
 
     def already_open(self) -> set[FindingKey]:
         """Findings of the subject that were raised and not cleared, by this driver or an earlier one."""
@@ -234,26 +232,22 @@ class Findings:
         advice = EXPLAINED[finding.name].next
         since = "" if finding.since_ms is None else f"; since {instant(finding.since_ms)}"
         log.warning("%s: %s: %s%s; %s", self._flow, finding.name, finding.message, since, advice)
-        return str(finding.name), raised_content(finding)
+        return str(finding.name), raised(finding)
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
         log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
-        return key[0], cleared_content(key)
+        return key[0], FindingCleared.of_key(key)
 
 
-def raised_content(finding: Finding) -> dict[str, object]:
+def raised(finding: Finding) -> FindingRaised:
     """What a row says that raises the finding."""
-    content = {
-        **cleared_content(finding.key),
-        "message": finding.message,
-        "next": EXPLAINED[finding.name].next,
-        "cluster": finding.cluster,
-        "since_ms": finding.since_ms,
-    }
-    told_always = {"finding", "topic", "partition", "message", "next"}
-    return {name: value for name, value in content.items() if name in told_always or value is not None}
-
-
-def cleared_content(key: FindingKey) -> dict[str, object]:
-    """What a row says that clears a finding."""
-    return dict(zip(("finding", "topic", "partition"), key, strict=True))
+    name, topic, partition = finding.key
+    return FindingRaised(
+        finding=name,
+        topic=topic,
+        partition=partition,
+        message=finding.message,
+        next=EXPLAINED[finding.name].next,
+        cluster=finding.cluster,
+        since_ms=finding.since_ms,
+    )

@@ -27,6 +27,7 @@ from ledger.mirror.reactions import Reactions
 from ledger.mirror.record_selection import RecordSelection, ReturnedElsewhere
 from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
 from ledger.mirror.request_desk import RequestDesk
+from ledger.mirror.request_kinds.moving import MovedPartitions
 from ledger.mirror.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
@@ -119,7 +120,9 @@ def run_flow(
             ),
             reactions=_reactions(flow, ports, producer),
             desk=RequestDesk(
-                flow.name, progress, ports.source, ports.target, ports.operations, _told_to(log_book)
+                flow.name,
+                MovedPartitions(progress, ports.source, ports.target, _told_to(log_book)),
+                ports.operations,
             ),
             foreign_writers=ForeignWriters(
                 ports.target,

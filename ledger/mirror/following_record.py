@@ -1,9 +1,9 @@
 """What the ledger knows and learns about a flow's target topics: changes by the flow, and findings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from ledger.domain.recorded_operations import ACLS_FOLLOWED, TOPIC_FOLLOWED
+from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings import FindingName, Findings
@@ -94,18 +94,27 @@ class FollowingRecord:
         entries: list[OperationEntry] = []
         for topic in topics:
             done, topic_id = SettingsChange(topic.configuration), topic_ids[topic.name]
-            entries.append(("created", _content("created", topic.name, topic_id, topic.partitions, done)))
+            created = TopicFollowed(
+                action=TopicAction.CREATED,
+                topic=topic.name,
+                topic_id=topic_id,
+                partitions=topic.partitions,
+                change=done,
+            )
+            entries.append((str(created.action), created))
             self._note_settings(topic_id, done)
-        self._operations.record_all(TOPIC_FOLLOWED, flow=self._flow, entries=entries)
+        self._operations.record_all(entries, flow=self._flow)
 
     def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
-        self._record("partitions_added", topic, topic_id, partitions=partitions)
+        action = TopicAction.PARTITIONS_ADDED
+        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, partitions=partitions))
 
     def settings_changed(self, topic: str, topic_id: str, change: SettingsChange) -> None:
-        self._record("settings_changed", topic, topic_id, change=change)
+        action = TopicAction.SETTINGS_CHANGED
+        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, change=change))
 
     def deleted(self, topic: str, topic_id: str) -> None:
-        self._record("deleted", topic, topic_id)
+        self._record(TopicFollowed(action=TopicAction.DELETED, topic=topic, topic_id=topic_id))
 
     def created_acls(self) -> frozenset[TopicAcl]:
         """Access control lists that the flow had created and not removed."""
@@ -114,44 +123,20 @@ class FollowingRecord:
         return self._created_acls
 
     def acls_created(self, acls: Sequence[TopicAcl]) -> None:
-        self._record_acls("created", acls)
+        self._record_acls(AclAction.CREATED, acls)
         self._created_acls = self.created_acls() | set(acls)
 
     def acls_removed(self, acls: Sequence[TopicAcl]) -> None:
-        self._record_acls("removed", acls)
+        self._record_acls(AclAction.REMOVED, acls)
         self._created_acls = self.created_acls() - set(acls)
 
-    def _record_acls(self, action: str, acls: Sequence[TopicAcl]) -> None:
-        content = {"action": action, "acls": [asdict(acl) for acl in acls]}
-        self._operations.record(ACLS_FOLLOWED, flow=self._flow, reason=action, content=content)
+    def _record_acls(self, action: AclAction, acls: Sequence[TopicAcl]) -> None:
+        self._operations.record(AclsFollowed(action, tuple(acls)), flow=self._flow, reason=str(action))
 
-    def _record(
-        self,
-        action: str,
-        topic: str,
-        topic_id: str,
-        *,
-        partitions: int | None = None,
-        change: SettingsChange | None = None,
-    ) -> None:
-        done = change or SettingsChange()
-        content = _content(action, topic, topic_id, partitions, done)
-        self._operations.record(TOPIC_FOLLOWED, flow=self._flow, reason=action, content=content)
-        self._note_settings(topic_id, done)
+    def _record(self, followed: TopicFollowed) -> None:
+        self._operations.record(followed, flow=self._flow, reason=str(followed.action))
+        self._note_settings(followed.topic_id, followed.change)
 
     def _note_settings(self, topic_id: str, done: SettingsChange) -> None:
         known = self.set_by_mirror()
         known[topic_id] = (known.get(topic_id, frozenset()) | done.to_set.keys()) - set(done.to_remove)
-
-
-def _content(
-    action: str, topic: str, topic_id: str, partitions: int | None, done: SettingsChange
-) -> dict[str, object]:
-    return {
-        "action": action,
-        "topic": topic,
-        "topic_id": topic_id,
-        "partitions": partitions,
-        "set": dict(done.to_set),
-        "removed": list(done.to_remove),
-    }

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from ledger.config import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, SyncCause
-from ledger.domain.requests import Acceptance
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.supersession import Restart
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.standing import Standing
-from ledger.ports import ClusterAdmin, FlowPosition, PartitionEnds, RecordedStop
+from ledger.ports import ClusterAdmin, FlowPosition, PartitionEnds
 
 Ends = Mapping[tuple[str, int], PartitionEnds]
 

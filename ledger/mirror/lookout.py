@@ -86,8 +86,8 @@ class Lookout:
 
     def _tell(self) -> None:
         try:
-            self._watch.look()
-            self._has_failed = False
+            if self._watch.look():  # what another thread is trying has not succeeded yet
+                self._has_failed = False
         except ShutOutError:
             self._ended.set()  # the driver finds out by itself
         except (MirrorLedgerError, OSError) as error:

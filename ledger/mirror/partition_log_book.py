@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 
+from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped
 from ledger.mirror.assignments import Stop
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.stop_advice import advice
@@ -26,21 +27,18 @@ class PartitionLogBook:
             pair.source.partition,
             stop.message,
         )
-        content = {
-            **_coordinates(pair),
-            "cause": str(stop.cause),
-            "message": stop.message,
-            "next": advice(stop.cause),
-        }
-        self.operations.record("partition_stopped", flow=self.flow, reason=str(stop.cause), content=content)
+        source = pair.source
+        stopped = PartitionStopped(
+            topic=source.topic,
+            topic_id=source.topic_id,
+            partition=source.partition,
+            cause=str(stop.cause),
+            message=stop.message,
+            next=advice(stop.cause),
+        )
+        self.operations.record(stopped, flow=self.flow, reason=str(stop.cause))
 
     def resumed(self, pair: PartitionPair) -> None:
-        self.operations.record("partition_resumed", flow=self.flow, reason=None, content=_coordinates(pair))
-
-
-def _coordinates(pair: PartitionPair) -> dict[str, object]:
-    return {
-        "topic": pair.source.topic,
-        "topic_id": pair.source.topic_id,
-        "partition": pair.source.partition,
-    }
+        source = pair.source
+        resumed = PartitionResumed(topic=source.topic, topic_id=source.topic_id, partition=source.partition)
+        self.operations.record(resumed, flow=self.flow, reason=None)

@@ -7,7 +7,7 @@ not over when the mirror has caught up, so the finding stays until the keys were
 
 from collections.abc import Iterable, Sequence
 
-from ledger.domain.recorded_operations import FindingKey
+from ledger.domain.operations.finding_events import FindingKey
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.findings import Finding, FindingName, Findings
 from ledger.mirror.stable_offset import StableOffset, observed

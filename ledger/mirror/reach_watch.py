@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
-from ledger.domain.recorded_operations import FindingKey
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.findings import Finding, FindingName, Findings
 from ledger.mirror.troubles import Side
@@ -131,15 +131,16 @@ class ReachWatch:
 
     # -- telling ---------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Record what changed, unless another thread is doing so; raises what an append fails with."""
+    def look(self) -> bool:
+        """Record what changed, and return True, unless another thread is doing so; raises what an append fails with."""
         if not self._telling.acquire(blocking=False):
-            return
+            return False
         try:
             if not self._is_closed:
                 self._report()
         finally:
             self._telling.release()
+        return True
 
     def close(self) -> None:
         """Wait for what is being recorded."""

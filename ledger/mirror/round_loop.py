@@ -13,9 +13,8 @@ from typing import Protocol
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
 from ledger.domain.reach import Instant
-from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import Pauses, pausing
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause

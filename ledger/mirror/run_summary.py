@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ledger.domain.facts import OffsetSync, SyncKind
-from ledger.domain.requests import OperatorRequest
+from ledger.domain.operations.requests import OperatorRequest
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.stopped_entries import StoppedPartition
 

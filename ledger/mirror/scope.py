@@ -6,7 +6,7 @@ or would copy it to a target topic of another name.
 
 from collections.abc import Mapping, Sequence
 
-from ledger.domain.recorded_operations import SCOPE_REDUCED
+from ledger.domain.operations.flow_events import ScopeReduced
 from ledger.domain.topics import TopicSelection
 from ledger.errors import PreconditionError
 from ledger.ports import FlowPosition, OperationLog
@@ -40,8 +40,8 @@ def require_scope(
             f"{flow} has mirrored topics that its configuration leaves out now; nothing was copied. If that is "
             f"meant, start it with --allow-scope-reduction:\n  {listed}"
         )
-    content = {"topics": {topic: reached[topic] for topic in sorted(reasons)}}
-    operations.record(SCOPE_REDUCED, flow=flow, reason=None, content=content)
+    reduced = ScopeReduced({topic: reached[topic] for topic in sorted(reasons)})
+    operations.record(reduced, flow=flow, reason=None)
 
 
 def _reached(positions: Sequence[FlowPosition]) -> dict[str, int]:

@@ -5,7 +5,7 @@ A stop lasts over restarts of the driver until a request ends it.
 
 from dataclasses import dataclass
 
-from ledger.domain.requests import RequestKind, command_line
+from ledger.domain.operations.requests import RequestKind, command_line
 from ledger.mirror.assignments import StopCause
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ledger.domain.recorded_operations import PendingStart
+from ledger.domain.operations.flow_events import PendingStart
 from ledger.domain.time_words import duration
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.catalog import Named, query
 from ledger.config import FlowConfig
 
 FRESH_INTERVALS = 3
@@ -136,3 +137,31 @@ def _longest(behind: Sequence[Row]) -> tuple[float | None, str | None]:
     if not times:
         return None, None
     return max(times) / 1000, "at_least" if uncertain else "at_most"
+
+
+_LAG_COLUMNS = (
+    "last_stable",
+    "mirrored_end",
+    "lag_records",
+    "lag_bytes",
+    "lag_ms",
+    "lag_ms_bound",
+    "measured_at_ms",
+)
+_OF_NOW = ("lag_records", "lag_bytes", "lag_ms", "lag_ms_bound")
+NO_LAG: Row = {**dict.fromkeys(_LAG_COLUMNS), "lag_status": str(LagStatus.UNKNOWN)}
+"""Of a partition that the flow has no map of."""
+
+
+def named_lag_columns() -> list[Named]:
+    """The columns of `lag_columns`."""
+    of_lag = {column.name: column for column in query("replication_lag").columns}
+    return [*(of_lag[name] for name in _LAG_COLUMNS), Named("lag_status", "string")]
+
+
+def lag_columns(lag: Row, measurable: Measurable) -> Row:
+    """The lag of a partition; what was measured before its source went out of reach tells nothing about now."""
+    told = {name: lag[name] for name in _LAG_COLUMNS} | {"lag_status": lag["status"]}
+    if lag["status"] == LagStatus.GONE or not measurable.is_out_of_reach(lag["source_topic"]):
+        return told
+    return {**told, **dict.fromkeys(_OF_NOW), "lag_status": str(LagStatus.UNKNOWN)}

@@ -7,24 +7,34 @@ from typing import Any
 from ledger.catalog import Named, query
 from ledger.domain.count_words import counted
 from ledger.domain.facts import SyncKind
-from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import (
-    RECEIPT,
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import (
+    REQUEST_CLASSES,
+    REQUEST_ROWS,
     AskedBy,
+    FlowRequests,
     OperatorRequest,
     Pauses,
-    Receipt,
     RequestKind,
     pausing,
 )
 from ledger.domain.time_words import duration, instant
 from ledger.mirror.findings import FindingName
+from ledger.mirror.request_kinds.known_flow import PartitionStatus
 from ledger.mirror.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
 from ledger.mirror.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
-from ledger.operations.flow_lag import FRESH_INTERVALS, Lag, LagState, LagStatus, Measurable, lag_of
+from ledger.operations.flow_lag import (
+    FRESH_INTERVALS,
+    NO_LAG,
+    Lag,
+    LagState,
+    Measurable,
+    lag_columns,
+    lag_of,
+    named_lag_columns,
+)
 from ledger.operations.outages import OUTAGE_FINDINGS, Outage, outages, recorders_outages
-from ledger.operations.requests import PartitionStatus
 
 LAST_RECEIPTS = 5
 LATE_AFTER_SWEEPS = 3
@@ -217,12 +227,21 @@ _KNOWN = (DriverState.RELEASED, DriverState.CLAIMED, DriverState.RUNNING)
 
 
 def _driver_reasons(driver: DriverReport, at_ms: int) -> list[str]:
+    reasons = []
+    if driver.failed_start_at_ms is not None:
+        reasons.append(
+            f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow: see what it printed"
+        )
     if driver.state in (DriverState.DEAD, DriverState.SILENT):
         assert driver.last_recorded_at_ms is not None, "a claim is recorded"
-        return [f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"]
+        reasons.append(
+            f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"
+        )
     if driver.starting_since_ms is not None and at_ms - driver.starting_since_ms >= START_SECONDS * 1000:
-        return [f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"]
-    return []
+        reasons.append(
+            f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"
+        )
+    return reasons
 
 
 def _driver_remarks(driver: DriverReport) -> list[str]:
@@ -233,8 +252,6 @@ def _driver_remarks(driver: DriverReport) -> list[str]:
         remarks.append(f"starting since {instant(driver.starting_since_ms)}")
     if driver.state is DriverState.RELEASED and driver.last_recorded_at_ms is not None:
         remarks.append(f"ended at {instant(driver.last_recorded_at_ms)}")
-    if driver.failed_start_at_ms is not None:
-        remarks.append(f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow")
     return remarks
 
 
@@ -279,16 +296,16 @@ def flow_report(
     expected: Expected,
 ) -> FlowReport:
     """From the answers of `QUERIES`, by name; ages are counted to `at_ms`."""
-    lags = {_life(row): row for row in answers["replication_lag"]}
-    partitions = [{**row, **_lag_columns(lags.get(_life(row)))} for row in answers["flow_status"]]
-    living, gone = _by_life(partitions)
-    operations = answers["flow_operations"]
     findings = tuple(_finding(row) for row in answers["flow_findings"])
     measurable = Measurable(
         expected.is_mirrored,
         _out_of_reach(findings),
         since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
     )
+    lags = {_life(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
+    partitions = [{**row, **lags.get(_life(row), NO_LAG)} for row in answers["flow_status"]]
+    living, gone = _by_life(partitions)
+    operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
         enabled=enabled,
@@ -308,32 +325,13 @@ def flow_report(
     )
 
 
-_LAG_COLUMNS = (
-    "last_stable",
-    "mirrored_end",
-    "lag_records",
-    "lag_bytes",
-    "lag_ms",
-    "lag_ms_bound",
-    "measured_at_ms",
-)
-
-
 def partition_columns() -> list[Named]:
     """The columns of the rows in `FlowReport.partitions`."""
-    of_lag = {column.name: column for column in query("replication_lag").columns}
-    lag_columns = [of_lag[name] for name in _LAG_COLUMNS]
-    return [*query("flow_status").columns, *lag_columns, Named("lag_status", "string")]
+    return [*query("flow_status").columns, *named_lag_columns()]
 
 
 def _life(row: Row) -> tuple[str, str, int]:
     return row["source_topic"], row["source_topic_id"], row["source_partition"]
-
-
-def _lag_columns(lag: Row | None) -> dict[str, object]:
-    """The lag of a partition; one that the flow has no map of has none."""
-    told: dict[str, object] = {name: None if lag is None else lag[name] for name in _LAG_COLUMNS}
-    return {**told, "lag_status": str(LagStatus.UNKNOWN) if lag is None else lag["status"]}
 
 
 def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
@@ -384,13 +382,12 @@ def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
     """What was asked of the flow that the rows are about."""
-    kinds = {*RequestKind, RECEIPT}
-    return FlowRequests.of_rows([row for row in operation_rows if row["kind"] in kinds])
+    return FlowRequests.of_rows([row for row in operation_rows if row["kind"] in REQUEST_ROWS])
 
 
 def receipts_of(operation_rows: Iterable[Row]) -> list[Receipt]:
     """All receipts, the earliest first."""
-    return [Receipt.of_row(row) for row in operation_rows if row["kind"] == RECEIPT]
+    return [Receipt.of_row(row) for row in operation_rows if row["kind"] == Receipt.kind]
 
 
 def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
@@ -448,12 +445,10 @@ def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:
 
 
 def _request(row: Row) -> OperatorRequest:
+    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
     return OperatorRequest(
         operation_id=row["operation_id"],
-        kind=RequestKind(row["kind"]),
-        topic=row["source_topic"],
-        partition=row["source_partition"],
-        offset=row["source_offset"],
+        asked=REQUEST_CLASSES[RequestKind(row["kind"])](**coordinates),
         requested_at_ms=row["requested_at_ms"],
         asked_by=AskedBy.of_row(row),
     )

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.recorded_operations import OFFSETS_SET, OFFSETS_SET_RESULT
-from ledger.ports import ClusterAdmin, GroupListing
-from ledger.recording.operation_log import OperatorOperations
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.ports import ClusterAdmin, GroupListing, OperationLog
 
 Row = Mapping[str, Any]
 """An answer of `offset_translation` or `uncommitted_partitions`."""
@@ -156,7 +156,7 @@ class Why:
 
 
 def set_and_record(
-    target: ClusterAdmin, settings: Sequence[Setting], operations: OperatorOperations, why: Why
+    target: ClusterAdmin, settings: Sequence[Setting], operations: OperationLog, why: Why
 ) -> tuple[str | None, list[Setting]]:
     """Set what is to be set; returns the operation id, None when that is nothing, and what became of each partition.
 
@@ -167,21 +167,16 @@ def set_and_record(
     if not intended:
         return None, list(settings)
 
-    def record(kind: str, contents: Sequence[Mapping[str, object]], operation_id: str | None = None) -> str:
+    def record(contents: Sequence[OperationContent], operation_id: str | None = None) -> str:
         return operations.record_parts(
-            kind,
-            operation_id=operation_id,
-            flow=why.flow,
-            reason=why.reason,
-            ticket=why.ticket,
-            contents=contents,
+            contents, operation_id=operation_id, flow=why.flow, reason=why.reason, ticket=why.ticket
         )
 
-    operation_id = record(OFFSETS_SET, intended)
+    operation_id = record(intended)
     done: list[Setting] = []
     for part in _in_parts(settings):
         carried_out = carry_out(target, part)
-        record(OFFSETS_SET_RESULT, results(carried_out), operation_id)
+        record(results(carried_out), operation_id)
         done += carried_out
     return operation_id, done
 
@@ -232,54 +227,49 @@ def _became(one: Setting, refusal: CommitRefusal | None, there: TargetGroups) ->
 # What is recorded -------------------------------------------------------------------------------
 
 
-def intentions(settings: Sequence[Setting], *, target_cluster: str, cut: str) -> list[dict[str, object]]:
-    """Contents of `offsets_set`, one for each group of which something is about to be set."""
+def intentions(settings: Sequence[Setting], *, target_cluster: str, cut: str) -> list[OffsetsSet]:
+    """One for each group of which something is about to be set."""
     by_group = _by_group([one for one in settings if one.outcome is Outcome.TO_BE_SET])
     return [
-        {
-            "group": group,
-            "target_cluster": target_cluster,
-            "cut": cut,
-            "commits": [
-                {
-                    "topic": one.answer["target_topic"],
-                    "topic_id": one.answer["target_topic_id"],
-                    "partition": one.answer["target_partition"],
-                    "former": one.former,
-                    "to": one.answer["target_offset"],
-                    "source_topic": one.answer["source_topic"],
-                    "source_partition": one.answer["source_partition"],
-                    "source_offset": one.answer["committed_offset"],
-                    "status": one.answer["status"],
-                }
-                for one in of_group
-            ],
-        }
+        OffsetsSet(
+            group=group, target_cluster=target_cluster, cut=cut, commits=tuple(map(_intended, of_group))
+        )
         for group, of_group in by_group.items()
     ]
 
 
-def results(settings: Sequence[Setting]) -> list[dict[str, object]]:
-    """Contents of `offsets_set_result`, one for each group: what became of each of its partitions."""
-    by_group = _by_group(settings)
+def _intended(one: Setting) -> IntendedCommit:
+    return IntendedCommit(
+        topic=one.answer["target_topic"],
+        topic_id=one.answer["target_topic_id"],
+        partition=one.answer["target_partition"],
+        former=one.former,
+        to=one.answer["target_offset"],
+        source_topic=one.answer["source_topic"],
+        source_partition=one.answer["source_partition"],
+        source_offset=one.answer["committed_offset"],
+        status=one.answer["status"],
+    )
+
+
+def results(settings: Sequence[Setting]) -> list[OffsetsSetResult]:
+    """One for each group: what became of each of its partitions."""
     return [
-        {
-            "group": group,
-            "results": [
-                {
-                    "source_topic": one.answer["source_topic"],
-                    "source_partition": one.answer["source_partition"],
-                    "topic": one.answer["target_topic"],
-                    "partition": one.answer["target_partition"],
-                    "former": one.former,
-                    "to": one.answer["target_offset"],
-                    "result": one.outcome.value,
-                }
-                for one in of_group
-            ],
-        }
-        for group, of_group in by_group.items()
+        OffsetsSetResult(group=group, results=tuple(map(_result, of_group)))
+        for group, of_group in _by_group(settings).items()
     ]
+
+
+def _result(one: Setting) -> CommitResult:
+    return CommitResult(
+        source_topic=one.answer["source_topic"],
+        source_partition=one.answer["source_partition"],
+        topic=one.answer["target_topic"],
+        partition=one.answer["target_partition"],
+        former=one.former,
+        to=one.answer["target_offset"],
+        result=one.outcome.value,
+    )
 
 
 def _by_group(settings: Sequence[Setting]) -> dict[str, list[Setting]]:

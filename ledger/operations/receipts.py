@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from ledger.domain.requests import Receipt
+from ledger.domain.operations.receipts import Receipt
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.ports import Clock
 
@@ -36,6 +36,6 @@ def wait_for_receipt(
 
 
 def _done(receipt: Receipt) -> Receipt:
-    if receipt.result is not receipt.result.DONE:
-        raise UnsafeError(f"{receipt.request_kind} was refused: {receipt.message}")
+    if not receipt.is_done:
+        raise UnsafeError(f"{receipt.request_kind} was {receipt.result}: {receipt.message}")
     return receipt

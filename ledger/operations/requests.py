@@ -4,150 +4,22 @@ What makes no sense is refused here, with the reason, because the driver that wo
 running. What has been done or asked for already is nothing to do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
-
-from ledger.domain.recorded_operations import FlowRequests
-from ledger.domain.requests import AskedBy, OperatorRequest, Pauses, RequestKind, command_line, pauses_after
-from ledger.domain.resumption import Resumption
-from ledger.errors import PreconditionError, UsageError
-
-_CONTENT_KEYS = {
-    RequestKind.PAUSE: ("topic",),
-    RequestKind.RESUME: ("topic", "partition"),
-    RequestKind.SKIP_TO: ("topic", "partition", "offset"),
-    RequestKind.ACCEPT_FOREIGN: ("topic", "partition"),
-    RequestKind.RESYNC: ("topic", "partition", "offset"),
-}
+from ledger.domain.operations.requests import Request
+from ledger.errors import UsageError
+from ledger.mirror.request_kinds.every_kind import RULES
+from ledger.mirror.request_kinds.known_flow import KnownFlow
+from ledger.mirror.request_kinds.rules import Judgement, nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What an operator wants; `topic` None: the whole flow, `partition` None: all of the topic."""
-
-    kind: RequestKind
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.partition is not None and self.topic is None:
-            raise UsageError("--partition needs --topic; nothing was recorded")
-        if self.offset is not None and self.partition is None:
-            raise UsageError("--offset needs --partition; nothing was recorded")
-
-    @property
-    def content(self) -> dict[str, object]:
-        """The content of the request's row, as PROTOCOL.md has it for its kind."""
-        return {key: getattr(self, key) for key in _CONTENT_KEYS[self.kind]}
-
-    @property
-    def subject(self) -> str:
-        if self.topic is None:
-            return "the flow"
-        return f"topic {self.topic}" if self.partition is None else f"{self.topic} partition {self.partition}"
-
-    def as_request(self) -> OperatorRequest:
-        """The request that it would be, asked by nobody yet."""
-        return OperatorRequest(
-            operation_id="",
-            kind=self.kind,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            requested_at_ms=0,
-            asked_by=AskedBy("", None, None),
-        )
-
-    def is_same_as(self, request: OperatorRequest) -> bool:
-        asked = (request.kind, request.topic, request.partition, request.offset)
-        return asked == (self.kind, self.topic, self.partition, self.offset)
+def require_complete(ask: Request) -> None:
+    """Raise `UsageError` where it names a partition of no topic, or an offset of no partition."""
+    if ask.partition is not None and ask.topic is None:
+        raise UsageError("--partition needs --topic; nothing was recorded")
+    if ask.offset is not None and ask.partition is None:
+        raise UsageError("--offset needs --partition; nothing was recorded")
 
 
-class PartitionStatus(StrEnum):
-    """Statuses of the query `flow_status`, in its order."""
-
-    GONE = "gone"  # its topic was deleted or recreated at the source
-    STOPPED = "stopped"
-    RELEASED = "released"
-    NOT_STARTED = "not_started"
-    MIRRORING = "mirroring"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPartition:
-    """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it goes on.
-
-    `is_gone`: this incarnation of it is not at the source any more.
-    """
-
-    topic: str
-    partition: int
-    position: int | None
-    stop_cause: str | None
-    is_gone: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.topic} partition {self.partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFlow:
-    """What the ledger knows of a flow; one entry per incarnation of a partition, the latest first."""
-
-    name: str
-    partitions: tuple[KnownPartition, ...]
-    requests: FlowRequests
-
-    @classmethod
-    def of(cls, name: str, status_rows: Sequence[Mapping[str, Any]], requests: FlowRequests) -> "KnownFlow":
-        """From the rows of the query `flow_status`."""
-        # An incarnation that stopped before anything of it was copied is later than all that were copied.
-        latest_first = sorted(
-            status_rows, key=lambda row: row["last_recorded_at_ms"] or float("inf"), reverse=True
-        )
-        partitions = [
-            KnownPartition(
-                row["source_topic"],
-                row["source_partition"],
-                row["source_end"],
-                None if row["status"] == PartitionStatus.GONE else row["stop_cause"],
-                row["status"] == PartitionStatus.GONE,
-            )
-            for row in latest_first
-        ]
-        return cls(name, tuple(partitions), requests)
-
-    @property
-    def pauses(self) -> Pauses:
-        return pauses_after(self.requests.asked)
-
-    def concerned(self, ask: Ask) -> list[KnownPartition]:
-        return [
-            known
-            for known in self.partitions
-            if ask.topic in (None, known.topic) and ask.partition in (None, known.partition)
-        ]
-
-    def stopped(self, ask: Ask) -> list[KnownPartition]:
-        return [known for known in self.concerned(ask) if known.stop_cause is not None]
-
-    def position(self, ask: Ask) -> int | None:
-        """Where the flow stands on the one partition that is asked about."""
-        return self.concerned(ask)[0].position
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a request would do, in words; with nothing to do nothing is to be recorded."""
-
-    is_needed: bool
-    words: str
-
-
-def judge(ask: Ask, flow: KnownFlow) -> Judgement:
+def judge(ask: Request, flow: KnownFlow) -> Judgement:
     """What the request would do.
 
     Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError`
@@ -155,14 +27,14 @@ def judge(ask: Ask, flow: KnownFlow) -> Judgement:
     """
     _require_known(ask, flow)
     for request in flow.requests.waiting:
-        if ask.is_same_as(request):
-            return _nothing(
+        if ask == request.asked:
+            return nothing(
                 f"asked for already by operation {request.operation_id}, which waits for its receipt"
             )
-    return _JUDGES[ask.kind](ask, flow)
+    return RULES[ask.request_kind].judged(ask, flow)
 
 
-def _require_known(ask: Ask, flow: KnownFlow) -> None:
+def _require_known(ask: Request, flow: KnownFlow) -> None:
     if ask.topic is None:
         return
     topics = sorted({known.topic for known in flow.partitions})
@@ -177,96 +49,3 @@ def _require_known(ask: Ask, flow: KnownFlow) -> None:
             f"the ledger has no partition {ask.partition} of topic {ask.topic} of flow {flow.name}; it has "
             f"{', '.join(map(str, partitions))}; nothing was recorded"
         )
-
-
-def _pause(ask: Ask, flow: KnownFlow) -> Judgement:
-    if flow.pauses.whole_flow:
-        return _nothing(f"the whole of flow {flow.name} is paused")
-    if ask.topic is not None and flow.pauses.covers(ask.topic):
-        return _nothing(f"{ask.subject} is paused")
-    resume = command_line(RequestKind.RESUME, flow.name, topic=ask.topic)
-    return _needed(f"nothing of {ask.subject} is copied after the round under way, until `{resume}`")
-
-
-def _resume(ask: Ask, flow: KnownFlow) -> Judgement:
-    _refuse_part_of_a_pause(ask, flow)
-    resumption = Resumption(ask.as_request(), flow.requests.asked)
-    stopped = {(known.topic, known.partition): str(known.stop_cause) for known in flow.stopped(ask)}
-    if not resumption.ended and not stopped:
-        return _nothing(f"{ask.subject} is neither paused nor stopped")
-    others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
-    living = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
-    return _needed(resumption.told(living - others | stopped.keys(), stopped))
-
-
-def _refuse_part_of_a_pause(ask: Ask, flow: KnownFlow) -> None:
-    if ask.topic is None:
-        return
-    if flow.pauses.whole_flow:
-        paused, resume = f"the whole of flow {flow.name}", command_line(RequestKind.RESUME, flow.name)
-    elif ask.partition is not None and flow.pauses.covers(ask.topic):
-        paused = f"topic {ask.topic}"
-        resume = command_line(RequestKind.RESUME, flow.name, topic=ask.topic)
-    else:
-        return
-    raise PreconditionError(
-        f"{paused} is paused, so {ask.subject} cannot be resumed by itself; nothing was recorded. "
-        f"End the pause with `{resume}`"
-    )
-
-
-def _skip_to(ask: Ask, flow: KnownFlow) -> Judgement:
-    assert ask.offset is not None, "the command requires it"
-    position = flow.position(ask)
-    if position is not None and ask.offset <= position:
-        raise PreconditionError(
-            f"flow {flow.name} stands at source offset {position} of {ask.subject}: up to {ask.offset} there is "
-            "nothing to skip; nothing was recorded"
-        )
-    start = "where the flow begins" if position is None else str(position)
-    return _needed(
-        f"source offsets of {ask.subject} from {start} up to, not including, {ask.offset} are recorded as lost "
-        "and not copied"
-    )
-
-
-def _accept_foreign(ask: Ask, flow: KnownFlow) -> Judgement:
-    stopped = flow.stopped(ask)
-    if not stopped:
-        return _nothing(f"nothing of {ask.subject} is stopped")
-    names = ", ".join(f"{known} ({known.stop_cause})" for known in stopped)
-    return _needed(f"goes on after all that the target holds when the request is taken up: {names}")
-
-
-def _resync(ask: Ask, flow: KnownFlow) -> Judgement:
-    position = flow.position(ask)
-    if ask.offset is not None and position is not None and ask.offset > position:
-        skip = command_line(
-            RequestKind.SKIP_TO, flow.name, topic=ask.topic, partition=ask.partition, offset=ask.offset
-        )
-        raise PreconditionError(
-            f"flow {flow.name} stands at source offset {position} of {ask.subject}: from {ask.offset} on there is "
-            f"nothing to copy again; nothing was recorded. To leave out what lies between use `{skip}`"
-        )
-    start = "the source's log start" if ask.offset is None else f"source offset {ask.offset}"
-    return _needed(
-        f"{ask.subject} is copied again from {start} on, behind what the target holds; what the ledger says of "
-        "those source offsets holds no longer, and readers of the target meet the records twice"
-    )
-
-
-def _needed(words: str) -> Judgement:
-    return Judgement(is_needed=True, words=words)
-
-
-def _nothing(words: str) -> Judgement:
-    return Judgement(is_needed=False, words=words)
-
-
-_JUDGES: Mapping[RequestKind, Callable[[Ask, KnownFlow], Judgement]] = {
-    RequestKind.PAUSE: _pause,
-    RequestKind.RESUME: _resume,
-    RequestKind.SKIP_TO: _skip_to,
-    RequestKind.ACCEPT_FOREIGN: _accept_foreign,
-    RequestKind.RESYNC: _resync,
-}

@@ -9,8 +9,9 @@ import json
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from ledger.domain.operations.content import OperationContent
 from ledger.ports import EpochRounds, FactLog, OperationEntry, Row
 
 OPERATOR_WRITER = "operator"
@@ -30,35 +31,24 @@ class _Operations(ABC):
         self._new_id = new_id
 
     def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Mapping[str, object],
-        ticket: str | None = None,
+        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
     ) -> str:
-        row = self._row(kind, flow, reason, content, ticket)
-        self._append([row])
-        return str(row["operation_id"])
+        return self.record_parts([content], flow=flow, reason=reason, ticket=ticket)
 
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        self._append([self._row(kind, flow, reason, content, None) for reason, content in entries])
+    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
+        self._append([self._row(self._new_id(), content, flow, reason, None) for reason, content in entries])
 
     def record_parts(
         self,
-        kind: str,
+        contents: Sequence[OperationContent],
         *,
         operation_id: str | None = None,
-        flow: str,
+        flow: str | None,
         reason: str | None,
-        ticket: str | None,
-        contents: Sequence[Mapping[str, object]],
+        ticket: str | None = None,
     ) -> str:
-        """Append a row for each content at once, all of one operation; returns its id, a new one unless given."""
         operation_id = operation_id or self._new_id()
-        rows = [self._row(kind, flow, reason, content, ticket) for content in contents]
-        self._append([{**row, "operation_id": operation_id} for row in rows])
+        self._append([self._row(operation_id, content, flow, reason, ticket) for content in contents])
         return operation_id
 
     @abstractmethod
@@ -67,20 +57,20 @@ class _Operations(ABC):
 
     def _row(
         self,
-        kind: str,
+        operation_id: str,
+        content: OperationContent,
         flow: str | None,
         reason: str | None,
-        content: Mapping[str, object],
         ticket: str | None,
     ) -> Row:
         return {
-            "operation_id": self._new_id(),
-            "kind": kind,
+            "operation_id": operation_id,
+            "kind": str(content.kind),
             "flow": flow,
             "operator": self._operator,
             "reason": reason,
             "ticket": ticket,
-            "content": json.dumps(content),
+            "content": json.dumps(content.content()),
         }
 
 

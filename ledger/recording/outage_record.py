@@ -1,7 +1,9 @@
 """What a recorder says of its cluster while that does not answer: a finding of its own, raised once, cleared once."""
 
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.finding_events import FindingCleared
 from ledger.domain.reach import Failing, Instant, failed_again
-from ledger.mirror.findings import CLEARED, RAISED, Finding, FindingName, cleared_content, raised_content
+from ledger.mirror.findings import Finding, FindingName, raised
 from ledger.ports import OperationLog
 
 _NAME = FindingName.CLUSTER_UNREACHABLE
@@ -26,14 +28,14 @@ class OutageRecord:
                 cluster=self._cluster,
                 since_ms=self._failing.since.at_ms,
             )
-            self._record(RAISED, raised_content(finding))
+            self._record(raised(finding))
             self._is_open = True
 
     def answered(self) -> None:
         self._failing = None
         if self._is_open:
-            self._record(CLEARED, cleared_content((_NAME, None, None)))
+            self._record(FindingCleared.of_key((_NAME, None, None)))
             self._is_open = False
 
-    def _record(self, kind: str, content: dict[str, object]) -> None:
-        self._operations.record(kind, flow=None, reason=str(_NAME), content=content)
+    def _record(self, content: OperationContent) -> None:
+        self._operations.record(content, flow=None, reason=str(_NAME))

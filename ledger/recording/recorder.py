@@ -15,8 +15,8 @@ from typing import Protocol
 
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.reach import Instant
-from ledger.domain.recorded_operations import FindingKey
 from ledger.domain.writer_roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
 from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ledger.domain.count_words import counted
-from ledger.domain.requests import OperatorRequest, RequestKind, command_line
+from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
 from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
 from ledger.mirror.stopped_entries import stopped_entries
 

@@ -1,6 +1,5 @@
 """What a simulated life leaves behind, looked at as a whole: every partition is checked, every row counted."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import TargetMode
 from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.assignments import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
 from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
@@ -169,10 +169,10 @@ class Aftermath:
 def _count_operation(row: Row, tally: Counter[str]) -> None:
     if row["kind"] == "partition_stopped":
         tally[f"stopped by {row['reason']}"] += 1
-    elif row["kind"] == RECEIPT:
-        receipt = json.loads(row["content"])
+    elif row["kind"] == Receipt.kind:
+        receipt = Receipt.of_row(row)
         tally["requests answered"] += 1
-        tally[f"{receipt['request_kind']} {receipt['result']}"] += 1
+        tally[f"{receipt.request_kind} {receipt.result}"] += 1
 
 
 def _count_sync(row: Row, tally: Counter[str]) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ledger.config import TargetMode
-from ledger.domain.requests import RequestKind
+from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise

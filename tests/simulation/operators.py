@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.domain.requests import RequestKind
+from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.mirror.assignments import StopCause
 from ledger.ports import OperationLog
 from tests.simulation.stops import REQUESTS
@@ -71,9 +71,5 @@ class Operator:
         return len(stopped)
 
     def _ask(self, kind: RequestKind, topic: str | None, partition: int | None) -> None:
-        content: dict[str, object] = {"topic": topic}
-        if kind is not RequestKind.PAUSE:
-            content["partition"] = partition
-        if kind is RequestKind.RESYNC:
-            content["offset"] = None
-        self._operations.record(str(kind), flow=self._flow, reason="simulated", content=content)
+        asked = REQUEST_CLASSES[kind](topic=topic, partition=partition)
+        self._operations.record(asked, flow=self._flow, reason="simulated")

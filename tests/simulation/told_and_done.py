@@ -3,19 +3,21 @@
 A flow's drivers take the stamps of all their rows from one counter, so their rows have one order.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.recorded_operations import in_order
-from ledger.domain.requests import RECEIPT, OperatorRequest, RequestKind, RequestResult
+from ledger.domain.operations.every_kind import content_of
+from ledger.domain.operations.order import in_order
+from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import OperatorRequest, RequestKind
 
 Row = Mapping[str, Any]
 Partition = tuple[str, int]
 """Source topic id and number."""
-_EVENTS = ("partition_stopped", "partition_resumed")
+_EVENTS = (PartitionStopped.kind, PartitionResumed.kind)
 _POLICIES: Mapping[str, Callable[[FlowConfig], Policy]] = {
     SyncCause.RETENTION: lambda flow: flow.on_loss,
     SyncCause.DELETED_RECORDS: lambda flow: flow.on_loss,
@@ -45,13 +47,13 @@ def check_receipts_are_true(flow: FlowConfig, operations: Sequence[Row], living:
     }
     names: dict[str, str] = {}
     stopped: set[Partition] = set()
-    for row in in_order(_events(flow, operations, RECEIPT)):
-        content = json.loads(row["content"])
-        if row["kind"] in _EVENTS:
-            names[content["topic_id"]] = content["topic"]
+    for row in in_order(_events(flow, operations, Receipt.kind)):
+        told = content_of(row)
+        if isinstance(told, PartitionStopped | PartitionResumed):
+            names[told.topic_id] = told.topic
             _follow(stopped, row)
-        elif content["request"] in asked and content["result"] == RequestResult.DONE:
-            request = asked[content["request"]]
+        elif isinstance(told, Receipt) and told.request in asked and told.is_done:
+            request = asked[told.request]
             left = [p for p in stopped if p[0] in living and request.concerns(names[p[0]], p[1])]
             assert not left, ("said to be done, and still stopped", row, left)
 
@@ -71,6 +73,8 @@ def _events(flow: FlowConfig, operations: Sequence[Row], *others: str) -> list[R
 
 
 def _follow(stopped: set[Partition], event: Row) -> None:
-    content = json.loads(event["content"])
-    partition = (content["topic_id"], content["partition"])
-    (stopped.add if event["kind"] == "partition_stopped" else stopped.discard)(partition)
+    match content_of(event):
+        case PartitionStopped() as told:
+            stopped.add(told.place)
+        case PartitionResumed() as told:
+            stopped.discard(told.place)

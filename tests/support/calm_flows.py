@@ -15,7 +15,8 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig, Policy, TargetMode
-from ledger.domain.requests import RECEIPT, RequestKind
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.domain.topics import NamingKind
 from ledger.mirror import appender
 from ledger.recording.operation_log import OperatorOperations
@@ -118,11 +119,11 @@ class CalmFlow:
 
     def receipts(self) -> list[str]:
         """Results, in the order in which they were given."""
-        return [content["result"] for content in self._drivers.state.events("f", RECEIPT)]
+        return [content["result"] for content in self._drivers.state.events("f", Receipt.kind)]
 
-    def ask(self, kind: RequestKind, **content: object) -> None:
+    def ask(self, kind: RequestKind, **content: Any) -> None:
         given = {"topic": TOPIC, "partition": 0, **content}
-        self._operations.record(str(kind), flow="f", reason="test", content=given)
+        self._operations.record(REQUEST_CLASSES[kind](**given), flow="f", reason="test")
 
     def stops(self) -> dict[str, str]:
         """By topic why its partition stands still."""

@@ -14,7 +14,7 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
-from ledger.recording.operation_log import OperatorOperations
+from ledger.recording.operation_log import OPERATOR_WRITER, random_id
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.ledger_copies import copied_to
@@ -138,8 +138,18 @@ class WrittenLedger:
         flow: str = FLOW,
         reason: str | None = None,
     ) -> str:
-        log = OperatorOperations(DeltaFactLog(self.path, self.clock), operator="somebody")
-        return log.record(kind, flow=flow, reason=reason, content=content or {})
+        """A row as any program may have written it; returns its operation id."""
+        row = {
+            "operation_id": random_id(),
+            "kind": kind,
+            "flow": flow,
+            "operator": "somebody",
+            "reason": reason,
+            "ticket": None,
+            "content": json.dumps(content or {}),
+        }
+        DeltaFactLog(self.path, self.clock).append_next(OPERATOR_WRITER, "operations", [row])
+        return str(row["operation_id"])
 
     def stopped(self, topic: str, partition: int, cause: str, *, topic_id: str | None = None) -> None:
         coordinates = {"topic": topic, "topic_id": topic_id or f"id-of-{topic}", "partition": partition}

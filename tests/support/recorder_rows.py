@@ -1,16 +1,16 @@
 """What a recorder appends: its claim, and the end of one partition."""
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.ports import Row, WriterClaim
+from ledger.ports import FactLog, Row, WriterClaim
 
 WRITER = "recorder:east"
 TABLE = "high_watermarks"
 
 
-def claim(log: DeltaFactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
+def claim(log: FactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
     """Claim the writer's next epoch on `TABLE`."""
     row = {
         "event": "claimed",
+        "config_hash": None,
         "host": host,
         "flow": None,
         "source_cluster": "east",

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 from deltalake import (
     ColumnProperties,
     CommitProperties,
@@ -33,7 +32,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.arrow_schema import arrow_rows
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import RECORDED_AT, STATISTICS, add_missing_columns, table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
@@ -185,9 +184,7 @@ class DeltaFactLog:
             "round": round_number,
             "recorded_at_ms": now_ms,
         }
-        data = pa.Table.from_pylist(
-            [{**stamp, **row} for row in rows], schema=arrow_schema(TABLE_BY_NAME[table])
-        )
+        data = arrow_rows(TABLE_BY_NAME[table], [{**stamp, **row} for row in rows])
         properties = CommitProperties(
             custom_metadata={RECORDED_AT: str(now_ms)},
             app_transactions=[Transaction(claim.writer, _version(claim, round_number))],

@@ -22,7 +22,8 @@ from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
 from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
 from ledger.domain.cuts import Cut, LastAppend, is_token
-from ledger.domain.recorded_operations import in_order, recorded_cut
+from ledger.domain.operations.content import recorded_cut
+from ledger.domain.operations.order import in_order
 from ledger.errors import InvalidValueError, UsageError
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 

@@ -16,7 +16,7 @@ from ledger.adapters.duck.engine import Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
-from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import (
     Checkpoint,
     HighWatermark,
@@ -26,27 +26,21 @@ from ledger.domain.facts import (
     WriterEvent,
     source_may_be_gone,
 )
-from ledger.domain.recorded_operations import (
-    ACLS_FOLLOWED,
-    SCOPE_REDUCED,
-    TOPIC_FOLLOWED,
-    FindingKey,
-    FlowRequests,
-    accepted_reductions,
-    created_acls,
-    followed_settings,
-    in_order,
-    open_findings,
-)
-from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
+from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
+from ledger.domain.operations.flow_events import ConfigurationChanged, accepted_reductions
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.order import in_order
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.receipts import Acceptance, acceptances
+from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
+from ledger.domain.operations.target_changes import created_acls, followed_settings
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.configuration_change import CONFIGURATION_CHANGED
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
-from ledger.ports import FlowPosition, RecordedStop
+from ledger.ports import FlowPosition
 from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
@@ -97,7 +91,7 @@ class DeltaLedgerState:
         return bool(self._rows("writers", [("flow", "=", flow)]))
 
     def identities(self) -> ClusterIdentities:
-        accepted = self._rows("operations", [("kind", "=", CLUSTER_ACCEPTED)])
+        accepted = self._rows("operations", [("kind", "=", OperationKind.CLUSTER_ACCEPTED)])
         return ClusterIdentities.of_rows(
             self._rows("writers", [("event", "=", WriterEvent.CLAIMED)]), in_order(accepted)
         )
@@ -116,40 +110,40 @@ class DeltaLedgerState:
         }
 
     def requests(self, flow: str) -> FlowRequests:
-        rows = self._rows("operations", [("kind", "in", [*RequestKind, RECEIPT, STOP]), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "in", REQUEST_ROWS), ("flow", "=", flow)])
         return FlowRequests.of_rows(in_order(rows))
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
-        rows = self._rows("operations", [("kind", "=", RECEIPT), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "=", OperationKind.RECEIPT), ("flow", "=", flow)])
         return acceptances(in_order(rows))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""
-        rows = self._rows("operations", [("kind", "=", CONFIGURATION_CHANGED), ("flow", "=", flow)])
-        contents = [json.loads(row["content"]) for row in in_order(rows)]
-        found = [content["configuration"] for content in contents if content["new_hash"] == config_hash]
+        rows = self._rows("operations", [("kind", "=", ConfigurationChanged.kind), ("flow", "=", flow)])
+        changes = map(ConfigurationChanged.of_row, in_order(rows))
+        found = [dict(change.configuration) for change in changes if change.new_hash == config_hash]
         return found[-1] if found else None
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
-        kinds = ["finding_raised", "finding_cleared"]
-        rows = self._rows("operations", [("kind", "in", kinds), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "in", FINDING_KINDS), ("flow", "=", flow)])
         return open_findings(rows)
 
     def findings_of(self, writer: str) -> frozenset[FindingKey]:
-        kinds = ["finding_raised", "finding_cleared"]
-        return open_findings(self._rows("operations", [("kind", "in", kinds), ("writer", "=", writer)]))
+        return open_findings(
+            self._rows("operations", [("kind", "in", FINDING_KINDS), ("writer", "=", writer)])
+        )
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
         """Topics that the flow was told to leave out, with how far they had been copied then."""
-        rows = self._rows("operations", [("kind", "=", SCOPE_REDUCED), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "=", OperationKind.SCOPE_REDUCED), ("flow", "=", flow)])
         return accepted_reductions(in_order(rows))
 
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:
-        rows = self._rows("operations", [("kind", "=", ACLS_FOLLOWED), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "=", OperationKind.ACLS_FOLLOWED), ("flow", "=", flow)])
         return created_acls(in_order(rows))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
-        rows = self._rows("operations", [("kind", "=", TOPIC_FOLLOWED), ("flow", "=", flow)])
+        rows = self._rows("operations", [("kind", "=", OperationKind.TOPIC_FOLLOWED), ("flow", "=", flow)])
         return followed_settings(in_order(rows))
 
     def deleted_topic_ids(self, cluster: str) -> frozenset[str]:

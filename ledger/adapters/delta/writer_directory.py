@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
-from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
 
@@ -67,4 +67,4 @@ class RecordedProducerIds:
     def _acceptances(self) -> list[Mapping[str, Any]]:
         """Only those that retire ids matter here, and of these the order does not."""
         table = DeltaTable(table_uri(self._path, "operations"))
-        return list(filtered_rows(relation_of(table, "operations"), [("kind", "=", CLUSTER_ACCEPTED)]))
+        return list(filtered_rows(relation_of(table, "operations"), [("kind", "=", ClusterAcceptance.kind)]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
-from ledger.domain.cluster_identity import CLUSTER_ACCEPTED, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.domain.facts import (
     SEQUENCE_MODULUS,
     Checkpoint,
@@ -19,23 +19,24 @@ from ledger.domain.facts import (
     SyncKind,
     source_may_be_gone,
 )
-from ledger.domain.recorded_operations import (
-    ACLS_FOLLOWED,
-    TOPIC_FOLLOWED,
-    FindingKey,
-    FlowRequests,
+from ledger.domain.operations.every_kind import content_of
+from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
+from ledger.domain.operations.order import in_order
+from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
+from ledger.domain.operations.receipts import Acceptance, Receipt, acceptances
+from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
+from ledger.domain.operations.target_changes import (
+    AclsFollowed,
+    TopicFollowed,
     created_acls,
     followed_settings,
-    in_order,
-    open_findings,
 )
-from ledger.domain.requests import RECEIPT, STOP, Acceptance, RequestKind, acceptances
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
-from ledger.ports import Clock, FlowPosition, RecordedStop, Row, WriterClaim
+from ledger.ports import Clock, FlowPosition, Row, WriterClaim
 from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.schema import STAMP
 
@@ -164,7 +165,7 @@ class MemoryLedgerState:
         return any(row["flow"] == flow for row in self._rows(_WRITERS))
 
     def identities(self) -> ClusterIdentities:
-        accepted = [row for row in self._rows("operations") if row["kind"] == CLUSTER_ACCEPTED]
+        accepted = [row for row in self._rows("operations") if row["kind"] == ClusterAcceptance.kind]
         return ClusterIdentities.of_rows(self._rows(_WRITERS), accepted)
 
     def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
@@ -182,35 +183,31 @@ class MemoryLedgerState:
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
         stopped: dict[tuple[str, int], RecordedStop] = {}
         for row in self._operations(flow):
-            content = json.loads(row["content"])
-            if row["kind"] == "partition_stopped":
-                key = (content["topic_id"], content["partition"])
-                stopped[key] = RecordedStop(content["cause"], content["message"])
-            elif row["kind"] == "partition_resumed":
-                stopped.pop((content["topic_id"], content["partition"]), None)
+            match content_of(row):
+                case PartitionStopped() as event:
+                    stopped[event.place] = RecordedStop(event.cause, event.message)
+                case PartitionResumed() as event:
+                    stopped.pop(event.place, None)
         return stopped
 
     def requests(self, flow: str) -> FlowRequests:
-        kinds = {*RequestKind, RECEIPT, STOP}
-        return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in kinds])
+        return FlowRequests.of_rows([row for row in self._operations(flow) if row["kind"] in REQUEST_ROWS])
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
-        return acceptances([row for row in self._operations(flow) if row["kind"] == RECEIPT])
+        return acceptances([row for row in self._operations(flow) if row["kind"] == Receipt.kind])
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
-        kinds = {"finding_raised", "finding_cleared"}
-        return open_findings([row for row in self._operations(flow) if row["kind"] in kinds])
+        return open_findings([row for row in self._operations(flow) if row["kind"] in FINDING_KINDS])
 
     def findings_of(self, writer: str) -> frozenset[FindingKey]:
-        kinds = {"finding_raised", "finding_cleared"}
         rows = [row for row in self._rows("operations") if row["writer"] == writer]
-        return open_findings([row for row in rows if row["kind"] in kinds])
+        return open_findings([row for row in rows if row["kind"] in FINDING_KINDS])
 
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:
-        return created_acls([row for row in self._operations(flow) if row["kind"] == ACLS_FOLLOWED])
+        return created_acls([row for row in self._operations(flow) if row["kind"] == AclsFollowed.kind])
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
-        return followed_settings([row for row in self._operations(flow) if row["kind"] == TOPIC_FOLLOWED])
+        return followed_settings([row for row in self._operations(flow) if row["kind"] == TopicFollowed.kind])
 
     def events(self, flow: str, kind: str) -> list[dict[str, Any]]:
         """Contents of the rows of one kind in `operations`, oldest first."""

@@ -180,7 +180,12 @@ class MemoryCluster:
 
     def add_partitions(self, name: str, *, total: int) -> None:
         self._reach()
-        self._add_partitions(self.topic_by_name[name], total)
+        topic = self.topic_by_name[name]
+        if total <= len(topic.logs):
+            raise PreconditionError(
+                f"{self.alias} refused to bring topic {name} to {total} partitions: it has {len(topic.logs)}; not done"
+            )
+        self._add_partitions(topic, total)
 
     def _add_partitions(self, topic: MemoryTopic, total: int) -> None:
         for partition in range(len(topic.logs), total):
@@ -328,7 +333,8 @@ class MemoryCluster:
 
         With an id, as the mirror asks for it, only if that life is still there.
         """
-        if topic_id in (None, self.topic_by_name[name].topic_id):
+        topic = self.topic_by_name.get(name)
+        if topic is not None and topic_id in (None, topic.topic_id):
             self.deleted.append(self.topic_by_name.pop(name))
             self.committed = {key: offset for key, offset in self.committed.items() if key[1] != name}
 

@@ -1,7 +1,9 @@
 """One partition of an in-memory cluster: a log of real record batches, with a broker's rules.
 
 Rules, by name (each was seen on a real broker)
-    B1  a batch is taken only when its CRC is right, it is dense and below the size limit
+    B1  a batch is taken only when its CRC is right, it is dense and below the size limit, and neither a marker
+        nor of a transaction; one that says LogAppendTime is refused where the topic stamps its own time, else
+        the broker takes that word away
     B2  idempotence by producer id and epoch: one of the last five batches again is answered with its
         offset, another sequence than the next one is refused; without state any sequence is taken
     B3  a restart keeps the last batch of a producer only, and nothing of one whose batches are old
@@ -45,7 +47,7 @@ from ledger.wire.records import Record, decode
 CORRUPT_MESSAGE = 2
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-INVALID_TXN_STATE = 48
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 DELETE_RETENTION_MS = 86_400_000
 _PLACE = struct.Struct(">qii")
@@ -182,8 +184,8 @@ class PartitionLog:
             (CORRUPT_MESSAGE, not crc_matches(header, memoryview(batch))),
             (ErrorCode.MESSAGE_TOO_LARGE, len(batch) > self.max_message_bytes),
             (ErrorCode.INVALID_RECORD, not header.is_dense or header.count == 0 or header.is_control),
-            (ErrorCode.INVALID_TIMESTAMP, header.has_log_append_time),
-            (INVALID_TXN_STATE, header.is_transactional),
+            (ErrorCode.INVALID_TIMESTAMP, self.log_append_time and header.has_log_append_time),
+            (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, header.is_transactional),
             (ErrorCode.INVALID_PRODUCER_EPOCH, self._producers.has_later_epoch(header)),
         )
         return next((int(code) for code, broken in broken_rules if broken), 0)
@@ -224,6 +226,8 @@ class PartitionLog:
         header = read_header(memoryview(stored))
         if self.log_append_time and not header.is_control:
             header = _stamp(stored, header, now_ms)
+        elif header.has_log_append_time:
+            header = _with_attributes(stored, header.attributes & ~LOG_APPEND_TIME)
         self._producers.remember(header)
         self._batches.append((header, bytes(stored)))
         self._written.append(self._batches[-1])
@@ -403,8 +407,12 @@ def _garble(records: bytearray, garbling: Garbling) -> None:
 
 def _stamp(stored: bytearray, header: BatchHeader, now_ms: int) -> BatchHeader:
     """LogAppendTime: the broker's time for the whole batch; base timestamp and records stay."""
-    struct.pack_into(">h", stored, CRC_START, header.attributes | LOG_APPEND_TIME)
     struct.pack_into(">q", stored, 35, now_ms)
+    return _with_attributes(stored, header.attributes | LOG_APPEND_TIME)
+
+
+def _with_attributes(stored: bytearray, attributes: int) -> BatchHeader:
+    struct.pack_into(">h", stored, CRC_START, attributes)
     struct.pack_into(">I", stored, CRC_START - 4, crc32c.crc32c(memoryview(stored)[CRC_START:]))
     return read_header(memoryview(stored))
 

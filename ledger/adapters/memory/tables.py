@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.arrow_schema import arrow_rows, arrow_schema
 from ledger.domain.table_upkeep import SORTED_BY
 from ledger.errors import InvalidValueError
 from ledger.schema import TABLE_BY_NAME, TABLES
@@ -42,12 +42,7 @@ class MemoryLedger:
         """Append rows that name every column of the table; the version that this made."""
         if table not in TABLE_BY_NAME:
             raise InvalidValueError(f"no table {table!r} in a ledger; nothing was appended")
-        names = set(TABLE_BY_NAME[table].column_names)
-        if wrong := [sorted(names ^ set(row)) for row in rows if set(row) != names]:
-            raise InvalidValueError(
-                f"rows of {table} must name its columns; {wrong[0]}; nothing was appended"
-            )
-        appended = pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table]))
+        appended = arrow_rows(TABLE_BY_NAME[table], rows)
         appends = self._appends.setdefault(table, [])
         appends.append(appended)
         self._rows.setdefault(table, []).extend(appended.to_pylist())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.operations.partition_events import KeysResynced
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.findings import Finding, FindingName, Findings
@@ -36,9 +37,6 @@ from ledger.ports import (
 from ledger.recording.operation_log import ClaimedOperations
 
 log = logging.getLogger(__name__)
-
-KEYS_RESYNCED = "keys_resynced"
-"""Kind of the rows of `operations` that say which partition's keys were compared, and what was deleted."""
 
 _TABLE = "offset_syncs"
 _FINDING = FindingName.TOMBSTONES_MAY_BE_MISSING
@@ -258,16 +256,14 @@ class _Deletion:
             self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
 
     def _record_operation(self, done: PartitionKeys, compared: KeyComparison) -> None:
-        content = {
-            "topic": done.pair.source.topic,
-            "partition": done.pair.source.partition,
-            "source_keys": compared.source_keys,
-            "target_keys": compared.target_keys,
-            "tombstones": done.written,
-        }
-        self._ports.operations.record(
-            KEYS_RESYNCED, flow=self._flow.name, reason=done.refused, content=content
+        resynced = KeysResynced(
+            topic=done.pair.source.topic,
+            partition=done.pair.source.partition,
+            source_keys=compared.source_keys,
+            target_keys=compared.target_keys,
+            tombstones=done.written,
         )
+        self._ports.operations.record(resynced, flow=self._flow.name, reason=done.refused)
 
 
 def _done(pair: PartitionPair, compared: KeyComparison, written: Written) -> PartitionKeys:

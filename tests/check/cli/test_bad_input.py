@@ -8,7 +8,7 @@ import pytest
 
 from ledger.config import CONFIG_VARIABLE
 from tests.support.checkout import CHECKOUT
-from tests.support.commands import mirror_ledger
+from tests.support.commands import command, mirror_ledger
 from tests.support.unreachable import UnreachableFlow
 
 
@@ -85,9 +85,17 @@ def test_an_unknown_query_or_parameter_is_refused(with_ledger: UnreachableFlow) 
     assert "KEY=VALUE" in with_ledger.refused(*lag, "flow", code=2)
 
 
-def test_an_unreachable_broker_is_named_and_nothing_is_written(with_ledger: UnreachableFlow) -> None:
-    message = with_ledger.refused("run", "east-to-west", "--until-caught-up", code=1)
-    assert str(with_ledger.port) in message
+def test_an_unreachable_broker_is_named_and_the_start_that_failed_needs_attention(
+    with_ledger: UnreachableFlow,
+) -> None:
+    """Of the start that failed the ledger has one row, and no claim."""
+    before = with_ledger.commits()
+    done = command(with_ledger.capture, with_ledger.config, "run", "east-to-west", "--until-caught-up")
+    assert (done.code, done.out) == (1, "")
+    assert str(with_ledger.port) in done.err
+    assert with_ledger.commits() == {**before, "operations": before["operations"] + 1}
+    told = command(with_ledger.capture, with_ledger.config, "status")
+    assert told.out.startswith("east-to-west: starting since 20"), "the process lives: it is this one"
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("run", "east-to-west"), ("stop", "east-to-west")])

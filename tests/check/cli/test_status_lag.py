@@ -114,6 +114,10 @@ def test_a_source_that_does_not_answer_makes_the_last_measurement_the_last_that_
     assert (found["lag"]["state"], found["lag"]["records"]) == ("unknown", None)
     assert found["needs_attention"][0].startswith("source east does not answer since 20")
     assert "lag is unknown: last known 1,204 records at" in found["needs_attention"][2]
+    partitions = report(flow, "--partitions")["partitions"]
+    assert {(row["lag_status"], row["lag_records"], row["lag_ms"]) for row in partitions} == {
+        ("unknown", None, None)
+    }
 
 
 def test_partitions_that_were_never_measured_are_told_and_need_attention_in_time(flow: Operated) -> None:

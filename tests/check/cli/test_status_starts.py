@@ -41,9 +41,12 @@ def test_a_start_that_came_to_nothing(
     found = report(idle)
     assert found["driver"]["state"] == state
     assert (found["driver"]["failed_start_at_ms"] is not None) == failed
-    assert any("ended before it claimed the flow" in remark for remark in found["remarks"]) == failed
-    told = "its driver has been starting for 10 min"
-    assert [told in reason for reason in found["needs_attention"]] == [True] * (age_s == 600)
+    told = [reason for reason in found["needs_attention"] if "ended before it claimed the flow" in reason]
+    assert len(told) == failed
+    told = [
+        reason for reason in found["needs_attention"] if "its driver has been starting for 10 min" in reason
+    ]
+    assert len(told) == (age_s == 600)
 
 
 def test_a_dead_driver_that_is_started_again_is_starting(idle: Operated) -> None:

@@ -1,6 +1,5 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,13 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
-from ledger.domain.requests import Acceptance, RequestKind
+from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
+from ledger.domain.operations.receipts import Acceptance, Receipt
+from ledger.domain.operations.requests import RequestKind
 from ledger.errors import ShutOutError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.operations.flow_report import receipts_of
-from ledger.ports import RecordedStop
-from ledger.recording.operation_log import OperatorOperations
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger
@@ -66,18 +65,20 @@ def test_requests_and_receipts_of_one_flow(flow: WrittenLedger) -> None:
     assert [request.operation_id for request in found.waiting] == [last]
 
 
+def receipt(acceptance: Acceptance) -> Receipt:
+    return Receipt(
+        request="r",
+        request_kind="accept_foreign",
+        result="done",
+        message="as told",
+        accepted={("s", 1): acceptance},
+    )
+
+
 def test_the_last_acceptance_of_a_partition_counts(flow: WrittenLedger) -> None:
     for below in (50, 40):
-        accepted = [Acceptance("t", 30, below).told("s", 1)]
-        request = {
-            "request": str(below),
-            "request_kind": "accept_foreign",
-            "result": "done",
-            "message": "as told",
-        }
-        flow.operation("receipt", {**request, "accepted": accepted})
-    elsewhere = {**request, "accepted": [Acceptance("t", 9, 9).told("s", 1)]}
-    flow.operation("receipt", elsewhere, flow="another")
+        flow.operation("receipt", receipt(Acceptance("t", 30, below)).content())
+    flow.operation("receipt", receipt(Acceptance("t", 9, 9)).content(), flow="another")
     flow.receipt("later", "resume", "done", "goes on")
     assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("t", 30, 40)}
 
@@ -123,22 +124,20 @@ def test_a_configuration_is_found_by_its_hash(flow: WrittenLedger) -> None:
     assert state(flow).configuration("another", config_hash(config)) is None
 
 
-STOPPED = {"topic": "orders", "topic_id": "T", "partition": 0, "cause": "lost", "message": "m", "next": None}
-RESUMED = {"topic": "orders", "topic_id": "T", "partition": 0}
+STOPPED = PartitionStopped(topic="orders", topic_id="T", partition=0, cause="lost", message="m")
+RESUMED = PartitionResumed(topic="orders", topic_id="T", partition=0)
 
 
 def test_events_are_ordered_by_their_stamps_whatever_the_clocks_say(flow: WrittenLedger) -> None:
     """Drivers on hosts whose clocks are a minute apart, one after the other, and a later one of an earlier time."""
     ahead, behind = FakeClock(), FakeClock()
     ahead.now_s += 60
-    claimed(DeltaFactLog(flow.path, ahead), FLOW).record(
-        "partition_resumed", flow=FLOW, reason=None, content=RESUMED
-    )
+    claimed(DeltaFactLog(flow.path, ahead), FLOW).record(RESUMED, flow=FLOW, reason=None)
     later = claimed(DeltaFactLog(flow.path, behind), FLOW)
-    later.record("partition_stopped", flow=FLOW, reason=None, content=STOPPED)
+    later.record(STOPPED, flow=FLOW, reason=None)
     assert state(flow).stopped_partitions(FLOW) == {("T", 0): RecordedStop("lost", "m")}
     behind.now_s -= 3600
-    later.record("partition_resumed", flow=FLOW, reason=None, content=RESUMED)
+    later.record(RESUMED, flow=FLOW, reason=None)
     assert state(flow).stopped_partitions(FLOW) == {}
 
 
@@ -146,20 +145,8 @@ def test_what_a_driver_does_after_another_has_claimed_is_refused(flow: WrittenLe
     earlier = claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
     claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
     with pytest.raises(ShutOutError):
-        earlier.record("receipt", flow=FLOW, reason=None, content={"request": "r", "result": "done"})
+        earlier.record(receipt(Acceptance("t", 1, 1)), flow=FLOW, reason=None)
     assert flow.operations() == []
-
-
-def test_of_operators_that_ask_at_once_each_gets_a_place(flow: WrittenLedger) -> None:
-    def ask(number: int) -> str:
-        log = OperatorOperations(DeltaFactLog(flow.path, FakeClock()), operator=f"person {number}")
-        return log.record("stop", flow=FLOW, reason=None, content={})
-
-    with ThreadPoolExecutor(max_workers=4) as side_by_side:
-        asked = list(side_by_side.map(ask, range(8)))
-    rows = flow.operations()
-    assert sorted(row["operation_id"] for row in rows) == sorted(asked)
-    assert sorted(row["round"] for row in rows) == list(range(1, 9))
 
 
 def test_what_only_a_later_program_knows_is_passed_over(flow: WrittenLedger) -> None:

@@ -25,7 +25,7 @@ def recorder(cluster: str, cluster_id: str) -> dict[str, Any]:
 def after(identities: ClusterIdentities, cluster: str, cluster_id: str, *, rebuilt: bool) -> dict[str, Any]:
     """The row of an acceptance as `operations` has it."""
     accepted = identities.accepting(cluster, cluster_id, rebuilt=rebuilt)
-    return {"content": json.dumps(accepted.content)}
+    return {"content": json.dumps(accepted.content())}
 
 
 def test_an_alias_that_nobody_claimed_with_may_stand_for_any_cluster() -> None:

@@ -11,7 +11,6 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig
-from ledger.domain.cluster_identity import CLUSTER_ACCEPTED
 from ledger.errors import PreconditionError
 from ledger.mirror.flow_driver import claim_row
 from tests.support.operation_logs import operators
@@ -40,9 +39,7 @@ class World:
     def accept(self, alias: str, *, rebuilt: bool) -> None:
         identities = self.state.identities()
         accepted = identities.accepting(alias, self.clusters[alias].cluster_id(), rebuilt=rebuilt)
-        operators(self.ledger, self.schedule).record(
-            CLUSTER_ACCEPTED, flow=None, reason="moved", content=accepted.content
-        )
+        operators(self.ledger, self.schedule).record(accepted, flow=None, reason="moved")
 
 
 def test_ids_of_any_brokers_block_are_accepted() -> None:

@@ -7,13 +7,14 @@ import pytest
 
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.requests import Acceptance
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.receipts import Acceptance
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.flow_progress import FlowProgress, key_of
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.intake import CopiedByOthers, Intake, TakenOn, copied_by_nobody, copy_again
 from ledger.mirror.standing import Standing
-from ledger.ports import FlowPosition, PartitionEnds, RecordedStop
+from ledger.ports import FlowPosition, PartitionEnds
 from tests.support.sources import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
 

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.requests import (
-    Acceptance,
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.receipts import Acceptance, acceptances
+from ledger.domain.operations.requests import (
+    REQUEST_CLASSES,
     AskedBy,
     OperatorRequest,
     RequestKind,
-    acceptances,
     pauses_after,
 )
 from ledger.mirror.assignments import Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.request_desk import RequestDesk
+from ledger.mirror.request_kinds.moving import MovedPartitions
 from ledger.mirror.standing import Standing
 from ledger.ports import OperationEntry, PartitionEnds, TopicDescription
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
@@ -61,20 +63,25 @@ class Desk:
         return self.progress.standings[0]
 
     def record(
-        self,
-        kind: str,
-        *,
-        flow: str | None,
-        reason: str | None,
-        content: Mapping[str, object],
-        ticket: str | None = None,
+        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
     ) -> str:
-        assert (kind, flow, reason, ticket) == ("receipt", "flow", None, None)
-        self.receipts.append(content)
+        assert (content.kind, flow, reason, ticket) == ("receipt", "flow", None, None)
+        self.receipts.append(content.content())
         return "receipt"
 
-    def record_all(self, kind: str, *, flow: str | None, entries: Sequence[OperationEntry]) -> None:
-        raise AssertionError(f"a receipt is an operation by itself: {kind} {flow} {entries}")
+    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
+        raise AssertionError(f"a receipt is an operation by itself: {flow} {entries}")
+
+    def record_parts(
+        self,
+        contents: Sequence[OperationContent],
+        *,
+        operation_id: str | None = None,
+        flow: str | None,
+        reason: str | None,
+        ticket: str | None = None,
+    ) -> str:
+        raise AssertionError(f"a receipt is one row: {operation_id} {flow} {reason} {ticket} {contents}")
 
     def ask(
         self,
@@ -86,18 +93,17 @@ class Desk:
     ) -> list[OffsetSync]:
         desk = RequestDesk(
             "flow",
-            self.progress,
-            Cluster("east", self.source_ends),
-            Cluster("west", PartitionEnds(0, 40, 40, 0)),
+            MovedPartitions(
+                self.progress,
+                Cluster("east", self.source_ends),
+                Cluster("west", PartitionEnds(0, 40, 40, 0)),
+                self.resumed.append,
+            ),
             self,
-            self.resumed.append,
         )
         request = OperatorRequest(
             operation_id="asked",
-            kind=kind,
-            topic=topic,
-            partition=partition,
-            offset=offset,
+            asked=REQUEST_CLASSES[kind](topic=topic, partition=partition, offset=offset),
             requested_at_ms=1,
             asked_by=AskedBy("ben", None, None),
         )
@@ -118,10 +124,7 @@ def _asked(
 ) -> OperatorRequest:
     return OperatorRequest(
         operation_id=operation_id,
-        kind=kind,
-        topic=topic,
-        partition=partition,
-        offset=None,
+        asked=REQUEST_CLASSES[kind](topic=topic, partition=partition),
         requested_at_ms=0,
         asked_by=AskedBy("anna", "a move", None),
     )

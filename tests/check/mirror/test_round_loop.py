@@ -9,6 +9,7 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import OffsetSync, SyncKind
+from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
 from ledger.mirror import appender
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
@@ -279,8 +280,7 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     driver.run()
     driver.flow.west.recreate_topic("east.t")
     operations = operators(driver.flow.ledger, driver.flow.clock)
-    request = {"topic": "t", "partition": 0, "offset": 6}
-    operations.record("skip_to", flow="f", reason="enough", content=request)
+    operations.record(SkipTo(topic="t", partition=0, offset=6), flow="f", reason="enough")
     again = Driver([nothing], driver.flow)
     again.run()
     assert [row["kind"] for row in again.syncs()] == ["started", "copied", "superseded", "lost"]
@@ -289,11 +289,11 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     assert position.source_end == 6
 
 
-def asked(driver: Driver, kind: str, topic: str | None) -> str:
+def asked(driver: Driver, request: Request | StopRequest) -> str:
     """An operator asks for something while no driver runs; returns the operation."""
     fact_log = MemoryFactLog(driver.flow.ledger, driver.flow.clock)
-    log = OperatorOperations(fact_log, operator="anna", new_id=lambda: f"{kind} {topic}")
-    return log.record(kind, flow="f", reason="a move", content={"topic": topic})
+    log = OperatorOperations(fact_log, operator="anna", new_id=lambda: f"{request.kind} {request.content()}")
+    return log.record(request, flow="f", reason="a move")
 
 
 def all_of_it(count: int) -> Step:
@@ -311,7 +311,7 @@ def write(driver: Driver, count: int, topic: str = "t") -> None:
 def test_a_run_until_caught_up_of_what_is_paused_has_not_caught_up(topic: str | None) -> None:
     driver = Driver([], until_caught_up=True)
     write(driver, 9)
-    operation = asked(driver, "pause", topic)
+    operation = asked(driver, Pause(topic=topic))
     summary = driver.run()
     assert (summary.end, summary.is_unfinished) == (RunEnd.NOT_CAUGHT_UP, True)
     assert [request.operation_id for request in summary.paused] == [operation]
@@ -325,8 +325,8 @@ def test_what_is_not_paused_is_copied_before_such_a_run_ends() -> None:
     driver.flow.source("u")
     write(driver, 4)
     write(driver, 6, "u")
-    asked(driver, "pause", "u")
-    asked(driver, "pause", "not of this flow")
+    asked(driver, Pause(topic="u"))
+    asked(driver, Pause(topic="not of this flow"))
     summary = driver.run()
     assert (summary.end, summary.records) == (RunEnd.NOT_CAUGHT_UP, 4)
     assert [request.topic for request in summary.paused] == ["u"]
@@ -343,7 +343,7 @@ def test_a_run_until_caught_up_says_what_ended_it() -> None:
     assert (summary.end, summary.is_unfinished) == (RunEnd.CAUGHT_UP, False)
 
     def ask_to_stop(assignment: Assignment) -> PartitionResult:
-        asked(again, "stop", None)
+        asked(again, StopRequest())
         return copied(assignment, 2)
 
     again = Driver([ask_to_stop], driver.flow, until_caught_up=True)

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.recorded_operations import accepted_reductions
+from ledger.domain.operations.flow_events import accepted_reductions
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.scope import require_scope

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ledger.domain.recorded_operations import FindingKey
+from ledger.domain.operations.finding_events import FindingKey
 from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.ports import TopicDescription
 from tests.support.fake_recorders import recorder_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.domain.requests import AskedBy, OperatorRequest, RequestKind
+from ledger.domain.operations.requests import AskedBy, OperatorRequest, Pause
 from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
 from ledger.mirror.stopped_entries import StoppedPartition
 from ledger.reports.run_text import end_line, unfinished
@@ -20,10 +20,7 @@ def summary(end: RunEnd | None = None) -> RunSummary:
 def pause(topic: str | None) -> OperatorRequest:
     return OperatorRequest(
         operation_id="op-1",
-        kind=RequestKind.PAUSE,
-        topic=topic,
-        partition=None,
-        offset=None,
+        asked=Pause(topic=topic),
         requested_at_ms=0,
         asked_by=AskedBy("anna", "a move", None),
     )

@@ -1,12 +1,9 @@
 """The in-memory broker keeps the rules that were seen on real ones (B1 to B5)."""
 
-import crc32c
-import pytest
-
 from ledger.adapters.memory.partition_log import PartitionLog, Replication
 from ledger.adapters.memory.producer_states import PRODUCER_EXPIRATION_MS
 from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
-from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from ledger.wire.record_batch import TRANSACTIONAL
 
 NOW_MS = 1_700_000_000_000
 DUPLICATE_OR_NEXT, OUT_OF_ORDER = 0, 45
@@ -25,39 +22,6 @@ def produce(log: PartitionLog, *args: int, **options: int) -> tuple[int, int]:
     return appended.error, appended.base_offset
 
 
-def test_b2_the_last_five_batches_are_known_and_nothing_may_be_left_out() -> None:
-    log = PartitionLog()
-    assert [produce(log, n * 2) for n in range(6)] == [(0, n * 2) for n in range(6)]
-    assert [produce(log, n * 2) for n in range(1, 6)] == [(0, n * 2) for n in range(1, 6)]
-    assert produce(log, 0)[0] == OUT_OF_ORDER, "the sixth back"
-    assert produce(log, 14)[0] == OUT_OF_ORDER, "a hole"
-    assert produce(log, 10, 3)[0] == OUT_OF_ORDER, "another boundary"
-    assert produce(log, 11)[0] == OUT_OF_ORDER, "an overlap"
-    assert log.end == 12
-
-
-def test_b2_without_state_any_sequence_is_taken_and_sequences_wrap() -> None:
-    log = PartitionLog()
-    assert produce(log, 2**31 - 1) == (0, 0)
-    assert produce(log, 1) == (0, 2)
-
-
-def test_b2_epochs() -> None:
-    log = PartitionLog()
-    produce(log, 0)
-    assert produce(log, 2, epoch=1)[0] == OUT_OF_ORDER
-    assert produce(log, 0, epoch=1) == (0, 2)
-    assert produce(log, 2)[0] == 47
-
-
-def test_b2_somebody_elses_records_between_do_not_disturb() -> None:
-    log = PartitionLog()
-    produce(log, 0)
-    log.append(application_batch([content(None, None)], [NOW_MS]), now_ms=NOW_MS)
-    assert produce(log, 2) == (0, 3)
-    assert produce(log, 0) == (0, 0)
-
-
 def test_b3_after_a_restart_the_last_batch_is_known_only() -> None:
     log = PartitionLog()
     for n in range(5):
@@ -71,29 +35,6 @@ def test_b3_old_batches_are_forgotten_by_their_own_time() -> None:
     produce(log, 0, at_ms=NOW_MS - PRODUCER_EXPIRATION_MS - 1)
     log.restart(now_ms=NOW_MS)
     assert produce(log, 0) == (0, 2), "written twice"
-
-
-@pytest.mark.parametrize(
-    ("attributes", "error"), [(CONTROL, 87), (TRANSACTIONAL, 48), (LOG_APPEND_TIME, 32), (0, 0)]
-)
-def test_b1_attributes(attributes: int, error: int) -> None:
-    assert produce(PartitionLog(), 0, attributes=attributes)[0] == error
-
-
-def test_b1_bytes_and_counts() -> None:
-    log = PartitionLog(max_message_bytes=80)
-    broken = bytearray(batch(0).encoded())
-    broken[-1] ^= 1
-    assert log.produce(bytes(broken), now_ms=NOW_MS).error == 2
-    assert produce(log, 0, 9)[0] == 10
-    sparse = bytearray(batch(0).encoded())
-    sparse[26] = 4
-    assert PartitionLog().produce(_with_crc(sparse), now_ms=NOW_MS).error == 87
-
-
-def _with_crc(encoded: bytearray) -> bytes:
-    encoded[17:21] = crc32c.crc32c(bytes(encoded[21:])).to_bytes(4, "big")
-    return bytes(encoded)
 
 
 def test_b4_open_transactions_and_replicas_hold_readers_back() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ledger.adapters.memory.partition_log import Garbling
 from ledger.config import Policy, TargetMode
-from ledger.domain.requests import RequestKind
+from ledger.domain.operations.requests import RequestKind
 from ledger.errors import UnsafeError
 from ledger.mirror.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint

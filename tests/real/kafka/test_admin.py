@@ -3,20 +3,17 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
-from ledger.domain.facts import TopicPartition as FactsPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
+from ledger.ports import GroupListing, NewTopic, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.secret_config import SecretReference
 from tests.support.guarded import SECRET, Guarded
@@ -72,30 +69,6 @@ def commit(cluster: SandboxCluster, group: str, *offsets: TopicPartition) -> Non
     consumer.close()
 
 
-def test_it_is_a_cluster_admin(admin: KafkaAdmin, east: SandboxCluster) -> None:
-    port: ClusterAdmin = admin
-    assert port.cluster_id() == east.cluster_id
-    assert port.broker_count() == 1
-
-
-def test_a_created_topic_is_described(admin: KafkaAdmin, topic: str) -> None:
-    found = admin.topics()[topic]
-    assert (found.name, found.partitions, found.replication_factor, found.internal) == (topic, 2, 1, False)
-    assert len(topic_id_bytes(found.topic_id)) == 16
-
-
-def test_only_settings_of_the_topic_itself_are_told(admin: KafkaAdmin, topic: str) -> None:
-    assert admin.configurations([topic, "no-such-topic"]) == {topic: {"retention.ms": "-1"}}
-    assert admin.configurations([]) == {}
-
-
-def test_partitions_are_added(admin: KafkaAdmin, topic: str) -> None:
-    admin.add_partitions(topic, total=5)
-    assert admin.topics()[topic].partitions == 5
-    with pytest.raises(PreconditionError, match=f"bring topic {topic} to 3 partitions: .*not done"):
-        admin.add_partitions(topic, total=3)
-
-
 @pytest.mark.parametrize(
     ("replication_factor", "configuration", "reason"),
     [(1, {}, "already exists"), (9, {}, "replication factor of 9"), (1, {"no.such": "1"}, "no.such")],
@@ -119,24 +92,6 @@ def test_several_topics_are_created_at_once_and_the_refused_left_out(admin: Kafk
     assert admin.configurations(names) == {name: {"retention.ms": "7"} for name in names}
     assert len(admin.ends([(name, partition) for name in names for partition in range(2)])) == 4
     assert admin.create_topics(wanted) == {}
-
-
-def test_ends_tell_open_transactions_apart(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": east.bootstrap_servers, "transactional.id": topic})
-    producer.init_transactions()
-    producer.begin_transaction()
-    for _ in range(3):
-        producer.produce(topic, b"value", partition=0)
-    producer.flush()
-    wanted = [(topic, 0), (topic, 1), (topic, 9), ("no-such-topic", 0)]
-    assert admin.ends(wanted) == {
-        (topic, 0): PartitionEnds(0, 0, 3, 0),
-        (topic, 1): PartitionEnds(0, 0, 0, 0),
-    }
-    producer.commit_transaction()
-    time.sleep(0.2)
-    assert admin.ends([(topic, 0)]) == {(topic, 0): PartitionEnds(0, 4, 4, 0)}
-    assert admin.ends([]) == {}
 
 
 def test_commits_of_a_group_without_members_are_set(
@@ -170,11 +125,6 @@ def test_groups_and_their_commits(admin: KafkaAdmin, east: SandboxCluster, topic
     ]
     assert {(row.cluster, row.topic, row.topic_id) for row in found} == {("east", topic, "the-id")}
     assert {row.topic_id for row in admin.commits(mine, topic_ids={})} == {None}
-
-
-def test_producer_ids_are_never_given_twice(admin: KafkaAdmin) -> None:
-    given = [admin.allocate_producer_id() for _ in range(3)]
-    assert given == sorted(set(given))
 
 
 def test_nothing_is_opened_before_the_first_call() -> None:
@@ -326,24 +276,3 @@ def ends_if_reachable(
         return admin.ends(partitions)
     except ClusterUnavailableError:
         return {}
-
-
-def test_the_batch_that_holds_an_offset_is_told_by_its_header(
-    admin: KafkaAdmin, east: SandboxCluster
-) -> None:
-    name = f"batches-{uuid.uuid4().hex[:8]}"
-    admin.create_topic(name, partitions=2, replication_factor=1, configuration={})
-    at = FactsPartition(name, admin.topics()[name].topic_id, 1)
-    producer = Producer({"bootstrap.servers": east.bootstrap_servers, "linger.ms": 500, "acks": "all"})
-    for size in (3, 4):
-        for _ in range(size):
-            producer.produce(name, b"v" * 100, partition=1)
-        producer.flush(10)
-    for offset, held in ((0, (0, 3)), (2, (0, 3)), (3, (3, 7)), (6, (3, 7))):
-        header = admin.batch_at(at, offset)
-        assert header is not None
-        assert (header.base_offset, header.end_offset) == held
-    assert admin.batch_at(at, 7) is None, "the end"
-    assert admin.batch_at(at, 8) is None, "past the end"
-    with pytest.raises(ClusterUnavailableError, match="another topic id"):
-        admin.batch_at(replace(at, topic_id=str(uuid.uuid4())), 0)

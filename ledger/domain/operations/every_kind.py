@@ -1,0 +1,30 @@
+"""The class of each kind of operation."""
+
+from collections.abc import Mapping
+
+from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.content import OperationContent, Row
+from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
+from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
+from ledger.domain.operations.group_offsets import OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.partition_events import KeysResynced, PartitionResumed, PartitionStopped
+from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.requests import AcceptForeign, Pause, Resume, Resync, SkipTo, StopRequest
+from ledger.domain.operations.target_changes import AclsFollowed, TopicFollowed
+
+EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
+    kind.kind: kind
+    for kind in (
+        *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
+        *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, KeysResynced),
+        *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
+        *(FindingRaised, FindingCleared),
+    )
+}
+
+
+def content_of(row: Row) -> OperationContent | None:
+    """What a row of `operations` says; None: it is of a kind that only a later program knows."""
+    kind = EVERY_KIND.get(row["kind"])
+    return None if kind is None else kind.of_row(row)

@@ -1,0 +1,87 @@
+"""Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
+
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.kinds import OperationKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntendedCommit:
+    """A partition of the target where a group's commit is about to go from `former` to `to`, and why there.
+
+    `former` None: nothing was committed there. `source_offset` None: the group has no commit at the source.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    former: int | None
+    to: int
+    source_topic: str
+    source_partition: int
+    source_offset: int | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of a partition of a group; `topic`, `partition` and `to` are None where the answers had none."""
+
+    source_topic: str
+    source_partition: int
+    topic: str | None
+    partition: int | None
+    former: int | None
+    to: int | None
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSet(OperationContent):
+    """Commits of a group that are about to be made, by answers at a cut."""
+
+    kind: ClassVar = OperationKind.OFFSETS_SET
+    group: str
+    target_cluster: str
+    cut: str
+    commits: tuple[IntendedCommit, ...]
+
+    def content(self) -> dict[str, object]:
+        return {**OperationContent.content(self), "commits": [asdict(one) for one in self.commits]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(
+            group=content["group"],
+            target_cluster=content["target_cluster"],
+            cut=content["cut"],
+            commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSetResult(OperationContent):
+    """What was read back of a group."""
+
+    kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
+    group: str
+    results: tuple[CommitResult, ...]
+
+    def content(self) -> dict[str, object]:
+        return {"group": self.group, "results": [asdict(one) for one in self.results]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        results = tuple(_known(CommitResult, one) for one in content["results"])
+        return cls(group=content["group"], results=results)
+
+
+_PartT = TypeVar("_PartT", IntendedCommit, CommitResult)
+
+
+def _known(part: type[_PartT], told: Mapping[str, Any]) -> _PartT:
+    """Keys that are not known here are passed over."""
+    return part(**{one.name: told[one.name] for one in fields(part) if one.name in told})

@@ -1,0 +1,33 @@
+"""The kinds of rows of `operations`."""
+
+from enum import StrEnum
+
+
+class OperationKind(StrEnum):
+    """What a row says; `every_kind` has the class of its content, PROTOCOL.md the keys ("Operations")."""
+
+    # Of operators: what they ask of a flow's driver.
+    STOP = "stop"  # drivers that run end; it gets no receipt
+    PAUSE = "pause"  # a topic or the whole flow: copy nothing until resumed
+    RESUME = "resume"  # end a pause; let stopped partitions try again
+    SKIP_TO = "skip_to"  # record the source offsets up to `offset` as lost and go on there
+    ACCEPT_FOREIGN = "accept_foreign"  # go on after what the target holds now
+    RESYNC = "resync"  # copy again what the source holds, from `offset` or its log start
+    # Of operators: what they did, or declare.
+    DRIVER_STARTING = "driver_starting"  # a process is about to run the flow: Spark starts before the claim
+    SCOPE_REDUCED = "scope_reduced"  # topics that were mirrored are meant to be left out
+    CLUSTER_ACCEPTED = "cluster_accepted"  # an alias stands for another Kafka cluster from now on
+    OFFSETS_SET = "offsets_set"  # a group's offsets are about to be set at a target
+    OFFSETS_SET_RESULT = "offsets_set_result"  # what became of that, as it was read back
+    KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
+    # Of drivers and recorders.
+    RECEIPT = "receipt"  # what became of a request
+    CONFIGURATION_CHANGED = (
+        "configuration_changed"  # the flow goes on with another one than the last driver's
+    )
+    PARTITION_STOPPED = "partition_stopped"
+    PARTITION_RESUMED = "partition_resumed"  # it makes progress again
+    TOPIC_FOLLOWED = "topic_followed"  # a target topic was created, changed or deleted
+    ACLS_FOLLOWED = "acls_followed"  # access control lists were created or removed at the target
+    FINDING_RAISED = "finding_raised"  # something needs attention, and nothing stopped
+    FINDING_CLEARED = "finding_cleared"  # it does so no longer

@@ -1,0 +1,1 @@
+"""A class for each kind of request: what it would do, by what the ledger knows, and how a driver grants it."""

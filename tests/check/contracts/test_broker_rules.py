@@ -1,0 +1,19 @@
+"""The brokers that simulations run on keep the rules of real ones."""
+
+import pytest
+
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
+from ledger.adapters.memory.schedule import Schedule
+from tests.support.contracts.broker_rules import Broker, BrokerContract
+from tests.support.contracts.cluster_admin import Site
+from tests.support.memory_applications import MemoryApplications
+
+
+class TestMemoryBroker(BrokerContract):
+    @pytest.fixture
+    def broker(self) -> Broker:
+        schedule = Schedule()
+        west = MemoryCluster("west", schedule)
+        network = MemoryNetwork(MemoryCluster("east", schedule), west, schedule, CalmWeather())
+        return Broker(Site(west, MemoryApplications(west)), network)

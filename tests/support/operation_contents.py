@@ -1,0 +1,137 @@
+"""One of each kind of operation, with something in every key."""
+
+from collections.abc import Mapping
+
+from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
+from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
+from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.partition_events import KeysResynced, PartitionResumed, PartitionStopped
+from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
+from ledger.domain.operations.requests import (
+    AcceptForeign,
+    Pause,
+    RequestKind,
+    Resume,
+    Resync,
+    SkipTo,
+    StopRequest,
+)
+from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
+from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topic_settings import SettingsChange
+
+SOURCE_ID, TARGET_ID = "a1b2c3d4e5f6a7b8", "0f1e2d3c4b5a6978"
+
+
+def content_of(kind: OperationKind) -> OperationContent:
+    """As PROTOCOL.md has it for an example."""
+    return _CONTENTS[kind]
+
+
+_CONTENTS: Mapping[OperationKind, OperationContent] = {
+    OperationKind.STOP: StopRequest(),
+    OperationKind.PAUSE: Pause(topic="orders"),
+    OperationKind.RESUME: Resume(topic="orders", partition=0),
+    OperationKind.SKIP_TO: SkipTo(topic="orders", partition=0, offset=1500),
+    OperationKind.ACCEPT_FOREIGN: AcceptForeign(topic="orders", partition=0),
+    OperationKind.RESYNC: Resync(topic="orders", partition=0, offset=1200),
+    OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766390400:3c9e"),
+    OperationKind.SCOPE_REDUCED: ScopeReduced({"audit": 25000, "orders": 1500}),
+    OperationKind.CLUSTER_ACCEPTED: ClusterAcceptance(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former_id="MkU3OEVBNTcwNTJENDM2Qg",
+        rebuilt=True,
+        retired_epochs={"flow:east-to-west": 3},
+    ),
+    OperationKind.OFFSETS_SET: OffsetsSet(
+        group="billing",
+        target_cluster="west",
+        cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
+        commits=(
+            IntendedCommit(
+                topic="east.orders",
+                topic_id=TARGET_ID,
+                partition=0,
+                former=900,
+                to=1480,
+                source_topic="orders",
+                source_partition=0,
+                source_offset=1500,
+                status="exact",
+            ),
+        ),
+    ),
+    OperationKind.OFFSETS_SET_RESULT: OffsetsSetResult(
+        group="billing",
+        results=(
+            CommitResult(
+                source_topic="orders",
+                source_partition=0,
+                topic="east.orders",
+                partition=0,
+                former=900,
+                to=1480,
+                result="set",
+            ),
+        ),
+    ),
+    OperationKind.KEYS_RESYNCED: KeysResynced(
+        topic="customers", partition=0, source_keys=812, target_keys=815, tombstones=3
+    ),
+    OperationKind.RECEIPT: Receipt(
+        request="5d0c7a3e9b8f4c61a2d4e6f8091b3c5d",
+        request_kind=RequestKind.ACCEPT_FOREIGN,
+        result=RequestResult.DONE,
+        message="what the target holds is accepted: orders partition 0 below 1520",
+        accepted={(SOURCE_ID, 0): Acceptance(TARGET_ID, target_end=1480, below=1520)},
+    ),
+    OperationKind.CONFIGURATION_CHANGED: ConfigurationChanged(
+        old_hash="9b0f1c",
+        new_hash="77ad02",
+        changed=["topics"],
+        configuration={"name": "east-to-west", "source": "east", "target": "west", "topics": ["orders"]},
+    ),
+    OperationKind.PARTITION_STOPPED: PartitionStopped(
+        topic="orders",
+        topic_id=SOURCE_ID,
+        partition=0,
+        cause="foreign_write",
+        message="somebody else wrote to the target; nothing was written after it",
+        next="stop the other writer, then accept-foreign",
+    ),
+    OperationKind.PARTITION_RESUMED: PartitionResumed(topic="orders", topic_id=SOURCE_ID, partition=0),
+    OperationKind.TOPIC_FOLLOWED: TopicFollowed(
+        action=TopicAction.SETTINGS_CHANGED,
+        topic="east.orders",
+        topic_id=TARGET_ID,
+        partitions=6,
+        change=SettingsChange({"retention.ms": "86400000"}, ("cleanup.policy",)),
+    ),
+    OperationKind.ACLS_FOLLOWED: AclsFollowed(
+        AclAction.CREATED,
+        (
+            TopicAcl(
+                pattern=AclPattern.LITERAL,
+                name="east.orders",
+                principal="User:billing",
+                host="*",
+                operation="read",
+                permission=AclPermission.ALLOW,
+            ),
+        ),
+    ),
+    OperationKind.FINDING_RAISED: FindingRaised(
+        finding="source_unreachable",
+        topic="orders",
+        partition=0,
+        message="orders partition 0 does not answer: no leader",
+        next="look after the brokers of the source",
+        cluster="east",
+        since_ms=1766390400000,
+    ),
+    OperationKind.FINDING_CLEARED: FindingCleared(finding="source_unreachable", topic="orders", partition=0),
+}
