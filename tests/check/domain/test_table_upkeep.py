@@ -11,6 +11,7 @@ from ledger.domain.table_upkeep import (
     CLOSED_AFTER_MS,
     DAY_MS,
     FANOUT,
+    SORTED_BY,
     TARGET_BYTES,
     TARGET_ROWS,
     DataFile,
@@ -18,6 +19,8 @@ from ledger.domain.table_upkeep import (
     due_merges,
     files_behind,
 )
+from ledger.schema import TABLE_BY_NAME
+from tests.support.checkout import CHECKOUT
 
 DAY = 20_000
 NOON = DAY * DAY_MS + DAY_MS // 2
@@ -152,3 +155,16 @@ def test_no_file_is_in_two_merges(made: list[tuple[int, int | None, int | None, 
     for merge in merges:
         assert merge.day is None or {one.day for one in merge.files} == {merge.day}
         assert len(merge.files) == 1 or merge.size_bytes <= TARGET_BYTES
+
+
+def test_rows_are_sorted_by_columns_that_say_something_in_every_row() -> None:
+    for table, names in SORTED_BY.items():
+        columns = {column.name: column for column in TABLE_BY_NAME[table].columns}
+        assert [name for name in names if columns[name].nullable] == []
+
+
+def test_the_protocol_names_what_rows_are_sorted_by() -> None:
+    protocol = (CHECKOUT / "ledger" / "PROTOCOL.md").read_text(encoding="utf-8")
+    stated = " ".join(protocol.partition("3. **Order.**")[2].partition("4. **Seldom.**")[0].split())
+    for table, names in SORTED_BY.items():
+        assert f"{', '.join(f'`{name}`' for name in names)} (`{table}`)" in stated
