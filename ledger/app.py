@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +17,11 @@ from pyspark.sql import SparkSession
 from ledger import catalog
 from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
+from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.append_probe import KafkaTargetProbe
@@ -26,6 +29,7 @@ from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.machine import LocalMachine
 from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.spark.merging import merge_on_spark
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
@@ -34,7 +38,7 @@ from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
 from ledger.domain.writer_roles import LastClaim, RoleVerdict
-from ledger.errors import PreconditionError
+from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
 from ledger.mirror.configuration_change import record_change
@@ -64,6 +68,7 @@ from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.status_wiring import driver_of
 from ledger.wiring import (
+    background_maintenance,
     cluster_admin,
     cluster_recorder,
     driver_operations,
@@ -83,7 +88,29 @@ Partitions = Sequence[tuple[str, int]]
 
 def init_ledger(config: MirrorConfig) -> list[str]:
     """Create the ledger's tables; returns the names of those that were created now."""
-    return create_tables(config.ledger.path, now_ms=SystemClock().now_ms())
+    ledger = config.ledger
+    return create_tables(ledger.path, now_ms=SystemClock().now_ms(), keep_hours=ledger.keep_superseded_hours)
+
+
+def maintain_ledger(
+    config: MirrorConfig, *, dry_run: bool, session: SessionFactory | None = None
+) -> tuple[list[Upkeep], list[LedgerUnavailableError]]:
+    """Merge, and remove what is superseded, table by table; in a dry run only say what would be done.
+
+    With a session its workers write the merged files. Returns what was done, and why tables were left out.
+    """
+    open_ledger(config.ledger.path)
+    merging: Merging = TableUpkeep.merge
+    if session is not None and not dry_run:
+        merging = partial(merge_on_spark, session().sparkContext)
+    done: list[Upkeep] = []
+    failed: list[LedgerUnavailableError] = []
+    for upkeep in table_upkeeps(config.ledger):
+        try:
+            done.append(upkeep.planned() if dry_run else maintain(upkeep, merging=merging))
+        except LedgerUnavailableError as error:
+            failed.append(error)
+    return done, failed
 
 
 def run_flow(
@@ -148,7 +175,7 @@ def run_flow(
         recorders = [
             cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
         ]
-        with BackgroundRecorders(recorders) as background:
+        with background_maintenance(config), BackgroundRecorders(recorders) as background:
 
             def claimed() -> None:
                 background.start()
@@ -310,6 +337,8 @@ def _record(
         raise PreconditionError(f"{recorder.writer} is held by a running recorder; nothing was recorded")
     with ExitStack() as at_the_end:
         at_the_end.callback(recorder.release)
+        if not once:
+            at_the_end.enter_context(background_maintenance(config))
         return record_once(recorder, stop) if once else record_until(stop, recorder)
 
 

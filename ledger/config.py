@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ledger.domain.flow_overlaps import FlowCopies, also_copied_by, overlap_problems
 from ledger.domain.flow_rings import FlowEdge, ring_problems
+from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.domain.tail_policy import TailPolicy
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
@@ -69,9 +70,10 @@ class TargetMode(StrEnum):
 
 
 class LedgerConfig(Frozen):
-    """Where the ledger's tables are: an absolute folder or a URI that Delta understands."""
+    """Where the ledger's tables are: an absolute folder or a URI that Delta understands; and how they are kept."""
 
     path: Annotated[str, Field(min_length=1)]
+    keep_superseded_hours: Annotated[int, Field(ge=KEEP_SUPERSEDED_HOURS, le=87_600)] = KEEP_SUPERSEDED_HOURS
 
 
 class ClusterConfig(Frozen):
@@ -275,7 +277,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
     clusters = {name: _cluster_values(name, table, folder) for name, table in raw["clusters"].items()}
     flows = {name: {"name": name, **table} for name, table in raw["flows"].items()}
     return {
-        "ledger": {"path": _ledger_path(raw["ledger"]["path"], folder)},
+        "ledger": {**raw["ledger"], "path": _ledger_path(raw["ledger"]["path"], folder)},
         "clusters": clusters,
         "flows": flows,
     }

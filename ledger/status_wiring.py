@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
 from ledger.adapters.delta.state import last_claim
+from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Query, Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark
+from ledger.errors import LedgerUnavailableError
 from ledger.mirror.take_over import driver_verdict
 from ledger.mirror.troubles import Side
 from ledger.operations import driver_report, flow_report
@@ -55,6 +58,24 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
         ),
     )
+
+
+def maintenance_behind(config: MirrorConfig) -> list[str]:
+    """A line for each table that nobody seems to maintain, or of which that cannot be told."""
+    lines = []
+    for upkeep in table_upkeeps(config.ledger):
+        try:
+            files, merges = upkeep.due()
+        except LedgerUnavailableError as error:
+            lines.append(f"whether maintenance of {upkeep.table} is behind is unknown: {error}")
+            continue
+        waiting = sum(len(merge.files) for merge in merges)
+        if waiting >= BEHIND_FILES:
+            lines.append(
+                f"maintenance of {upkeep.table} is behind: {waiting:,} of {len(files):,} files wait to be merged; "
+                "every answer opens them all. Run mirror-ledger maintain"
+            )
+    return lines
 
 
 def asked_at_ms(at: DeltaSnapshot, as_of: str | None) -> int:

@@ -3,8 +3,10 @@
 import getpass
 from contextlib import closing
 
+from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.reach import KafkaReach
@@ -26,6 +28,11 @@ from ledger.mirror.writer_directory import relaying_directory
 from ledger.recording.observation import Partitions, RecorderSettings
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder
+
+
+def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
+    """For a process that appends: it keeps the tables of its ledger while it runs."""
+    return BackgroundMaintenance(table_upkeeps(config.ledger))
 
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:

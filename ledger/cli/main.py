@@ -17,6 +17,7 @@ from ledger.cli.demo import demo
 from ledger.cli.doctor import doctor
 from ledger.cli.key_resync import resync_keys
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.maintenance import maintain
 from ledger.cli.offsets import offsets
 from ledger.cli.operating import COMMANDS
 from ledger.cli.reading import query, status
@@ -50,6 +51,7 @@ for command in (
     stop,
     *COMMANDS,
     accept_cluster,
+    maintain,
     status,
     query,
     sql,

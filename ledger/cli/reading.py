@@ -16,7 +16,7 @@ from ledger.config import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport, partition_columns
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
-from ledger.status_wiring import asked_at_ms, report_flow, with_freshness
+from ledger.status_wiring import asked_at_ms, maintenance_behind, report_flow, with_freshness
 
 _DRIVER_LIVES = "driver_lives"
 """A parameter that is found out where it is not given."""
@@ -67,6 +67,8 @@ def status(
         click.echo("\n".join(render_report(report, width) for report in reports), nl=False)
     if output == "csv" or (output == "table" and partitions):
         click.echo(rendered(_partitions(reports), output, wide=wide), nl=False)
+    for line in maintenance_behind(config) if as_of is None else ():
+        click.echo(f"ledger: {line}", err=True)
     click.echo(f"cut {at.cut.token}", err=True)
     if check:
         _refuse_what_needs_attention(reports)

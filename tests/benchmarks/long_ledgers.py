@@ -25,7 +25,6 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.fact_log import MERGED_AFTER_APPENDS
 from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
@@ -33,6 +32,7 @@ from tests.support.ledger_rows import empty, row
 FLOW, EAST, WEST = "east-to-west", "east", "west"
 BEGAN_MS = 1_700_000_000_000
 ROUND_MS = 5_000
+MERGED_AFTER_APPENDS = 100
 ROUNDS_A_DAY = 86_400_000 // ROUND_MS
 RECORDS_A_ROUND = 500
 GROUPS = 50

@@ -20,6 +20,7 @@ COMMON = (
     *("tasks killed", "drivers killed", "zombies", "drivers ended by ShutOutError"),
     *("commits with a leader epoch", "commits without one", "consumers out of range"),
     *("moves with an offset one-way", "moves with an offset two-way"),
+    *("merges", "merges given up", "maintainers died"),
 )
 """What a few hundred seeds come to."""
 

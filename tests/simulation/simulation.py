@@ -17,6 +17,7 @@ from tests.simulation.consumers import Consumers
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
+from tests.simulation.maintainers import Maintainers
 from tests.simulation.moves import Moves, Way
 from tests.simulation.operators import Operator, StoppedPartition
 from tests.simulation.readings import Readings
@@ -149,6 +150,9 @@ class Simulation:
         self._own_rng = random.Random(f"{seed}:moves")
         self._recorders = Recorders(
             random.Random(f"{seed}:recorders"), self.schedule, self.clusters.values(), self._ledger
+        )
+        self._maintainers = Maintainers(
+            random.Random(f"{seed}:maintainers"), self.schedule, self._ledger, self.tally
         )
         self.storm = Storm(rng, self.schedule, self._where(), self._own_faults(), self.tally)
         self.tally.update(self._drawn())
@@ -299,6 +303,7 @@ class Simulation:
         self.storm.start(self.faults)
         self._meddle_later()
         self._recorders.start()
+        self._maintainers.start()
         for consumers in self.consumers.values():
             consumers.start()
         for _ in range(_CUTS):
@@ -336,6 +341,7 @@ class Simulation:
         for workload in self.workloads.values():
             workload.stop()
         self._recorders.is_over = True
+        self._maintainers.is_over = True
 
     def _settle(self) -> None:
         """Let all flows catch up and operators resolve what is stopped, until nothing changes any more."""

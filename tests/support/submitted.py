@@ -1,8 +1,10 @@
 """The jobs under spark-submit."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from ledger.adapters.jvm import delta_jars
 from ledger.sandbox.brokers import QUICK_JVM
@@ -36,3 +38,13 @@ def submit(job: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         timeout=ENDS_WITHIN_S,
         check=False,
     )
+
+
+def loaded(job: str) -> ModuleType:
+    """The script of a job, to be carried out in this process: it takes the session that there is."""
+    spec = importlib.util.spec_from_file_location(job, CHECKOUT / "jobs" / f"{job}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

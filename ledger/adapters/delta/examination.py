@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlparse
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ledger.adapters.delta.file_merging import data_files
+from ledger.adapters.delta.maintenance import MAINTAINED_BY, MERGE
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
@@ -42,7 +44,7 @@ class DeltaLedgerProbe:
                 return None
             table = DeltaTable(uri)
             commits = tuple(map(_commit, table.history(limit=COMMITS_LOOKED_AT)))
-            return TableState(dict(table.metadata().configuration), commits)
+            return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
     def cluster_ids(self) -> Mapping[str, str]:
         ledger = open_ledger(self.path)
@@ -92,6 +94,7 @@ def _commit(entry: Mapping[str, Any]) -> TableCommit:
         operation=str(entry.get("operation", "unnamed")),
         overwrites=str(parameters.get("mode", "")).lower() == "overwrite",
         committed_at_ms=int(entry["timestamp"]),
+        merges=entry.get("operation") == "OPTIMIZE" or entry.get(MAINTAINED_BY) == MERGE,
     )
 
 

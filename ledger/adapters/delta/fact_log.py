@@ -5,18 +5,24 @@ same handle of the table: if another commit of that writer came in between, Delt
 Claiming an epoch commits to each table that the writer appends to, and thereby shuts out every earlier
 epoch there. Whatever a commit said, the table is read again afterwards: its outcome may have been unknown.
 
-Every append is a small file. Every so often the writer merges what is small, within a bound, in the thread that
-appended: no round waits for it, and files that have reached their size are left alone.
+Every append is a small file; `maintenance` makes few of many.
 """
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import DeltaError
 from tenacity import (
     RetryCallState,
@@ -28,7 +34,7 @@ from tenacity import (
 
 from ledger.adapters.arrow_schema import arrow_rows
 from ledger.adapters.delta.reading import relation_of
-from ledger.adapters.delta.tables import RECORDED_AT, add_missing_columns, table_uri
+from ledger.adapters.delta.tables import RECORDED_AT, STATISTICS, add_missing_columns, table_uri
 from ledger.adapters.duck.rows import Filter, filtered_rows
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports import Clock, Row, WriterClaim
@@ -54,8 +60,17 @@ def _tell(state: RetryCallState) -> None:
 
 RowsAfter = Callable[[int], Sequence[Row]]
 """The rows of an append, by the writer's last version in the table before it."""
-MERGED_AFTER_APPENDS = 100
-_MERGED_FILE_BYTES = 1 << 20
+_CHECKPOINTS_ONLY = PostCommitHookProperties(
+    cleanup_expired_logs=False
+)  # no append waits for hundreds of files
+_SMALL_FILES = WriterProperties(
+    # Of a file of twenty rows most would be what Parquet says about thirty columns.
+    compression="ZSTD",
+    default_column_properties=ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE"),
+    column_properties={
+        name: ColumnProperties(dictionary_enabled=False, statistics_enabled="CHUNK") for name in STATISTICS
+    },
+)
 _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
@@ -77,7 +92,6 @@ class DeltaFactLog:
     def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
         self._clock = clock
-        self._appends: Counter[str] = Counter()
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         for table in (_WRITERS, *tables):
@@ -108,7 +122,6 @@ class DeltaFactLog:
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._write(claim, table, round_number, _same(rows))
-        self._count(table)
 
     def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
         for attempt in _CONFLICT_RETRIES:
@@ -121,13 +134,7 @@ class DeltaFactLog:
                     # Somebody else may have taken the number, or the answer was lost: see whose rows are there.
                     if not self._holds(claim, table, number, rows):
                         raise
-        self._count(table)
         return number
-
-    def _count(self, table: str) -> None:
-        self._appends[table] += 1
-        if self._appends[table] % MERGED_AFTER_APPENDS == 0:
-            self._merge(table)
 
     def _holds(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
         found = self._rows_of(claim, table, round_number)
@@ -183,7 +190,14 @@ class DeltaFactLog:
             app_transactions=[Transaction(claim.writer, _version(claim, round_number))],
         )
         try:
-            write_deltalake(opened, data, mode="append", commit_properties=properties)
+            write_deltalake(
+                opened,
+                data,
+                mode="append",
+                commit_properties=properties,
+                post_commithook_properties=_CHECKPOINTS_ONLY,
+                writer_properties=_SMALL_FILES,
+            )
         except (DeltaError, OSError) as error:
             raise AppendFailedError(
                 f"round {round_number} of {claim.writer} could not be appended to {table}: {error}"
@@ -203,15 +217,6 @@ class DeltaFactLog:
                 f"{table} does not hold round {round_number} of {claim.writer} epoch {claim.epoch} "
                 "after its append"
             )
-
-    def _merge(self, table: str) -> None:
-        """Small files become few; rows and their order of recording stay. Not done now is done after the next ones."""
-        try:
-            done = self._opened(table).optimize.compact(target_size=_MERGED_FILE_BYTES)
-        except (DeltaError, OSError, AppendFailedError) as error:
-            log.debug("%s: small files stay for now: %s", table, error)
-            return
-        log.debug("%s: %s files merged into %s", table, done["numFilesRemoved"], done["numFilesAdded"])
 
     def _opened(self, table: str) -> DeltaTable:
         uri = table_uri(self._path, table)
@@ -239,8 +244,16 @@ def _shut_out(last: Mapping[str, int]) -> list[dict[str, object]]:
 
 
 def _last_version(table: DeltaTable, writer: str) -> int:
-    """The app transaction of the writer's last commit to a table, as of when it was opened."""
-    version = table.transaction_version(writer)
+    """The app transaction of the writer's last commit to a table, as of when it was opened.
+
+    Entries of the log are read now: of a process that stood still since it opened the table they may be gone.
+    """
+    try:
+        version = table.transaction_version(writer)
+    except (DeltaError, OSError) as error:
+        raise AppendFailedError(
+            f"what {writer} appended last to {table.table_uri} cannot be read, nothing was appended to it: {error}"
+        ) from error
     return _NEVER if version is None else version
 
 

@@ -1,11 +1,14 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
+from collections.abc import Mapping
+
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
+from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError, Trouble
 from ledger.schema import (
     ADDED_COLUMNS,
@@ -18,11 +21,15 @@ from ledger.schema import (
 )
 
 RECORDED_AT = "recorded_at_ms"
-_KEEP = "interval 3650 days"
+STATISTICS = ("writer", "writer_epoch", "round", "recorded_at_ms")
+"""Columns of which the log has the least and the greatest value for each file: those of the stamp.
+
+With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file of a driver; with these 1 kB.
+"""
+_REMEMBERED_HOURS = 1
+"""So much longer the log remembers which files were superseded: until they are removed."""
 _PROPERTIES = {
     "delta.appendOnly": "true",
-    "delta.logRetentionDuration": _KEEP,
-    "delta.deletedFileRetentionDuration": _KEEP,
     "delta.checkpointInterval": "100",  # every ten, an append in ten takes more than a second
     SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
 }
@@ -39,8 +46,40 @@ def table_uri(path: str, table: str) -> str:
     return f"{path.rstrip('/')}/{table}"
 
 
-def create_tables(path: str, *, now_ms: int) -> list[str]:
+def upkeep_properties(keep_hours: int) -> dict[str, str]:
+    """The table properties that say what maintenance may remove, and what each entry of the log says of a file."""
+    return {
+        "delta.logRetentionDuration": f"interval {keep_hours} hours",
+        "delta.deletedFileRetentionDuration": f"interval {keep_hours + _REMEMBERED_HOURS} hours",
+        "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
+    }
+
+
+def settle_properties(path: str, table: str, *, keep_hours: int, now_ms: int) -> bool:
+    """Give a table the properties of its upkeep; returns whether it had others.
+
+    An append that is under way at that moment is refused and made again by its writer. Of two that set them at once
+    one may be refused: raises `MirrorLedgerError` when the table does not have them afterwards.
+    """
+    uri, wanted = table_uri(path, table), upkeep_properties(keep_hours)
+    if _has_properties(uri, wanted):
+        return False
+    try:
+        DeltaTable(uri).alter.set_table_properties(wanted, commit_properties=_commit_properties(now_ms))
+    except (DeltaError, OSError) as error:
+        if not _has_properties(uri, wanted):
+            raise MirrorLedgerError(f"properties of {uri} cannot be set: {error}") from error
+    return True
+
+
+def _has_properties(uri: str, wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= DeltaTable(uri).metadata().configuration.items()
+
+
+def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_HOURS) -> list[str]:
     """Create every table that does not exist yet; returns their names. Existing ones gain the columns that they lack.
+
+    Existing tables keep the properties that they have; their maintenance changes them.
 
     Raises before anything is created when one that exists is not of this program's schema version.
     """
@@ -49,7 +88,7 @@ def create_tables(path: str, *, now_ms: int) -> list[str]:
         if table not in missing:
             check_table(path, table.name)
     for table in missing:
-        _create(path, table, now_ms)
+        _create(path, table, now_ms, keep_hours)
     for table in TABLES:
         add_missing_columns(path, table.name, now_ms=now_ms)
     return [table.name for table in missing]
@@ -118,7 +157,7 @@ def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
             raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {error}") from error
 
 
-def _create(path: str, table: Table, now_ms: int) -> None:
+def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> None:
     uri = table_uri(path, table.name)
     try:
         DeltaTable.create(
@@ -126,7 +165,7 @@ def _create(path: str, table: Table, now_ms: int) -> None:
             schema=arrow_schema(table),
             name=table.name,
             description=f"one row per {table.row_per}",
-            configuration=_PROPERTIES,
+            configuration={**_PROPERTIES, **upkeep_properties(keep_hours)},
             commit_properties=_commit_properties(now_ms),
             raise_if_key_not_exists=False,
         )

@@ -226,7 +226,7 @@ class MemoryLedgerState:
         return list(newest.values())
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
-        return self._ledger.rows(table)
+        return self._ledger.stored(table)
 
 
 def _position(row: dict[str, Any]) -> FlowPosition:

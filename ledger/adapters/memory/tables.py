@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.adapters.arrow_schema import arrow_rows, arrow_schema
+from ledger.domain.table_upkeep import SORTED_BY
 from ledger.errors import InvalidValueError
 from ledger.schema import TABLE_BY_NAME, TABLES
 
@@ -34,6 +35,8 @@ class MemoryLedger:
     transactions: dict[tuple[str, str], int] = field(default_factory=dict)
     _appends: dict[str, list[pa.Table]] = field(default_factory=dict)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _files: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
+    _last_file: int = 0
 
     def append(self, table: str, rows: Sequence[Row]) -> int:
         """Append rows that name every column of the table; the version that this made."""
@@ -43,11 +46,34 @@ class MemoryLedger:
         appends = self._appends.setdefault(table, [])
         appends.append(appended)
         self._rows.setdefault(table, []).extend(appended.to_pylist())
+        self._add_file(table, appended.to_pylist())
         return len(appends)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table in the order of appending, as they are now."""
         return list(self._rows.get(table, ()))
+
+    def stored(self, table: str) -> list[dict[str, Any]]:
+        """The same rows as the files of the newest version hold them, one file after the other."""
+        return [row for rows in self._files.get(table, {}).values() for row in rows]
+
+    def files(self, table: str) -> list[int]:
+        """What the newest version consists of: the files of appends, and those that merges made of them."""
+        return list(self._files.get(table, {}))
+
+    def merge(self, table: str, files: Sequence[int]) -> bool:
+        """Put one file in the place of several, sorted as merges on disk are; False when one of them is gone."""
+        found = self._files.get(table, {})
+        if not set(files) <= found.keys():
+            return False
+        rows = [row for file in files for row in found.pop(file)]
+        order = (*SORTED_BY.get(table, ()), "writer", "writer_epoch", "round")
+        self._add_file(table, sorted(rows, key=lambda row: [row[column] for column in order]))
+        return True
+
+    def _add_file(self, table: str, rows: list[dict[str, Any]]) -> None:
+        self._last_file += 1
+        self._files.setdefault(table, {})[self._last_file] = rows
 
     def latest(self) -> dict[str, int]:
         """The version of each table: how many appends it has."""

@@ -212,9 +212,9 @@ class Check(StrEnum):
     LEDGER_RETENTION = (
         "ledger_retention",
         "ledger",
-        "do all tables keep their history?",
+        "do superseded files and entries of the log stay as long as readers may need them?",
         None,
-        "log or removed files are kept for less than ten years",
+        "they may go within an hour, or nobody can tell when",
     )
     LEDGER_CHECKPOINTS = (
         "ledger_checkpoints",
@@ -229,6 +229,13 @@ class Check(StrEnum):
         "has anybody rewritten a table?",
         "its history has a restore, an overwrite, a delete, an update or a merge",
         "its history has an operation that no part of this program does",
+    )
+    LEDGER_MAINTENANCE = (
+        "ledger_maintenance",
+        "ledger",
+        "are small files merged, and old entries of the log removed?",
+        None,
+        "200 files of a table wait to be merged, or 1,000 entries of its log should have gone an hour ago",
     )
     LEDGER_COMMITS = (
         "ledger_commits",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from ledger.domain.table_upkeep import DataFile
 from ledger.ports import FlowPosition, GroupListing, PartitionEnds, TopicDescription
 
 Partition = tuple[str, int]
@@ -203,20 +204,25 @@ class TargetProbe(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """One commit: `operation` as the writing engine named it, `overwrites` its mode."""
+    """One commit: `operation` as the writing engine named it, `overwrites` its mode.
+
+    `merges`: it put merged files in the place of others, and changed no data.
+    """
 
     version: int
     operation: str
     overwrites: bool
     committed_at_ms: int
+    merges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it is now: its properties, and its newest commits, newest first."""
+    """A table as it is now: its properties, its newest commits, newest first, and the files of its version."""
 
     properties: Mapping[str, str]
     commits: tuple[TableCommit, ...]
+    files: tuple[DataFile, ...]
 
 
 class LedgerProbe(Protocol):

@@ -61,6 +61,7 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     ]
     described = {line.split(" = ")[0] for line in uncommented}
     flow = example.flow("east-to-west")
+    assert described >= type(example.ledger).model_fields.keys() - {"path"}
     assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
@@ -68,7 +69,9 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
-    assert load(tmp_path, "\n".join(kept)).flow("east-to-west") == flow
+    spelled = load(tmp_path, "\n".join(kept))
+    assert spelled.flow("east-to-west") == flow
+    assert spelled.ledger.keep_superseded_hours == example.ledger.keep_superseded_hours
 
 
 @pytest.mark.parametrize("given_as", ["absolute", "relative"])

@@ -1,4 +1,4 @@
-"""L4 on real Delta: epochs, shut-out, read-back, small files, and what a commit says about itself."""
+"""L4 on real Delta: epochs, shut-out, read-back, and what a commit says about itself."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
-from ledger.errors import LedgerUnavailableError, ShutOutError
+from ledger.errors import LedgerUnavailableError
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 
@@ -30,26 +30,6 @@ def log(path: str) -> DeltaFactLog:
 def offsets(path: str) -> list[int]:
     rows = DeltaTable(f"{path}/{TABLE}").to_pyarrow_table(columns=["high_watermark"])
     return sorted(int(row["high_watermark"]) for row in rows.to_pylist())
-
-
-def test_small_files_are_merged_and_nothing_else_changes(
-    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fact_log, "MERGED_AFTER_APPENDS", 10)
-    east, west = claim(log), claim(log, writer="recorder:west")
-    for number in range(1, 6):
-        log.append(east, TABLE, number, [watermark(number)])
-    cut = open_ledger(path).now().cut
-    for number in range(1, 6):
-        log.append(west, TABLE, number, [watermark(100 + number)])
-    assert len(DeltaTable(f"{path}/{TABLE}").file_uris()) == 1
-    assert offsets(path) == [1, 2, 3, 4, 5, 101, 102, 103, 104, 105]
-    before = open_ledger(path).at(cut).rows(TABLE, [])
-    assert [row["high_watermark"] for row in before] == [1, 2, 3, 4, 5]
-    log.append(east, TABLE, 6, [watermark(6)])
-    claim(log, "host:2:2")
-    with pytest.raises(ShutOutError):
-        log.append(east, TABLE, 7, [watermark(7)])
 
 
 def test_a_commit_says_when_its_rows_were_recorded(log: DeltaFactLog, path: str) -> None:

@@ -1,7 +1,10 @@
 """Verdicts on the ledger and on the machine."""
 
+from dataclasses import replace
+
 import pytest
 
+from ledger.domain.table_upkeep import BEHIND_FILES, DataFile
 from ledger.operations.doctor import places
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured
@@ -11,8 +14,8 @@ NOW = 1_700_000_000_000
 PROPERTIES = {
     "mirrorLedger.schemaVersion": "2",
     "delta.appendOnly": "true",
-    "delta.logRetentionDuration": "interval 3650 days",
-    "delta.deletedFileRetentionDuration": "interval 3650 days",
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
     "delta.checkpointInterval": "100",
 }
 CREATED = TableCommit(0, "CREATE TABLE", False, NOW - 5_000)
@@ -22,7 +25,7 @@ APPENDED = TableCommit(1, "WRITE", False, NOW - 2_000)
 def table(*commits: TableCommit, **properties: str | None) -> TableState:
     changed = {name.replace("_", "."): value for name, value in properties.items()}
     merged = {name: value for name, value in {**PROPERTIES, **changed}.items() if value is not None}
-    return TableState(merged, (*commits, APPENDED, CREATED))
+    return TableState(merged, (*commits, APPENDED, CREATED), ())
 
 
 def findings(*tables: TableState | None) -> dict[Check, Finding]:
@@ -38,7 +41,7 @@ def test_a_good_ledger() -> None:
     found = findings(table(), table())
     assert {finding.verdict for finding in found.values()} == {Verdict.OK}
     assert found[Check.LEDGER_COMMITS].measured == "t0 2 s ago, t1 2 s ago"
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | Non
     assert found[Check.LEDGER_TABLES].verdict is Verdict.FAILED
     assert telling in found[Check.LEDGER_TABLES].measured
     rest = {check: finding.verdict for check, finding in found.items() if check is not Check.LEDGER_TABLES}
-    assert len(rest) == 5
+    assert len(rest) == 6
     assert set(rest.values()) == {Verdict.UNKNOWN}
 
 
@@ -79,14 +82,16 @@ def test_append_only(value: str | None, expected: Verdict) -> None:
     ("value", "expected"),
     [
         ("interval 3650 days", Verdict.OK),
-        ("interval 3649 days", Verdict.WARNING),
-        ("interval 522 weeks", Verdict.OK),
-        ("INTERVAL 521 WEEKS", Verdict.WARNING),
-        ("interval 1 hour", Verdict.WARNING),
+        ("INTERVAL 1 WEEKS", Verdict.OK),
+        ("interval 1 hour", Verdict.OK),
+        ("interval 60 minutes", Verdict.OK),
+        ("interval 59 minutes", Verdict.WARNING),
+        ("interval 0 days", Verdict.WARNING),
+        ("for ever", Verdict.WARNING),
         (None, Verdict.WARNING),
     ],
 )
-def test_history_is_kept(value: str | None, expected: Verdict) -> None:
+def test_what_readers_hold_on_to_stays(value: str | None, expected: Verdict) -> None:
     assert verdict(Check.LEDGER_RETENTION, table(delta_logRetentionDuration=value)) is expected
     assert verdict(Check.LEDGER_RETENTION, table(delta_deletedFileRetentionDuration=value)) is expected
 
@@ -113,7 +118,8 @@ def test_checkpoints(value: str | None, expected: Verdict) -> None:
         ("VACUUM START", False, Verdict.OK),
         ("WRITE", True, Verdict.FAILED),
         *((operation, False, Verdict.FAILED) for operation in sorted(places.REWRITES)),
-        ("SET TBLPROPERTIES", False, Verdict.WARNING),
+        ("SET TBLPROPERTIES", False, Verdict.OK),
+        ("CLONE", False, Verdict.WARNING),
     ],
 )
 def test_history(operation: str, overwrites: bool, expected: Verdict) -> None:
@@ -124,8 +130,43 @@ def test_history(operation: str, overwrites: bool, expected: Verdict) -> None:
         assert f"t1 version 7: {operation}" in finding.measured
 
 
+def small(count: int) -> tuple[DataFile, ...]:
+    return tuple(DataFile(f"{number}", 8_000, 21, NOW, NOW) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"), [(0, Verdict.OK), (BEHIND_FILES - 1, Verdict.OK), (BEHIND_FILES, Verdict.WARNING)]
+)
+def test_files_that_wait_to_be_merged(files: int, expected: Verdict) -> None:
+    finding = findings(replace(table(), files=small(files)))[Check.LEDGER_MAINTENANCE]
+    assert finding.verdict is expected
+    told = (
+        f"t0: {files} of {files} files wait to be merged" if expected is Verdict.WARNING else f"{files} wait"
+    )
+    assert told in finding.measured or files == 0
+    assert finding.measured.endswith("no merge in the logs as they are kept")
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "count", "expected"),
+    [(2.1, 1_000, Verdict.WARNING), (2.1, 999, Verdict.OK), (1.9, 1_000, Verdict.OK)],
+)
+def test_entries_of_the_log_that_should_be_gone(hours_ago: float, count: int, expected: Verdict) -> None:
+    at_ms = NOW - round(hours_ago * 3_600_000)
+    commits = [TableCommit(version, "WRITE", False, at_ms) for version in range(count)]
+    assert findings(table(*commits))[Check.LEDGER_MAINTENANCE].verdict is expected
+
+
+def test_when_files_were_merged_last() -> None:
+    merges = [TableCommit(version, "WRITE", False, NOW - version * 60_000, merges=True) for version in (3, 2)]
+    assert (
+        findings(table(*merges))[Check.LEDGER_MAINTENANCE].measured
+        == "0 files, 0 wait to be merged; last merge 2 min ago"
+    )
+
+
 def test_a_table_without_commits_in_sight_has_no_age() -> None:
-    assert findings(TableState(PROPERTIES, ()))[Check.LEDGER_COMMITS].measured == "no commit in sight"
+    assert findings(TableState(PROPERTIES, (), ()))[Check.LEDGER_COMMITS].measured == "no commit in sight"
 
 
 # Where it is -----------------------------------------------------------------------------------

@@ -1,20 +1,15 @@
 """The scripts for spark-submit do what the command line does, and end with the documented codes."""
 
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from ledger.sandbox import SandboxCluster
-from tests.support.checkout import CHECKOUT
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.recorded import broken_invariants
-from tests.support.submitted import submit
-
-JOBS = CHECKOUT / "jobs"
+from tests.support.submitted import loaded, submit
 
 
 @pytest.fixture
@@ -22,15 +17,6 @@ def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[
     with flow_under_test(broker_pair, tmp_path, "jobs") as made:
         produce(made, 3_000)
         yield made
-
-
-def loaded(job: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(job, JOBS / f"{job}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_spark_submit_mirrors_until_caught_up(flow: FlowUnderTest) -> None:

@@ -1,0 +1,46 @@
+"""Maintain the ledger's tables: merge small files, remove what merging superseded, shorten the logs.
+
+    spark-submit --jars "$(mirror-ledger spark-jars)" jobs/maintain_ledger.py --config FILE [--dry-run]
+
+The same as `mirror-ledger maintain`, with the merged files written by Spark's workers side by side; for ledgers that
+have grown large while nobody maintained them. Drivers may append meanwhile.
+
+Reads    the files of every table
+Appends  no row: merged files take the place of the merged ones
+Retry    start it again: what was merged stays merged, what was not is found again
+Exit     0 done, or nothing to do; 1 a table could not be read or written; 2 configuration; 5 a later schema version
+"""
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from json import dumps
+
+from ledger import app
+from ledger.adapters.spark.session import submitted_session
+from ledger.cli.logs import log_to_stderr
+from ledger.config import find_config, load_config
+from ledger.errors import MirrorLedgerError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Maintain the ledger's tables.")
+    parser.add_argument("--config")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done; change nothing")
+    options = parser.parse_args(arguments)
+    log_to_stderr()
+    try:
+        config = load_config(find_config(options.config, os.environ))
+        done, failed = app.maintain_ledger(config, dry_run=options.dry_run, session=submitted_session)
+    except MirrorLedgerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    for failure in failed:
+        sys.stderr.write(f"error: {failure}\n")
+    sys.stdout.write(dumps({"tables": [asdict(upkeep) for upkeep in done]}) + "\n")
+    return MirrorLedgerError.exit_code if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

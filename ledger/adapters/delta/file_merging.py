@@ -1,0 +1,244 @@
+"""Parquet files of a table made one for each day of their rows, as a merge wants it: sorted, and no row lost.
+
+Rows are sorted by what they are about (flow or cluster, topic, partition), then in the order of recording; rows of one
+append stay in their order. What is read and written lies on this machine: files of a store are fetched before and
+put there after. DuckDB reads and sorts within `MEMORY`, and spills to a temporary folder beyond it.
+"""
+
+import json
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake._internal import DeltaFileSystemHandler
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.tables import STATISTICS
+from ledger.domain.table_upkeep import DAY_MS, SORTED_BY, DataFile, Merge
+from ledger.errors import MirrorLedgerError
+from ledger.schema import TABLE_BY_NAME
+
+MEMORY = "256MB"
+_BATCH_ROWS = 50_000
+_CHUNK_BYTES = 4 << 20
+_RISING = "DELTA_BINARY_PACKED"
+"""Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
+_RECORDED = ("writer", "writer_epoch", "round", "file_row_number")
+_NULL = duckdb.ConstantExpression(None)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that no version of the table names yet; `statistics` as an `add` action has them."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    statistics: str
+
+
+class TableFolder:
+    """Where the files of a table are; the same for a folder of this machine and for a store."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._local = (
+            Path(uri.removeprefix("file://")) if "://" not in uri or uri.startswith("file://") else None
+        )
+
+    @property
+    def local(self) -> Path | None:
+        """None for a store."""
+        return self._local
+
+    @contextmanager
+    def readable(self, paths: Sequence[str]) -> Iterator[list[str]]:
+        """The files under names that can be opened here."""
+        if self._local is not None:
+            yield [str(self._local / path) for path in paths]
+            return
+        with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as fetched:
+            yield [str(self._fetched(path, Path(fetched) / str(number))) for number, path in enumerate(paths)]
+
+    @contextmanager
+    def writable(self, path: str) -> Iterator[Path]:
+        """A file to be written, which is at its place afterwards."""
+        if self._local is not None:
+            yield self._local / path
+            return
+        with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as staged:
+            place = Path(staged) / "staged"
+            yield place
+            sink: Any = self._store.open_output_stream(
+                path, None
+            )  # its type does not tell that it can be closed
+            with place.open("rb") as source:
+                while chunk := source.read(_CHUNK_BYTES):
+                    sink.write(chunk)
+            sink.close()
+
+    def text(self, path: str) -> str:
+        """What a small file says."""
+        if self._local is not None:
+            return (self._local / path).read_text(encoding="utf-8")
+        source = self._store.open_input_file(path)
+        return source.read(source.size()).decode()
+
+    def delete(self, path: str) -> None:
+        """Remove a file; it may be gone already."""
+        if self._local is not None:
+            (self._local / path).unlink(missing_ok=True)
+        else:
+            self._store.delete_file(path)
+
+    def _fetched(self, path: str, place: Path) -> Path:
+        source = self._store.open_input_file(path)
+        with place.open("wb") as sink:
+            while chunk := source.read(_CHUNK_BYTES):
+                sink.write(chunk)
+        return place
+
+    @property
+    def _store(self) -> DeltaFileSystemHandler:
+        return DeltaFileSystemHandler(self._uri)
+
+
+def data_files(table: DeltaTable) -> list[DataFile]:
+    """The files of a version with what their writers said of the rows."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    return [
+        DataFile(
+            path=action["path"],
+            size_bytes=int(action["size_bytes"]),
+            rows=action.get("num_records"),
+            first_ms=action.get("min.recorded_at_ms"),
+            last_ms=action.get("max.recorded_at_ms"),
+        )
+        for action in actions.to_pylist()
+    ]
+
+
+def write_merged(uri: str, table: str, merge: Merge) -> list[WrittenFile]:
+    """The rows of the files of a merge, in a new file for each day of them; no version names these yet.
+
+    Raises `MirrorLedgerError` when what was written is not as many rows as were read.
+    """
+    folder = TableFolder(uri)
+    with folder.readable([file.path for file in merge.files]) as paths, _reading(paths) as connection:
+        rows = _whole_rows(connection, table)
+        expected = sum(pq.read_metadata(path).num_rows for path in paths)
+        written = [_write(folder, table, _of_day(rows, day)) for day in _days(connection)]
+    if (found := sum(file.rows for file in written)) != expected:
+        raise MirrorLedgerError(
+            f"{uri}: {len(paths)} files hold {expected} rows, {found} were written to merged ones; nothing was "
+            "committed"
+        )
+    return written
+
+
+@contextmanager
+def _reading(paths: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with all rows of the files as `files`."""
+    with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as spilled:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY,
+            "threads": 1,
+            "temp_directory": spilled,
+        }
+        with duckdb.connect(":memory:", config=settings) as connection:
+            read = connection.read_parquet(list(paths), union_by_name=True, file_row_number=True)
+            read.create_view("files")
+            yield connection
+
+
+def _days(connection: duckdb.DuckDBPyConnection) -> list[int]:
+    found = connection.execute(
+        "select distinct recorded_at_ms // ? as day from files order by day", [DAY_MS]
+    ).fetchall()
+    return [int(day) for (day,) in found]
+
+
+def _whole_rows(connection: duckdb.DuckDBPyConnection, table: str) -> duckdb.DuckDBPyRelation:
+    """The rows with all columns that the table has by now, and their places in files."""
+    files = connection.view("files")
+    lacking = [column for column in TABLE_BY_NAME[table].columns if column.name not in files.columns]
+    nulls = [_NULL.cast(duckdb.sqltype(column.type)).alias(column.name) for column in lacking]
+    return files.select(duckdb.StarExpression(), *nulls)
+
+
+def _of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRelation:
+    at_ms = duckdb.ColumnExpression("recorded_at_ms")
+    begins, ends = (duckdb.ConstantExpression(number * DAY_MS) for number in (day, day + 1))
+    return rows.filter((at_ms >= begins) & (at_ms < ends))
+
+
+def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> WrittenFile:
+    schema = arrow_schema(TABLE_BY_NAME[table])
+    path = f"merged-{uuid.uuid4()}.zstd.parquet"
+    numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
+    told = _Statistics()
+    order = (*SORTED_BY.get(table, ()), *_RECORDED)
+    selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
+    with folder.writable(path) as place:
+        with pq.ParquetWriter(
+            place,
+            schema,
+            compression="zstd",
+            use_dictionary=texts,
+            column_encoding=dict.fromkeys(numbers, _RISING),
+        ) as writer:
+            for batch in selected.to_arrow_reader(_BATCH_ROWS):
+                part = pa.Table.from_batches([batch]).cast(schema)
+                told.add(part)
+                writer.write_table(part)
+        size_bytes = place.stat().st_size
+    return WrittenFile(path, size_bytes, told.rows, told.as_json())
+
+
+def _leaves(schema: pa.Schema, *, are_numbers: bool) -> list[str]:
+    """What Parquet has columns for, by its paths: the numbers, or all others."""
+    leaves = [leaf for field in schema for leaf in _leaves_of(field.name, field.type)]
+    return [path for path, type_ in leaves if pa.types.is_integer(type_) is are_numbers]
+
+
+def _leaves_of(path: str, type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    if pa.types.is_list(type_):
+        return _leaves_of(f"{path}.list.{type_.value_field.name}", type_.value_type)
+    if pa.types.is_struct(type_):
+        return [leaf for field in type_ for leaf in _leaves_of(f"{path}.{field.name}", field.type)]
+    return [(path, type_)]
+
+
+class _Statistics:
+    """What an `add` action says of the rows of a file."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._least: dict[str, Any] = {}
+        self._greatest: dict[str, Any] = {}
+
+    def add(self, part: pa.Table) -> None:
+        self.rows += len(part)
+        for name in STATISTICS:
+            found = pc.min_max(part[name]).as_py()
+            self._least[name] = min(found["min"], self._least.get(name, found["min"]))
+            self._greatest[name] = max(found["max"], self._greatest.get(name, found["max"]))
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": self._least,
+                "maxValues": self._greatest,
+                "nullCount": dict.fromkeys(STATISTICS, 0),
+            }
+        )

@@ -1,0 +1,269 @@
+"""The upkeep of one table with deltalake: small files merged, what merging superseded removed, the log kept short.
+
+A merge writes its files first and then commits them in place of the merged ones, as the version right after one that
+still has all of these. So of two merges of a file one is committed, and whatever else comes in between makes a merge
+try again or give up, never an append. A process that dies leaves files that no version names: nothing reads them.
+
+No row is added, changed or removed, so no answer changes (`ledger/PROTOCOL.md`, "Maintenance").
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from ledger.adapters.delta.file_merging import TableFolder, WrittenFile, data_files, write_merged
+from ledger.adapters.delta.tables import settle_properties, table_uri
+from ledger.domain.table_upkeep import DataFile, Merge, due_merges
+from ledger.errors import LedgerUnavailableError
+from ledger.ports import Clock
+
+log = logging.getLogger(__name__)
+
+MAINTAINED_BY, MERGE = "mirrorLedger.maintenance", "merge"
+"""Key and value of the commit info by which a merge is known in the history of a table."""
+STRAY_HOURS = 720
+"""Files that no version names may be of a writer that stands still between its file and its commit."""
+CHECKPOINT_AFTER_COMMITS = 50
+_LOG = "_delta_log"
+_LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
+_COMMIT_ATTEMPTS = 10
+_ATTEMPTS_APART_S = 0.01
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to a table, or would be: `merged` files became `written` ones, `removed` files are gone.
+
+    `files`: of the newest version, when it began. `given_up`: merges that somebody else was faster with, or that
+    commits of others kept from being committed; they are found again. `log_entries`: removed; None: not known
+    before it is done.
+    """
+
+    table: str
+    files: int
+    merged: int = 0
+    merged_bytes: int = 0
+    written: int = 0
+    written_bytes: int = 0
+    given_up: int = 0
+    removed: int = 0
+    log_entries: int | None = 0
+
+
+class TableUpkeep:
+    """Looks after one table; `keep_hours`: for how long superseded files and entries of the log stay.
+
+    Every method raises `LedgerUnavailableError` when the table cannot be read or written.
+    """
+
+    def __init__(self, path: str, table: str, clock: Clock, *, keep_hours: int) -> None:
+        self.table = table
+        self._path = path
+        self._uri = table_uri(path, table)
+        self._clock = clock
+        self._keep_hours = keep_hours
+        self._folder = TableFolder(self._uri)
+
+    def planned(self) -> Upkeep:
+        """What would be done now."""
+        with _told(self._uri):
+            opened = DeltaTable(self._uri)
+            files = data_files(opened)
+            merges = due_merges(files, now_ms=self._clock.now_ms())
+            merged = [file for merge in merges for file in merge.files]
+            return Upkeep(
+                self.table,
+                files=len(files),
+                merged=len(merged),
+                merged_bytes=sum(file.size_bytes for file in merged),
+                removed=len(self._removable(opened)),
+                log_entries=None,
+            )
+
+    def due(self) -> tuple[list[DataFile], list[Merge]]:
+        """The files of the newest version, and what is to be merged of them."""
+        with _told(self._uri):
+            files = data_files(DeltaTable(self._uri))
+        return files, due_merges(files, now_ms=self._clock.now_ms())
+
+    def merge(self, *, ended: Callable[[], bool] = lambda: False) -> Upkeep:
+        """Merge what is due, one merge after the other, until all is done or it is to end."""
+        files, merges = self.due()
+        done = Upkeep(self.table, len(files))
+        for merge in merges:
+            if ended():
+                break
+            done = self.committed(done, merge, self.written(merge))
+        return done
+
+    def written(self, merge: Merge) -> list[WrittenFile] | None:
+        """The files of a merge, which no version names yet; None: somebody else has merged and removed its files."""
+        try:
+            with _told(self._uri):
+                return write_merged(self._uri, self.table, merge)
+        except LedgerUnavailableError:
+            if self._still_has(merge):
+                raise
+            return None
+
+    def committed(self, done: Upkeep, merge: Merge, written: Sequence[WrittenFile] | None) -> Upkeep:
+        """What was done so far, and this merge, after it was put in place of its files."""
+        if written is None or not self._commit(merge, written):
+            log.debug("%s: a merge of %d files was given up", self.table, len(merge.files))
+            return replace(done, given_up=done.given_up + 1)
+        return replace(
+            done,
+            merged=done.merged + len(merge.files),
+            merged_bytes=done.merged_bytes + merge.size_bytes,
+            written=done.written + len(written),
+            written_bytes=done.written_bytes + sum(file.size_bytes for file in written),
+        )
+
+    def _still_has(self, merge: Merge) -> bool:
+        with _told(self._uri):
+            return {file.path for file in merge.files} <= _paths(DeltaTable(self._uri))
+
+    def _commit(self, merge: Merge, written: Sequence[WrittenFile]) -> bool:
+        """Whether the merge is in the table.
+
+        deltalake would take another merge of the same files for a mere append, so no commit may come in between:
+        it is made as the next version, or not at all. Where the answer to a commit was lost, the table tells.
+        """
+        merged = {file.path for file in merge.files}
+        with _told(self._uri):
+            for attempt in range(_COMMIT_ATTEMPTS):
+                opened = DeltaTable(self._uri)
+                active = _paths(opened)
+                if written and {file.path for file in written} <= active:
+                    return True
+                if not merged <= active:
+                    return False
+                try:
+                    self._put(opened, merge.files, written)
+                except DeltaError as error:
+                    log.debug("%s: version %d: %s", self.table, opened.version() + 1, error)
+                    time.sleep(attempt * _ATTEMPTS_APART_S)
+                else:
+                    return True
+        return False
+
+    def _put(self, opened: DeltaTable, merged: Sequence[DataFile], written: Sequence[WrittenFile]) -> None:
+        now_ms = self._clock.now_ms()
+        opened.create_write_transaction(
+            [
+                *(
+                    AddAction(file.path, file.size_bytes, {}, now_ms, False, file.statistics)
+                    for file in written
+                ),
+                *(RemoveAction(file.path, False, now_ms, file.size_bytes, {}) for file in merged),
+            ],
+            "append",
+            opened.schema(),
+            commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: MERGE}, max_commit_retries=0),
+            post_commithook_properties=_NO_HOOKS,
+        )
+
+    def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
+        """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
+
+        Superseded files go first: checkpoints forget them once the table has the properties of its upkeep. Entries go
+        before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
+        """
+        with _told(self._uri):
+            opened = DeltaTable(self._uri)
+            removed = 0
+            for path in self._removable(opened):
+                if ended():
+                    break
+                self._folder.delete(path)
+                removed += 1
+            if self._settle():
+                opened = DeltaTable(self._uri)
+            before = self._log_entries()
+            opened.cleanup_metadata()
+            after = self._log_entries()
+            if opened.version() - self._last_checkpoint() >= CHECKPOINT_AFTER_COMMITS:
+                opened.create_checkpoint()
+        return removed, None if before is None or after is None else before - after
+
+    def _removable(self, opened: DeltaTable) -> list[str]:
+        """Superseded long enough ago; and what no version names and nobody can still be about to commit."""
+        superseded = opened.vacuum(self._keep_hours, enforce_retention_duration=False)
+        hours = max(STRAY_HOURS, self._keep_hours)
+        stray = opened.vacuum(hours, enforce_retention_duration=False, full=True)
+        return sorted({*superseded, *stray})
+
+    def _settle(self) -> bool:
+        """Give the table its properties; returns whether it had others."""
+        return settle_properties(
+            self._path, self.table, keep_hours=self._keep_hours, now_ms=self._clock.now_ms()
+        )
+
+    def _last_checkpoint(self) -> int:
+        """The version of the last checkpoint; that before the first one where none is told."""
+        try:
+            return int(json.loads(self._folder.text(_LAST_CHECKPOINT))["version"])
+        except (OSError, ValueError, KeyError):
+            return -1
+
+    def _log_entries(self) -> int | None:
+        """How many commits the log still has; None: of a store, whose folders nobody lists for that."""
+        if self._folder.local is None:
+            return None
+        return sum(1 for file in (self._folder.local / _LOG).iterdir() if file.suffix == ".json")
+
+
+Merging = Callable[[TableUpkeep], Upkeep]
+_MOST_PASSES = 20
+
+
+def maintain(
+    upkeep: TableUpkeep,
+    *,
+    merging: Merging = TableUpkeep.merge,
+) -> Upkeep:
+    """All that is due for a table, until nothing is left to merge; `merging` carries out what is due at one time."""
+    done = merging(upkeep)
+    for _ in range(_MOST_PASSES):
+        if not (more := merging(upkeep)).merged:
+            break
+        done = _both(done, more)
+    removed, log_entries = upkeep.clean()
+    return replace(done, removed=removed, log_entries=log_entries)
+
+
+def _both(first: Upkeep, then: Upkeep) -> Upkeep:
+    """What two passes did; what the first one wrote the second one may have merged again."""
+    return replace(
+        first,
+        merged=first.merged + then.merged,
+        merged_bytes=first.merged_bytes + then.merged_bytes,
+        written=first.written + then.written,
+        written_bytes=first.written_bytes + then.written_bytes,
+        given_up=first.given_up + then.given_up,
+    )
+
+
+def _paths(table: DeltaTable) -> set[str]:
+    return {file.path for file in data_files(table)}
+
+
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """What the store or a library refuses, as an error of ours."""
+    try:
+        yield
+    except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
+        raise LedgerUnavailableError(
+            f"{uri} could not be maintained: {error}; what is recorded stays as it is"
+        ) from error

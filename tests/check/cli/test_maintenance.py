@@ -1,0 +1,104 @@
+"""`maintain`, and what `status` and `doctor` say when nobody does it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.system import SystemClock
+from ledger.domain.table_upkeep import BEHIND_FILES, FANOUT
+from ledger.ports import WriterClaim
+from tests.support.commands import command
+from tests.support.ledger_rows import append, row
+from tests.support.recorder_rows import TABLE, WRITER, watermark
+from tests.support.unreachable import UnreachableFlow
+
+
+def appended(flow: UnreachableFlow, count: int) -> DeltaTable:
+    log = DeltaFactLog(flow.config.ledger.path, SystemClock())
+    for number in range(1, count + 1):
+        log.append(WriterClaim(WRITER, 1), TABLE, number, [watermark(number)])
+    return opened(flow)
+
+
+def opened(flow: UnreachableFlow) -> DeltaTable:
+    return DeltaTable(table_uri(flow.config.ledger.path, TABLE))
+
+
+def test_what_is_done_is_told_by_table(with_ledger: UnreachableFlow) -> None:
+    appended(with_ledger, FANOUT)
+    done = command(with_ledger.capture, with_ledger.config, "maintain", "-o", "json")
+    assert done.code == 0, done.err
+    told = {row["table"]: row for row in json.loads(done.out)}
+    assert len(told) == 6
+    assert (told[TABLE]["files"], told[TABLE]["merged"], told[TABLE]["written"]) == (FANOUT, FANOUT, 1)
+    assert {row["merged"] for name, row in told.items() if name != TABLE} == {0}
+    assert len(opened(with_ledger).file_uris()) == 1
+    again = command(with_ledger.capture, with_ledger.config, "maintain")
+    assert again.code == 0, again.err
+
+
+def test_a_dry_run_changes_nothing(with_ledger: UnreachableFlow) -> None:
+    version = appended(with_ledger, FANOUT).version()
+    done = command(with_ledger.capture, with_ledger.config, "maintain", "--dry-run", "-o", "json")
+    assert (done.code, done.err) == (0, "dry run: nothing was written or removed\n")
+    told = {row["table"]: row for row in json.loads(done.out)}
+    assert (told[TABLE]["merged"], told[TABLE]["written"], told[TABLE]["log_entries"]) == (FANOUT, 0, None)
+    assert opened(with_ledger).version() == version
+
+
+def test_a_table_that_cannot_be_maintained_does_not_keep_the_others_from_it(
+    with_ledger: UnreachableFlow,
+) -> None:
+    appended(with_ledger, FANOUT)
+    for number in range(FANOUT):
+        rows = [row("checkpoints", writer=WRITER, writer_epoch=1, round=number, recorded_at_ms=1)]
+        append(with_ledger.config.ledger.path, "checkpoints", rows)
+    broken = next(Path(with_ledger.config.ledger.path, "checkpoints").glob("*.parquet"))
+    broken.write_text("no Parquet")
+    done = command(with_ledger.capture, with_ledger.config, "maintain", "-o", "json")
+    assert done.code == 1
+    assert broken.name in done.err
+    told = {row["table"]: row["merged"] for row in json.loads(done.out)}
+    assert "checkpoints" not in told
+    assert told[TABLE] == FANOUT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "telling"),
+    [(("maintain", "offset_syncs"), "offset_syncs"), (("maintain", "--wide", "-o", "csv"), "--wide")],
+)
+def test_bad_arguments_are_named(
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...], telling: str
+) -> None:
+    assert telling in with_ledger.refused(*arguments, code=2)
+
+
+def test_a_path_that_is_no_ledger_is_refused(without_ledger: UnreachableFlow) -> None:
+    assert "is not a ledger" in without_ledger.refused("maintain", code=2)
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "0.5", '"1"', "100000"])
+def test_less_than_an_hour_is_refused(without_ledger: UnreachableFlow, hours: str) -> None:
+    file = Path(without_ledger.config.file)
+    file.write_text(file.read_text().replace("[ledger]", f"[ledger]\nkeep_superseded_hours = {hours}"))
+    assert "ledger.keep_superseded_hours" in without_ledger.refused("maintain", code=2)
+
+
+def test_status_and_doctor_say_when_nobody_merges(with_ledger: UnreachableFlow) -> None:
+    def told_by(*arguments: str) -> str:
+        done = command(with_ledger.capture, with_ledger.config, *arguments)
+        return done.out + done.err
+
+    assert "maintenance" not in told_by("status")
+    assert "0 wait to be merged; no merge" in told_by("doctor", "-o", "csv")
+    appended(with_ledger, BEHIND_FILES)
+    waiting = f"{BEHIND_FILES} of {BEHIND_FILES} files wait to be merged"
+    assert f"ledger: maintenance of {TABLE} is behind: {waiting}" in told_by("status")
+    assert waiting in " ".join(told_by("doctor", "-o", "csv").split())
+    assert command(with_ledger.capture, with_ledger.config, "maintain").code == 0
+    assert "maintenance" not in told_by("status")
+    assert "0 wait to be merged; last merge" in told_by("doctor", "-o", "csv")
