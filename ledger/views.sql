@@ -1,5 +1,5 @@
 -- The views that every query may read beside the tables. What engines spell differently are functions, which
--- each adapter brings along: cut_gaps, with_end_gap, offsets_in, entries_of, text_of, is_json.
+-- each adapter brings along: cut_gaps, with_end_gap, offsets_in, end_of_gaps, entries_of, text_of, is_json.
 
 -- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
 -- of several, else the row that ends last.
@@ -390,21 +390,36 @@ where kind = 'lost';
 
 -- One recorder writes a cluster's high watermarks, so (writer_epoch, round) orders them.
 create or replace temporary view last_high_watermarks as
-with aged as (
+with last_rounds as (
     select
-        *,
-        row_number() over (
-            partition by cluster, topic, topic_id, partition
-            order by
-                writer_epoch desc nulls last,
-                round desc nulls last,
-                read_at_ms desc nulls last,
-                recorded_at_ms desc nulls last,
-                log_start desc nulls last,
-                last_stable desc nulls last,
-                high_watermark desc nulls last
-        ) as age
+        cluster,
+        topic,
+        topic_id,
+        partition,
+        max(writer_epoch * 4294967296 + round) as recorded_order
     from high_watermarks
+    group by cluster, topic, topic_id, partition
+),
+
+aged as (
+    select
+        h.*,
+        row_number() over (
+            partition by h.cluster, h.topic, h.topic_id, h.partition
+            order by
+                h.read_at_ms desc nulls last,
+                h.recorded_at_ms desc nulls last,
+                h.log_start desc nulls last,
+                h.last_stable desc nulls last,
+                h.high_watermark desc nulls last
+        ) as age
+    from high_watermarks as h
+    inner join last_rounds as l
+        on l.cluster = h.cluster
+        and l.topic = h.topic
+        and l.topic_id = h.topic_id
+        and l.partition = h.partition
+        and l.recorded_order = h.writer_epoch * 4294967296 + h.round
 )
 
 select

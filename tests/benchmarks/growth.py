@@ -1,8 +1,9 @@
 """What a ledger of hours, days and a week costs: answers, a driver's start, an append, and room on disk.
 
-    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100]
+    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100] [--keep FOLDER]
 
-A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`). Commands are
+A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`), or taken from the
+folder where an earlier run kept it. Commands are
 whole processes, as people type them, with their peak of memory; a driver's start is what one asks the ledger before
 its first round; an append is one round of its rows by the driver's own fact log. The plot shows wall time over length.
 """
@@ -50,6 +51,9 @@ class Cost:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lengths", default=LENGTHS)
+    parser.add_argument(
+        "--keep", type=Path, help="Ledgers are written to this folder, unless they are there."
+    )
     parser.add_argument("--start", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.start:
@@ -59,8 +63,9 @@ def main() -> None:
     for text in options.lengths.split(","):
         rounds, _, partitions = text.partition("x")
         length = Length(int(rounds), int(partitions))
-        with tempfile.TemporaryDirectory() as folder:
-            for name, cost in measured(Path(folder), length):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = options.keep / text if options.keep else Path(temporary)
+            for name, cost in measured(folder, length):
                 costs.setdefault(name, {})[length] = cost
     plot(costs)
     if any(cost.failure for by_length in costs.values() for cost in by_length.values()):
@@ -69,7 +74,8 @@ def main() -> None:
 
 def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     began = time.monotonic()
-    write_ledger(str(folder / "ledger"), length)
+    if not (folder / "ledger").is_dir():
+        write_ledger(str(folder / "ledger"), length)
     size_mb = sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file()) / 1e6
     print(
         f"{length.name}: {size_mb:,.0f} MB on disk, {size_mb / length.days:,.1f} MB a day; written in "

@@ -6,7 +6,7 @@ merging files, removing old ones and shortening the Delta log change no answer.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +40,16 @@ class OpenedTables:
 
     path: str
     by_name: Mapping[str, DeltaTable]
+    _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: str) -> "OpenedTables":
         return cls(path, {table.name: DeltaTable(table_uri(path, table.name)) for table in TABLES})
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
-        return relation_of(self.by_name[table], table)
+        if table not in self._relations:
+            self._relations[table] = relation_of(self.by_name[table], table)
+        return self._relations[table]
 
     @property
     def ledger_id(self) -> str:

@@ -3,7 +3,7 @@
 Values reach SQL only through the one-row relation `params`; SQL is never built from them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -26,6 +26,8 @@ def _sql(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
+"""Every table and view."""
 FUNCTIONS = _sql("functions.sql")
 """What the views need of DuckDB, and of it alone."""
 
@@ -77,7 +79,7 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    with connect(snapshot, overrides or {}) as connection:
+    with connect(snapshot, overrides or {}, query.reads) as connection:
         return _answer(connection, query, params)
 
 
@@ -85,7 +87,7 @@ def run_queries(
     queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
 ) -> dict[str, pa.Table]:
     """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
-    with connect(snapshot, {}) as connection:
+    with connect(snapshot, {}, [name for query in queries for name in query.reads]) as connection:
         return {query.name: _answer(connection, query, _taken(query, params)) for query in queries}
 
 
@@ -121,14 +123,17 @@ def flows(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(flow for (flow,) in rows)
 
 
-def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.DuckDBPyConnection:
-    """A connection on which every table and view of the ledger can be read."""
+def connect(
+    snapshot: Snapshot, overrides: Mapping[str, Relation], reads: Iterable[str] = EVERYTHING
+) -> duckdb.DuckDBPyConnection:
+    """A connection on which these tables and views can be read, and what they read; nothing else is opened."""
+    needed = catalog.needed(reads)
     connection = duckdb.connect(":memory:")
-    for table in TABLES:
-        relation = overrides[table.name] if table.name in overrides else snapshot.relation(table.name)
-        register(connection, table.name, relation)
+    for table in sorted(needed.tables):
+        relation = overrides[table] if table in overrides else snapshot.relation(table)
+        register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    connection.execute(catalog.VIEWS)
+    connection.execute(needed.views)
     return connection
 
 

@@ -20,6 +20,11 @@ create or replace temporary macro offsets_in(gaps) as coalesce(
     list_sum(list_transform(gaps, lambda gap: gap.source_end - gap.source_start)), 0
 );
 
+-- Where the last gap of a cause ends; null without one.
+create or replace temporary macro end_of_gaps(gaps, wanted_cause) as list_max(
+    list_transform(list_filter(gaps, lambda gap: gap.cause = wanted_cause), lambda gap: gap.source_end)
+);
+
 -- Keys and values of a JSON object as texts.
 create or replace temporary macro entries_of(document) as map_entries(cast(cast(document as json) as map(varchar, varchar)));
 

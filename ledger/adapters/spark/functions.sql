@@ -28,6 +28,12 @@ create or replace temporary function offsets_in(
 ) returns bigint
 return aggregate(gaps, cast(0 as bigint), (total, gap) -> total + gap.source_end - gap.source_start);
 
+-- Where the last gap of a cause ends; null without one.
+create or replace temporary function end_of_gaps(
+    gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>, wanted_cause string
+) returns bigint
+return array_max(transform(filter(gaps, gap -> gap.cause = wanted_cause), gap -> gap.source_end));
+
 -- Keys and values of a JSON object as texts.
 create or replace temporary function entries_of(document string) returns array<struct<key: string, value: string>>
 return map_entries(from_json(document, 'map<string, string>'));
