@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger import answer_wiring
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.catalog import query
 from ledger.config import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError
@@ -57,13 +57,9 @@ def translate_groups(
     Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError` when one of
     the groups, or all that was chosen, has no commit: an empty answer looks fine.
     """
-    found = pa.concat_tables(
-        [
-            answer_wiring.run_query(at, "offset_translation", {"flow": flow, "driver_lives": driver_lives}),
-            answer_wiring.run_query(at, "uncommitted_partitions", {"flow": flow}),
-        ],
-        promote_options="default",
-    )
+    queries = [query("offset_translation"), query("uncommitted_partitions")]
+    answers = engine.run_queries(queries, {"flow": flow, "driver_lives": driver_lives}, at)
+    found = pa.concat_tables(answers.values(), promote_options="default")
     grain = ("group_id", "source_topic", "source_partition")
     found = found.sort_by([(name, "ascending") for name in grain])
     for group in chosen.groups:
@@ -131,6 +127,6 @@ def _require_commits(found: pa.Table, flow: str, chosen: Chosen) -> pa.Table:
 def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:
     claims = at.rows("writers", [("flow", "=", flow), ("event", "=", "claimed")])
     return KnownPartitions.of(
-        answer_wiring.run_query(at, "flow_status", {"flow": flow}).to_pylist(),
+        engine.partitions(at, flow),
         at.rows("topics", [("cluster", "=", claims[-1]["source_cluster"])]),
     )

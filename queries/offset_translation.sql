@@ -160,7 +160,8 @@ looks_beside as (
         c.commit_number,
         max(
             case
-                when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true) then a.read_at_ms
+                when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true)
+                    then a.read_at_ms
             end
         ) as made_after_ms,
         min(case when a.age < c.age then a.read_at_ms end) as absent_since_ms

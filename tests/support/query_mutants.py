@@ -26,7 +26,7 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and t.last_copy_start > p.place: > -> >=",
             "max(case when t.target_start < t.target_end then t.source_start end) as last_copy_start: max( -> min(",
             # A commit is not another offset than itself.
-            "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true) then a.read_at_ms: < -> <=",
+            "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
         }
     ),
     "replication_lag": frozenset(

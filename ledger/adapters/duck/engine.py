@@ -32,6 +32,14 @@ FUNCTIONS = _sql("functions.sql")
 """What the views need of DuckDB, and of it alone."""
 
 
+_COMMIT = (
+    Named("flow", "string"),
+    Named("topic", "string"),
+    Named("partition", "int"),
+    Named("committed_offset", "bigint"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
     """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
@@ -109,8 +117,34 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
     if flow not in known:
         raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
     query = catalog.query("offset_translation")
-    commit = _single_commit(snapshot, flow, topic, partition, offset)
-    return run_query(query, {"flow": flow, "driver_lives": False}, snapshot, {"checkpoints": commit})
+    commit: dict[str, Value] = {
+        "flow": flow,
+        "topic": topic,
+        "partition": partition,
+        "committed_offset": offset,
+    }
+    needed = catalog.needed(query.reads)
+    with duckdb.connect(":memory:") as connection:
+        for table in sorted(needed.tables - {"checkpoints"}):
+            name = "recorded_syncs" if table == "offset_syncs" else table
+            register(connection, name, snapshot.relation(table))
+        partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
+        connection.execute(_sql("one_partition.sql"), partition_of)
+        connection.execute(FUNCTIONS)
+        connection.execute(needed.views)
+        register_params(connection, _COMMIT, commit)
+        connection.execute(_sql("translated_offset.sql"))
+        return _answer(connection, query, {"flow": flow, "driver_lives": False})
+
+
+def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
+    """Topic and number of every source partition that the flow has recorded something about."""
+    with connect(snapshot, {}, ("offset_syncs", "partition_events")) as connection:
+        return connection.execute(
+            "select source_topic, source_partition from offset_syncs where flow = $flow union "
+            "select source_topic, source_partition from partition_events where flow = $flow",
+            {"flow": flow},
+        ).fetchall()
 
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
@@ -183,21 +217,3 @@ def register_params(
     if names:
         schema = pa.schema([(parameter.name, arrow_type(parameter.type)) for parameter in names])
         connection.register("params", pa.Table.from_pylist([dict(values)], schema=schema))
-
-
-def _single_commit(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
-    names = (
-        Named("flow", "string"),
-        Named("topic", "string"),
-        Named("partition", "int"),
-        Named("committed_offset", "bigint"),
-    )
-    values: dict[str, Value] = {
-        "flow": flow,
-        "topic": topic,
-        "partition": partition,
-        "committed_offset": offset,
-    }
-    with connect(snapshot, {}) as connection:
-        register_params(connection, names, values)
-        return connection.sql(_sql("translated_offset.sql")).to_arrow_table()
