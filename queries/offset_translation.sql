@@ -233,12 +233,12 @@ syncs as (
         e.gaps,
         e.records,
         e.kind
-    from last_places as w
-    inner join effective_syncs as e
-        on e.flow = w.flow
-        and e.source_topic = w.source_topic
-        and e.source_topic_id = w.source_topic_id
-        and e.source_partition = w.source_partition
+    from effective_syncs as e
+    inner join last_places as w
+        on w.flow = e.flow
+        and w.source_topic = e.source_topic
+        and w.source_topic_id = e.source_topic_id
+        and w.source_partition = e.source_partition
     where e.is_current
 ),
 
@@ -357,28 +357,15 @@ mapped as (
     from capped as c
 ),
 
-striped as (
+stripes as (
     select
         s.map_number,
         s.source_end - mod(s.source_end, w.width) as stripe,
-        s.source_start,
-        s.source_end,
-        s.target_start,
-        s.target_end,
-        s.gaps,
-        s.kind
+        max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start
     from syncs as s
     inner join maps as w on w.map_number = s.map_number
     where s.kind in ('copied', 'adopted', 'lost')
-),
-
-stripes as (
-    select
-        t.map_number,
-        t.stripe,
-        max(case when t.target_start < t.target_end then t.source_start end) as last_copy_start
-    from striped as t
-    group by t.map_number, t.stripe
+    group by s.map_number, s.source_end - mod(s.source_end, w.width)
 ),
 
 unpaired_syncs as (
@@ -419,9 +406,26 @@ asked_stripes as (
 ),
 
 wanted as (
-    select a.map_number, a.stripe
+    select a.map_number, a.stripe, w.width
     from asked_stripes as a
-    group by a.map_number, a.stripe
+    inner join maps as w on w.map_number = a.map_number
+    group by a.map_number, a.stripe, w.width
+),
+
+chosen as (
+    select
+        s.map_number,
+        w.stripe,
+        s.source_start,
+        s.source_end,
+        s.target_start,
+        s.gaps,
+        s.kind
+    from syncs as s
+    inner join wanted as w
+        on w.map_number = s.map_number
+        and w.stripe = s.source_end - mod(s.source_end, w.width)
+    where s.kind in ('copied', 'adopted', 'lost')
 ),
 
 -- As the view sync_pieces has it for all syncs.
@@ -433,10 +437,7 @@ numbered as (
         t.target_start,
         with_end_gap(t.gaps, t.source_end) as gaps_and_end,
         monotonically_increasing_id() as sync_number
-    from striped as t
-    inner join wanted as w
-        on w.map_number = t.map_number
-        and w.stripe = t.stripe
+    from chosen as t
     where t.kind <> 'lost'
 ),
 
@@ -517,7 +518,7 @@ stretches as (
         cast(null as bigint) as target_start,
         t.source_start as lost_start,
         cast(null as bigint) as gap_start
-    from striped as t
+    from chosen as t
     where t.kind = 'lost'
 ),
 

@@ -10,6 +10,7 @@ its first round; an append is one round of its rows by the driver's own fact log
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -91,7 +92,8 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     module = [sys.executable, "-m", "tests.benchmarks.growth", "--start", str(folder / "ledger")]
     cost = whole_process(module, configuration)
     print(f"  {'start of a driver':24} {cost}", flush=True)
-    append(str(folder / "ledger"), length)
+    with tempfile.TemporaryDirectory() as copy:
+        append(shutil.copytree(folder / "ledger", Path(copy) / "ledger"), length)
     return [*found, ("start of a driver", cost)]
 
 
@@ -158,9 +160,9 @@ def start_of_a_driver(path: str) -> None:
         ask()
 
 
-def append(path: str, length: Length) -> None:
+def append(path: Path, length: Length) -> None:
     """Rounds of a driver behind all that is there, its merging included."""
-    log = DeltaFactLog(path, SystemClock())
+    log = DeltaFactLog(str(path), SystemClock())
     claim = WriterClaim("recorder:east", 1)
     took = []
     for number in range(length.rounds + 1, length.rounds + 1 + APPENDS):

@@ -19,12 +19,12 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "offset_translation": frozenset(
         {
             # A stripe bounds what is compared; all that lies ahead of a place has the same answer.
-            "on w.map_number = t.map_number: w.map_number = t.map_number -> true",
-            "and w.stripe = t.stripe: w.stripe = t.stripe -> true",
+            "inner join maps as w on w.map_number = a.map_number: w.map_number = a.map_number -> true",
+            "on w.map_number = s.map_number: w.map_number = s.map_number -> true",
             "and t.stripe = a.stripe: t.stripe = a.stripe -> true",
             # The stripe of the copy that a place lies in is asked anyway.
             "and t.last_copy_start > p.place: > -> >=",
-            "max(case when t.target_start < t.target_end then t.source_start end) as last_copy_start: max( -> min(",
+            "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
             # A commit is not another offset than itself.
             "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
         }

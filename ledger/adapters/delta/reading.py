@@ -247,7 +247,7 @@ def _parse_token(token: str) -> Cut:
 
 def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
     """The rows of a table of the ledger, as DuckDB reads them."""
-    uris = [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
+    uris = [unquote(uri.removeprefix("file://")) for uri in _largest_first(table)]
     if not uris:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     if all(Path(uri).is_absolute() and not _GLOB.search(uri) for uri in uris):
@@ -258,6 +258,13 @@ def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
         }
         return ParquetFiles(tuple(uris), TABLE_BY_NAME[name].column_names, added)
     return _with_columns(table, name)
+
+
+def _largest_first(table: DeltaTable) -> list[str]:
+    """The files of a table: by the first of several DuckDB takes how many rows the others have, and plans joins."""
+    actions = table.get_add_actions()
+    sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
+    return sorted(table.file_uris(), key=lambda uri: sizes.get(uri.rpartition("/")[2], 0), reverse=True)
 
 
 def _with_columns(table: DeltaTable, name: str) -> pa.Table:

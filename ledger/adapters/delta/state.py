@@ -103,7 +103,7 @@ class DeltaLedgerState:
         )
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
-        with connect(self._latest(), {}) as connection:
+        with connect(self._latest(), {}, ["partition_events"]) as connection:
             found = connection.execute(
                 "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
                 "qualify row_number() over (partition by source_topic_id, source_partition "

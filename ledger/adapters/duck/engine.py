@@ -40,6 +40,9 @@ _COMMIT = (
 )
 
 
+_A_ROW_FOR_EACH_PARTITION = ("last_syncs", "last_high_watermarks")
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
     """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
@@ -130,8 +133,7 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
             register(connection, name, snapshot.relation(table))
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
         connection.execute(_sql("one_partition.sql"), partition_of)
-        connection.execute(FUNCTIONS)
-        connection.execute(needed.views)
+        _make_views(connection, needed.views)
         register_params(connection, _COMMIT, commit)
         connection.execute(_sql("translated_offset.sql"))
         return _answer(connection, query, {"flow": flow, "driver_lives": False})
@@ -166,9 +168,16 @@ def connect(
     for table in sorted(needed.tables):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
-    connection.execute(FUNCTIONS)
-    connection.execute(needed.views)
+    _make_views(connection, needed.views)
     return connection
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, views: str) -> None:
+    """Those with a row for each partition are computed now, once: then joins with them are planned as what they are."""
+    for name in _A_ROW_FOR_EACH_PARTITION:
+        views = views.replace(f"temporary view {name} as", f"temporary table {name} as")
+    connection.execute(FUNCTIONS)
+    connection.execute(views)
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:

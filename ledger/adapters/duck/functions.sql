@@ -10,6 +10,8 @@ create or replace temporary macro cut_gaps(gaps, cut) as list_transform(
     }
 );
 
+create or replace temporary macro has_gaps(gaps) as len(gaps) > 0;
+
 -- Gaps with an empty one behind them at the end.
 create or replace temporary macro with_end_gap(gaps, source_end) as list_append(
     gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null}

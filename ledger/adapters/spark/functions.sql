@@ -13,6 +13,11 @@ return transform(
     )
 );
 
+create or replace temporary function has_gaps(
+    gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>
+) returns boolean
+return size(gaps) > 0;
+
 -- Gaps with an empty one behind them at the end.
 create or replace temporary function with_end_gap(
     gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>, source_end bigint
