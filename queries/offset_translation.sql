@@ -103,31 +103,28 @@ aged as (
     where c.writer_epoch * 4294967296 + c.round in (g.last_order, g.known_order)
 ),
 
-last_known as (
-    select a.commit_number, min(a.age) as age
-    from aged as a
-    where a.committed_offset is not null
-    group by a.commit_number
-),
-
 commits as (
     select
-        a.flow,
-        a.cluster,
-        a.group_id,
-        a.topic,
-        a.topic_id,
-        a.partition,
-        a.committed_offset,
-        a.leader_epoch,
-        a.metadata,
-        a.known_order,
-        a.age,
-        a.commit_number
-    from aged as a
-    inner join last_known as l
-        on l.commit_number = a.commit_number
-        and l.age = a.age
+        k.flow,
+        k.cluster,
+        k.group_id,
+        k.topic,
+        k.topic_id,
+        k.partition,
+        k.committed_offset,
+        k.leader_epoch,
+        k.metadata,
+        k.known_order,
+        k.age,
+        k.commit_number
+    from (
+        select
+            a.*,
+            row_number() over (partition by a.commit_number order by a.age nulls last) as known_age
+        from aged as a
+        where a.committed_offset is not null
+    ) as k
+    where k.known_age = 1
 ),
 
 -- made_after_ms: when the group was last seen with another offset, or with none. first_read_ms: when it was first
@@ -319,41 +316,27 @@ asked as (
         and m.source_partition = c.partition
 ),
 
--- Where the source took back what a commit was made on. The clocks of recorders and drivers may differ by
--- five minutes.
-taken_back as (
-    select a.commit_number, e.source_start
-    from asked as a
-    inner join epoch_starts as e
-        on e.map_number = a.map_number
-        and e.leader_epoch > a.leader_epoch
-    union all
-    select a.commit_number, t.source_start
-    from asked as a
-    inner join truncations as t
-        on t.map_number = a.map_number
-        and coalesce(a.made_after_ms <= t.recorded_at_ms + 300000, true)
-    where a.leader_epoch is null
-),
-
-caps as (
-    select t.commit_number, min(t.source_start) as source_start
-    from taken_back as t
-    group by t.commit_number
-),
-
+-- Up to where the source holds what a commit was made on. The clocks of recorders and drivers may differ by five
+-- minutes.
 capped as (
     select
         a.commit_number,
         a.map_number,
         a.width,
-        least(a.committed_offset, t.source_start) as valid_to
+        least(a.committed_offset, min(e.source_start), min(t.source_start)) as valid_to
     from asked as a
-    left join caps as t on t.commit_number = a.commit_number
+    left join epoch_starts as e
+        on e.map_number = a.map_number
+        and e.leader_epoch > a.leader_epoch
+    left join truncations as t
+        on t.map_number = a.map_number
+        and coalesce(a.made_after_ms <= t.recorded_at_ms + 300000, true)
+        and a.leader_epoch is null
+    group by a.commit_number, a.map_number, a.width, a.committed_offset
 ),
 
 mapped as (
-    select c.commit_number, c.map_number, c.valid_to, c.valid_to - mod(c.valid_to, c.width) as stripe
+    select c.commit_number, c.map_number, c.valid_to, c.width, c.valid_to - mod(c.valid_to, c.width) as stripe
     from capped as c
 ),
 
@@ -376,10 +359,10 @@ unpaired_syncs as (
 
 -- Source offsets of which it is asked what they lie in and what comes next.
 places as (
-    select m.map_number, m.valid_to as place, m.stripe
+    select m.map_number, m.width, m.valid_to as place, m.stripe
     from mapped as m
     union
-    select u.map_number, u.source_start as place, u.source_start - mod(u.source_start, w.width) as stripe
+    select u.map_number, w.width, u.source_start as place, u.source_start - mod(u.source_start, w.width) as stripe
     from unpaired_syncs as u
     inner join maps as w on w.map_number = u.map_number
 ),
@@ -387,58 +370,47 @@ places as (
 -- The stripes that answer: its own, the next one, where a sync may end that begins before the place, and the next
 -- one with a copy that begins behind it.
 asked_stripes as (
-    select p.map_number, p.place, p.stripe
-    from places as p
-    union
-    select p.map_number, p.place, min(t.stripe) as stripe
-    from places as p
-    inner join stripes as t
-        on t.map_number = p.map_number
-        and t.stripe > p.stripe
-    group by p.map_number, p.place
-    union
-    select p.map_number, p.place, min(t.stripe) as stripe
-    from places as p
-    inner join stripes as t
-        on t.map_number = p.map_number
-        and t.last_copy_start > p.place
-    group by p.map_number, p.place
+    select
+        q.map_number,
+        q.width,
+        q.place,
+        case n.number when 1 then q.stripe when 2 then q.next_stripe else q.next_copy_stripe end as stripe
+    from (
+        select
+            p.map_number,
+            p.width,
+            p.place,
+            p.stripe,
+            min(case when t.stripe > p.stripe then t.stripe end) as next_stripe,
+            min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe
+        from places as p
+        inner join stripes as t on t.map_number = p.map_number
+        group by p.map_number, p.width, p.place, p.stripe
+    ) as q
+    cross join (select explode(sequence(1, 3)) as number) as n
 ),
 
 wanted as (
-    select a.map_number, a.stripe, w.width
+    select a.map_number, a.width, a.stripe
     from asked_stripes as a
-    inner join maps as w on w.map_number = a.map_number
-    group by a.map_number, a.stripe, w.width
+    group by a.map_number, a.width, a.stripe
 ),
 
-chosen as (
+-- As the view sync_pieces has it for all syncs. A lost stretch is one piece.
+numbered as (
     select
         s.map_number,
         w.stripe,
         s.source_start,
-        s.source_end,
         s.target_start,
-        s.gaps,
-        s.kind
+        s.kind,
+        with_end_gap(s.gaps, s.source_end) as gaps_and_end,
+        monotonically_increasing_id() as sync_number
     from syncs as s
     inner join wanted as w
         on w.map_number = s.map_number
         and w.stripe = s.source_end - mod(s.source_end, w.width)
     where s.kind in ('copied', 'adopted', 'lost')
-),
-
--- As the view sync_pieces has it for all syncs.
-numbered as (
-    select
-        t.map_number,
-        t.stripe,
-        t.source_start,
-        t.target_start,
-        with_end_gap(t.gaps, t.source_end) as gaps_and_end,
-        monotonically_increasing_id() as sync_number
-    from chosen as t
-    where t.kind <> 'lost'
 ),
 
 ended as (
@@ -447,6 +419,7 @@ ended as (
         n.stripe,
         n.source_start,
         n.target_start,
+        n.kind,
         n.sync_number,
         explode(n.gaps_and_end) as gap
     from numbered as n
@@ -457,6 +430,7 @@ bounded as (
         e.map_number,
         e.stripe,
         e.target_start,
+        e.kind,
         e.sync_number,
         e.gap.source_start as gap_start,
         e.gap.source_end as gap_end,
@@ -471,6 +445,7 @@ pieces as (
     select
         b.map_number,
         b.stripe,
+        b.kind,
         b.gap_start,
         b.gap_end,
         b.piece_start,
@@ -487,56 +462,28 @@ pieces as (
     from bounded as b
 ),
 
--- What a commit can land on or lie in. A stretch counts for the places below its end.
-stretches as (
-    select
-        s.map_number,
-        s.stripe,
-        s.gap_start as source_end,
-        s.piece_start as copied_start,
-        s.target_start,
-        cast(null as bigint) as lost_start,
-        cast(null as bigint) as gap_start
-    from pieces as s
-    where s.piece_start < s.gap_start
-    union all
-    select
-        s.map_number,
-        s.stripe,
-        s.gap_end as source_end,
-        cast(null as bigint) as copied_start,
-        cast(null as bigint) as target_start,
-        cast(null as bigint) as lost_start,
-        s.gap_start
-    from pieces as s
-    union all
-    select
-        t.map_number,
-        t.stripe,
-        t.source_end,
-        cast(null as bigint) as copied_start,
-        cast(null as bigint) as target_start,
-        t.source_start as lost_start,
-        cast(null as bigint) as gap_start
-    from chosen as t
-    where t.kind = 'lost'
-),
-
--- Ranges rise together on both sides (M1, M2): of all that lies ahead of a place the lowest is the next.
+-- A stretch counts for the places below its end: what was copied, or lost, in front of a gap, and the gap. Ranges
+-- rise together on both sides (M1, M2): of all that lies ahead of a place the lowest is the next.
 next_stretches as (
     select
         a.map_number,
         a.place,
-        min(t.copied_start) as copied_start,
-        min(t.target_start) as target_start,
-        min(t.lost_start) as lost_start,
-        min(t.gap_start) as gap_start,
-        min(case when t.copied_start >= a.place then t.copied_start end) as begun_start
+        min(
+            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.piece_start end
+        ) as copied_start,
+        min(
+            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.target_start end
+        ) as target_start,
+        min(case when s.kind = 'lost' then s.piece_start end) as lost_start,
+        min(case when s.kind <> 'lost' then s.gap_start end) as gap_start,
+        min(
+            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.piece_start >= a.place then s.piece_start end
+        ) as begun_start
     from asked_stripes as a
-    inner join stretches as t
-        on t.map_number = a.map_number
-        and t.stripe = a.stripe
-        and t.source_end > a.place
+    inner join pieces as s
+        on s.map_number = a.map_number
+        and s.stripe = a.stripe
+        and s.gap_end > a.place
     group by a.map_number, a.place
 ),
 

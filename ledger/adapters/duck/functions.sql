@@ -39,3 +39,5 @@ create or replace temporary macro is_json(document) as json_valid(document);
 create or replace temporary macro explode(elements) as unnest(elements);
 
 create or replace temporary macro monotonically_increasing_id() as row_number() over ();
+
+create or replace temporary macro sequence(first, last) as generate_series(first, last);
