@@ -477,7 +477,10 @@ next_stretches as (
         min(case when s.kind = 'lost' then s.piece_start end) as lost_start,
         min(case when s.kind <> 'lost' then s.gap_start end) as gap_start,
         min(
-            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.piece_start >= a.place then s.piece_start end
+            case
+                when s.kind <> 'lost' and s.piece_start < s.gap_start and s.piece_start >= a.place
+                    then s.piece_start
+            end
         ) as begun_start
     from asked_stripes as a
     inner join pieces as s
