@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ledger import catalog
+from ledger import answer_wiring
 from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
@@ -22,7 +21,6 @@ from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.delta.upkeeps import table_upkeeps
-from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.append_probe import KafkaTargetProbe
 from ledger.adapters.kafka.network import KafkaNetwork
@@ -32,7 +30,6 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.merging import merge_on_spark
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
-from ledger.catalog import Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.operations.receipts import Receipt
@@ -369,10 +366,10 @@ def request(
     """
     require_complete(ask)
     flow = config.flow(flow_name)
-    at = snapshot(config, None)
-    require_flow(config, at, flow_name)
+    at = answer_wiring.snapshot(config, None)
+    answer_wiring.require_flow(config, at, flow_name)
     requests = flow_report.requests_of(_operations_of(at, flow_name))
-    status_rows = run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
+    status_rows = answer_wiring.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
     judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
     driver = driver_of(at, flow, status_rows, at_ms=SystemClock().now_ms(), is_now=True)
     taken_up = when_taken_up(flow_name, driver)
@@ -386,7 +383,7 @@ def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, se
     """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
 
     def receipts() -> list[Receipt]:
-        return flow_report.receipts_of(_operations_of(snapshot(config, None), flow_name))
+        return flow_report.receipts_of(_operations_of(answer_wiring.snapshot(config, None), flow_name))
 
     return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
 
@@ -421,34 +418,6 @@ def examine(
             retention_share=retention_share,
         )
         return list(examination.findings())
-
-
-# Reading ---------------------------------------------------------------------------------------
-
-
-def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
-    """The ledger at the cut that `as_of` names; none is now."""
-    return open_ledger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
-
-
-def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
-    """Flows that a driver has ever claimed."""
-    return frozenset(engine.flows(at))
-
-
-def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
-    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer looks fine."""
-    if flow_name in flows_that_ran(at):
-        return
-    config.flow(flow_name)
-    raise PreconditionError(
-        f"flow {flow_name} has never run as of cut {at.cut.token}; there is nothing to answer from"
-    )
-
-
-def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
-    """The answer of a query of the catalog."""
-    return engine.run_query(catalog.query(name), params, at)
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:

@@ -6,12 +6,13 @@ may be left out and is null then.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ledger.errors import InvalidValueError, UsageError
+from ledger.schema import TABLES
 
 _NEEDED = ("name", "answers", "grain", "reads", "columns")
 _PARAMETER_TYPES: Mapping[str, type] = {"string": str, "bigint": int, "int": int, "boolean": bool}
@@ -19,6 +20,7 @@ _INTEGER_BITS: Mapping[str, int] = {"bigint": 63, "int": 31}
 _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
 _CREATED_VIEW = re.compile(r"^create or replace temporary view (\w+) as$", re.MULTILINE)
+_READ = re.compile(r"\b(?:from|join)\s+(\w+)")
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
@@ -91,7 +93,33 @@ def query(name: str) -> Query:
 
 def view_names() -> tuple[str, ...]:
     """The views beside the tables, as `views.sql` makes them one after the other."""
-    return tuple(_CREATED_VIEW.findall(VIEWS))
+    return tuple(_views())
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What has to be there for some relations to be read: tables by name, and the SQL that makes the views."""
+
+    tables: frozenset[str]
+    views: str
+
+
+def needed(relations: Iterable[str]) -> Needed:
+    """The tables and views among these relations, and those that the views read."""
+    found = set(relations)
+    views = _views()
+    for name in reversed(tuple(views)):  # a view reads earlier ones
+        if name in found:
+            found.update(_READ.findall(views[name]))
+    tables = frozenset(table.name for table in TABLES if table.name in found)
+    return Needed(tables, "".join(text for name, text in views.items() if name in found))
+
+
+@cache
+def _views() -> Mapping[str, str]:
+    """The statement of each view, with the comments before it, in the order of the file."""
+    texts = [text for text in re.split(r"(?<=;)\n", VIEWS) if text.strip()]
+    return {_CREATED_VIEW.findall(text)[0]: text for text in texts}
 
 
 def parse_query(text: str) -> Query:

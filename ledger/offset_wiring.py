@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger import app
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.catalog import query
 from ledger.config import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError
@@ -20,7 +20,6 @@ from ledger.operations.known_partitions import KnownPartitions
 from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
 from ledger.ports import require_recorded
 from ledger.reports.rendering import oddities
-from ledger.wiring import cluster_admin, operator_operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,9 @@ def translate_groups(
     Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError` when one of
     the groups, or all that was chosen, has no commit: an empty answer looks fine.
     """
-    found = pa.concat_tables(
-        [
-            app.run_query(at, "offset_translation", {"flow": flow, "driver_lives": driver_lives}),
-            app.run_query(at, "uncommitted_partitions", {"flow": flow}),
-        ],
-        promote_options="default",
-    )
+    queries = [query("offset_translation"), query("uncommitted_partitions")]
+    answers = engine.run_queries(queries, {"flow": flow, "driver_lives": driver_lives}, at)
+    found = pa.concat_tables(answers.values(), promote_options="default")
     grain = ("group_id", "source_topic", "source_partition")
     found = found.sort_by([(name, "ascending") for name in grain])
     for group in chosen.groups:
@@ -89,6 +84,9 @@ def set_offsets(
 
     None: nothing was to be set, or it is a dry run. Raises when another cluster answers than the recorded one.
     """
+    # They bring the Kafka client, and translating needs none.
+    from ledger.wiring import cluster_admin, operator_operations
+
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with cluster_admin(config, flow.target) as target:
@@ -129,6 +127,6 @@ def _require_commits(found: pa.Table, flow: str, chosen: Chosen) -> pa.Table:
 def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:
     claims = at.rows("writers", [("flow", "=", flow), ("event", "=", "claimed")])
     return KnownPartitions.of(
-        app.run_query(at, "flow_status", {"flow": flow}).to_pylist(),
+        engine.partitions(at, flow),
         at.rows("topics", [("cluster", "=", claims[-1]["source_cluster"])]),
     )

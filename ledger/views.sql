@@ -1,5 +1,5 @@
 -- The views that every query may read beside the tables. What engines spell differently are functions, which
--- each adapter brings along: cut_gaps, with_end_gap, offsets_in, entries_of, text_of, is_json.
+-- each adapter brings along: cut_gaps, has_gaps, with_end_gap, offsets_in, end_of_gaps, entries_of, text_of, is_json.
 
 -- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
 -- of several, else the row that ends last.
@@ -277,22 +277,20 @@ group by
     l.source_end,
     l.target_end;
 
--- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end.
+-- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end. Most have no gap.
 create or replace temporary view sync_pieces as
-with numbered as (
-    select
-        *,
-        monotonically_increasing_id() as sync_number,
-        with_end_gap(gaps, source_end) as gaps_and_end
-    from effective_syncs
-    where kind in ('copied', 'adopted')
-),
-
-ended as (
+with ended as (
     select
         *,
         explode(gaps_and_end) as gap
-    from numbered
+    from (
+        select
+            *,
+            monotonically_increasing_id() as sync_number,
+            with_end_gap(gaps, source_end) as gaps_and_end
+        from effective_syncs
+        where kind in ('copied', 'adopted') and has_gaps(gaps)
+    ) as numbered
 ),
 
 bounded as (
@@ -306,7 +304,24 @@ bounded as (
 )
 
 select
-    *,
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms,
+    piece_start,
+    gap.source_start as gap_start,
+    gap.source_end as gap_end,
+    gap.cause as cause,
     target_start + cast(
         coalesce(
             sum(gap.source_start - piece_start) over (
@@ -317,7 +332,30 @@ select
             0
         ) as bigint
     ) as piece_target_start
-from bounded;
+from bounded
+union all
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms,
+    source_start as piece_start,
+    source_end as gap_start,
+    source_end as gap_end,
+    cast(null as string) as cause,
+    target_start as piece_target_start
+from effective_syncs
+where kind in ('copied', 'adopted') and not has_gaps(gaps);
 
 create or replace temporary view segments as
 select
@@ -331,7 +369,7 @@ select
     target_topic_id,
     target_partition,
     piece_start as source_start,
-    gap.source_start as source_end,
+    gap_start as source_end,
     piece_target_start as target_start,
     is_current,
     writer,
@@ -339,7 +377,7 @@ select
     round,
     recorded_at_ms
 from sync_pieces
-where piece_start < gap.source_start;
+where piece_start < gap_start;
 
 create or replace temporary view gaps as
 select
@@ -352,10 +390,10 @@ select
     target_topic,
     target_topic_id,
     target_partition,
-    gap.source_start as source_start,
-    gap.source_end as source_end,
-    piece_target_start + (gap.source_start - piece_start) as target_start,
-    gap.cause as cause,
+    gap_start as source_start,
+    gap_end as source_end,
+    piece_target_start + (gap_start - piece_start) as target_start,
+    cause,
     'gap' as kind,
     is_current,
     writer,
@@ -363,7 +401,7 @@ select
     round,
     recorded_at_ms
 from sync_pieces
-where gap.source_start < gap.source_end
+where gap_start < gap_end
 union all
 select
     flow,
@@ -390,21 +428,36 @@ where kind = 'lost';
 
 -- One recorder writes a cluster's high watermarks, so (writer_epoch, round) orders them.
 create or replace temporary view last_high_watermarks as
-with aged as (
+with last_rounds as (
     select
-        *,
-        row_number() over (
-            partition by cluster, topic, topic_id, partition
-            order by
-                writer_epoch desc nulls last,
-                round desc nulls last,
-                read_at_ms desc nulls last,
-                recorded_at_ms desc nulls last,
-                log_start desc nulls last,
-                last_stable desc nulls last,
-                high_watermark desc nulls last
-        ) as age
+        cluster,
+        topic,
+        topic_id,
+        partition,
+        max(writer_epoch * 4294967296 + round) as recorded_order
     from high_watermarks
+    group by cluster, topic, topic_id, partition
+),
+
+aged as (
+    select
+        h.*,
+        row_number() over (
+            partition by h.cluster, h.topic, h.topic_id, h.partition
+            order by
+                h.read_at_ms desc nulls last,
+                h.recorded_at_ms desc nulls last,
+                h.log_start desc nulls last,
+                h.last_stable desc nulls last,
+                h.high_watermark desc nulls last
+        ) as age
+    from high_watermarks as h
+    inner join last_rounds as l
+        on l.cluster = h.cluster
+        and l.topic = h.topic
+        and l.topic_id = h.topic_id
+        and l.partition = h.partition
+        and l.recorded_order = h.writer_epoch * 4294967296 + h.round
 )
 
 select

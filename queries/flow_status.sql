@@ -1,7 +1,7 @@
 -- name:    flow_status
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   current_maps, effective_syncs, ended_topics, gaps, offset_syncs, partition_events, writers
+-- reads:   effective_syncs, ended_topics, last_syncs, offset_syncs, partition_events, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
@@ -49,7 +49,7 @@ maps as (
         m.target_partition,
         m.source_end,
         m.target_end
-    from current_maps as m
+    from last_syncs as m
     inner join params as p on p.flow = m.flow
 ),
 
@@ -81,28 +81,17 @@ held as (
         e.source_topic,
         e.source_topic_id,
         e.source_partition,
-        cast(sum(e.records) as bigint) as records
+        cast(sum(case when e.kind in ('copied', 'adopted') then e.records else 0 end) as bigint) as records,
+        cast(
+            sum(case when e.kind in ('copied', 'adopted') then offsets_in(e.gaps) else 0 end) as bigint
+        ) as gap_offsets,
+        cast(
+            sum(case when e.kind = 'lost' then e.source_end - e.source_start else 0 end) as bigint
+        ) as lost_offsets
     from effective_syncs as e
     inner join params as p on p.flow = e.flow
-    where e.kind in ('copied', 'adopted') and e.is_current
+    where e.is_current
     group by e.source_topic, e.source_topic_id, e.source_partition
-),
-
-unmapped as (
-    select
-        g.source_topic,
-        g.source_topic_id,
-        g.source_partition,
-        cast(
-            sum(case when g.kind = 'lost' then g.source_end - g.source_start else 0 end) as bigint
-        ) as lost_offsets,
-        cast(
-            sum(case when g.kind = 'gap' then g.source_end - g.source_start else 0 end) as bigint
-        ) as gap_offsets
-    from gaps as g
-    inner join params as p on p.flow = g.flow
-    where g.is_current
-    group by g.source_topic, g.source_topic_id, g.source_partition
 ),
 
 -- Of events recorded together the stop counts.
@@ -153,8 +142,8 @@ select
     coalesce(w.raw_batches, 0) as raw_batches,
     coalesce(w.record_path_batches, 0) as record_path_batches,
     coalesce(w.recovered_rows, 0) as recovered_rows,
-    coalesce(u.lost_offsets, 0) as lost_offsets,
-    coalesce(u.gap_offsets, 0) as gap_offsets,
+    coalesce(e.lost_offsets, 0) as lost_offsets,
+    coalesce(e.gap_offsets, 0) as gap_offsets,
     w.last_recorded_at_ms,
     v.recorded_at_ms as stopped_at_ms,
     v.cause as stop_cause,
@@ -181,10 +170,6 @@ left join held as e
     on e.source_topic = a.source_topic
     and e.source_topic_id = a.source_topic_id
     and e.source_partition = a.source_partition
-left join unmapped as u
-    on u.source_topic = a.source_topic
-    and u.source_topic_id = a.source_topic_id
-    and u.source_partition = a.source_partition
 left join events as v
     on v.source_topic = a.source_topic
     and v.source_topic_id = a.source_topic_id

@@ -1,8 +1,8 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, current_maps, effective_syncs, gaps, high_watermarks, last_high_watermarks, offset_syncs,
---          partition_events, segments, topics, writers
+-- reads:   checkpoints, effective_syncs, high_watermarks, last_high_watermarks, last_syncs, offset_syncs,
+--          partition_events, topics, writers
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -36,12 +36,43 @@ with flow_source as (
     where c.age = 1
 ),
 
--- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the
--- later read, then a commit before its absence, then the lower offset, which repeats rather than skips.
--- commit_number stands for the grain in joins, where a null group_id would not equal itself.
+-- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. commit_number stands for the
+-- grain in joins.
+grains as (
+    select
+        g.flow,
+        g.cluster,
+        g.group_id,
+        g.topic,
+        g.partition,
+        g.last_order,
+        g.known_order,
+        row_number() over (
+            order by g.group_id nulls last, g.topic nulls last, g.partition nulls last
+        ) as commit_number
+    from (
+        select
+            f.flow,
+            c.cluster,
+            c.group_id,
+            c.topic,
+            c.partition,
+            max(c.writer_epoch * 4294967296 + c.round) as last_order,
+            max(
+                case when c.committed_offset is not null then c.writer_epoch * 4294967296 + c.round end
+            ) as known_order
+        from checkpoints as c
+        inner join flow_source as f on f.source_cluster = c.cluster
+        group by f.flow, c.cluster, c.group_id, c.topic, c.partition
+    ) as g
+),
+
+-- What was seen in the last round, and in the last one with a commit. Within a round: the later read, then a commit
+-- before its absence, then the lower offset, which repeats rather than skips.
 aged as (
     select
-        f.flow,
+        g.flow,
+        g.cluster,
         c.group_id,
         c.topic,
         c.topic_id,
@@ -51,8 +82,10 @@ aged as (
         c.metadata,
         c.absence,
         c.read_at_ms,
+        g.commit_number,
+        g.known_order,
         row_number() over (
-            partition by c.group_id, c.topic, c.partition
+            partition by g.commit_number
             order by
                 c.writer_epoch desc nulls last,
                 c.round desc nulls last,
@@ -60,58 +93,88 @@ aged as (
                 c.read_at_ms desc nulls last,
                 c.committed_offset asc nulls last,
                 c.topic_id asc nulls last
-        ) as age,
-        dense_rank() over (
-            order by c.group_id nulls last, c.topic nulls last, c.partition nulls last
-        ) as commit_number
+        ) as age
     from checkpoints as c
-    inner join flow_source as f on f.source_cluster = c.cluster
-),
-
-last_known as (
-    select a.commit_number, min(a.age) as age
-    from aged as a
-    where a.committed_offset is not null
-    group by a.commit_number
+    inner join grains as g
+        on g.cluster = c.cluster
+        and g.topic = c.topic
+        and g.partition = c.partition
+        and g.group_id is not distinct from c.group_id
+    where c.writer_epoch * 4294967296 + c.round in (g.last_order, g.known_order)
 ),
 
 commits as (
     select
-        a.flow,
-        a.group_id,
-        a.topic,
-        a.topic_id,
-        a.partition,
-        a.committed_offset,
-        a.leader_epoch,
-        a.metadata,
-        a.age,
-        a.commit_number
-    from aged as a
-    inner join last_known as l
-        on l.commit_number = a.commit_number
-        and l.age = a.age
+        k.flow,
+        k.cluster,
+        k.group_id,
+        k.topic,
+        k.topic_id,
+        k.partition,
+        k.committed_offset,
+        k.leader_epoch,
+        k.metadata,
+        k.known_order,
+        k.age,
+        k.commit_number
+    from (
+        select
+            a.*,
+            row_number() over (partition by a.commit_number order by a.age nulls last) as known_age
+        from aged as a
+        where a.committed_offset is not null
+    ) as k
+    where k.known_age = 1
 ),
 
--- When the group was last seen with another offset, or with none.
-changes as (
-    select c.commit_number, max(a.read_at_ms) as made_after_ms
+-- made_after_ms: when the group was last seen with another offset, or with none. first_read_ms: when it was first
+-- seen with the offset.
+looks as (
+    select
+        c.commit_number,
+        max(
+            case
+                when k.writer_epoch * 4294967296 + k.round < c.known_order
+                    and coalesce(k.committed_offset <> c.committed_offset, true) then k.read_at_ms
+            end
+        ) as made_after_ms,
+        min(case when k.committed_offset = c.committed_offset then k.read_at_ms end) as first_read_ms,
+        min(
+            case when k.writer_epoch * 4294967296 + k.round > c.known_order then k.read_at_ms end
+        ) as absent_since_ms
     from commits as c
-    inner join aged as a
-        on a.commit_number = c.commit_number
-        and c.age + 1 <= a.age
-    where coalesce(a.committed_offset <> c.committed_offset, true)
+    inner join checkpoints as k
+        on k.cluster = c.cluster
+        and k.topic = c.topic
+        and k.partition = c.partition
+        and k.group_id is not distinct from c.group_id
     group by c.commit_number
 ),
 
--- When the group was first seen with the offset.
-first_reads as (
-    select c.commit_number, min(a.read_at_ms) as read_at_ms
+-- The same of looks that were recorded with the commit.
+looks_beside as (
+    select
+        c.commit_number,
+        max(
+            case
+                when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true)
+                    then a.read_at_ms
+            end
+        ) as made_after_ms,
+        min(case when a.age < c.age then a.read_at_ms end) as absent_since_ms
     from commits as c
-    inner join aged as a
-        on a.commit_number = c.commit_number
-        and a.committed_offset = c.committed_offset
+    inner join aged as a on a.commit_number = c.commit_number
     group by c.commit_number
+),
+
+told as (
+    select
+        k.commit_number,
+        k.first_read_ms,
+        greatest(k.made_after_ms, b.made_after_ms) as made_after_ms,
+        least(k.absent_since_ms, b.absent_since_ms) as absent_since_ms
+    from looks as k
+    inner join looks_beside as b on b.commit_number = k.commit_number
 ),
 
 -- When the flow's driver appended something: rounds, claims and signs of life, the last one first.
@@ -129,24 +192,14 @@ appends as (
     group by t.recorded_at_ms
 ),
 
-absent_since as (
-    select c.commit_number, min(a.read_at_ms) as absent_since_ms
-    from commits as c
-    inner join aged as a
-        on a.commit_number = c.commit_number
-        and a.age < c.age
-    group by c.commit_number
-),
-
 absent as (
     select a.commit_number, coalesce(a.absence, 'gone') as absence
     from aged as a
     where a.age = 1 and a.committed_offset is null
 ),
 
--- map_number stands for the keys of a map, as commit_number does for the grain. width cuts the source into
--- about a thousand stripes: a commit is compared with the stretches of its stripe, and with whole stripes.
-maps as (
+-- map_number stands for the keys of a map, as commit_number does for the grain.
+last_places as (
     select
         m.flow,
         m.source_topic,
@@ -157,15 +210,64 @@ maps as (
         m.target_topic,
         m.target_topic_id,
         m.target_partition,
-        m.source_start,
         m.source_end,
         m.target_end,
-        cast(floor((m.source_end - m.source_start) / 1000) as bigint) + 1 as width,
         row_number() over (
             order by m.source_topic nulls last, m.source_topic_id nulls last, m.source_partition nulls last
         ) as map_number
-    from current_maps as m
+    from last_syncs as m
     inner join params as p on p.flow = m.flow
+),
+
+syncs as (
+    select
+        w.map_number,
+        e.source_leader_epoch,
+        e.source_start,
+        e.source_end,
+        e.target_start,
+        e.target_end,
+        e.gaps,
+        e.records,
+        e.kind
+    from effective_syncs as e
+    inner join last_places as w
+        on w.flow = e.flow
+        and w.source_topic = e.source_topic
+        and w.source_topic_id = e.source_topic_id
+        and w.source_partition = e.source_partition
+    where e.is_current
+),
+
+-- width cuts the source into about a thousand stripes.
+maps as (
+    select
+        w.flow,
+        w.source_topic,
+        w.source_topic_id,
+        w.source_partition,
+        w.source_cluster,
+        w.target_cluster,
+        w.target_topic,
+        w.target_topic_id,
+        w.target_partition,
+        w.map_number,
+        s.source_start,
+        w.source_end,
+        w.target_end,
+        s.mirror_write_end,
+        cast(floor((w.source_end - s.source_start) / 1000) as bigint) + 1 as width
+    from last_places as w
+    inner join (
+        select
+            o.map_number,
+            min(o.source_start) as source_start,
+            max(
+                case when o.kind in ('copied', 'adopted') then end_of_gaps(o.gaps, 'mirror_write') end
+            ) as mirror_write_end
+        from syncs as o
+        group by o.map_number
+    ) as s on s.map_number = w.map_number
 ),
 
 -- Whether any incarnation of the partition was ever mapped.
@@ -180,15 +282,10 @@ known as (
 
 -- Where each leader epoch begins, by rows that tell of batches.
 epoch_starts as (
-    select w.map_number, e.source_leader_epoch as leader_epoch, min(e.source_start) as source_start
-    from maps as w
-    inner join effective_syncs as e
-        on e.flow = w.flow
-        and e.source_topic = w.source_topic
-        and e.source_topic_id = w.source_topic_id
-        and e.source_partition = w.source_partition
-    where e.kind in ('copied', 'adopted') and e.is_current and e.source_leader_epoch is not null
-    group by w.map_number, e.source_leader_epoch
+    select s.map_number, s.source_leader_epoch as leader_epoch, min(s.source_start) as source_start
+    from syncs as s
+    where s.kind in ('copied', 'adopted') and s.source_leader_epoch is not null
+    group by s.map_number, s.source_leader_epoch
 ),
 
 truncations as (
@@ -212,168 +309,203 @@ asked as (
         m.map_number,
         m.width
     from commits as c
-    left join changes as b on b.commit_number = c.commit_number
+    inner join told as b on b.commit_number = c.commit_number
     inner join maps as m
         on m.source_topic = c.topic
         and m.source_topic_id = c.topic_id
         and m.source_partition = c.partition
 ),
 
--- Where the source took back what a commit was made on. The clocks of recorders and drivers may differ by
--- five minutes.
-taken_back as (
-    select a.commit_number, e.source_start
-    from asked as a
-    inner join epoch_starts as e
-        on e.map_number = a.map_number
-        and e.leader_epoch > a.leader_epoch
-    union all
-    select a.commit_number, t.source_start
-    from asked as a
-    inner join truncations as t
-        on t.map_number = a.map_number
-        and coalesce(a.made_after_ms <= t.recorded_at_ms + 300000, true)
-    where a.leader_epoch is null
-),
-
-caps as (
-    select t.commit_number, min(t.source_start) as source_start
-    from taken_back as t
-    group by t.commit_number
-),
-
+-- Up to where the source holds what a commit was made on. The clocks of recorders and drivers may differ by five
+-- minutes.
 capped as (
     select
         a.commit_number,
         a.map_number,
         a.width,
-        least(a.committed_offset, t.source_start) as valid_to
+        least(a.committed_offset, min(e.source_start), min(t.source_start)) as valid_to
     from asked as a
-    left join caps as t on t.commit_number = a.commit_number
+    left join epoch_starts as e
+        on e.map_number = a.map_number
+        and e.leader_epoch > a.leader_epoch
+    left join truncations as t
+        on t.map_number = a.map_number
+        and coalesce(a.made_after_ms <= t.recorded_at_ms + 300000, true)
+        and a.leader_epoch is null
+    group by a.commit_number, a.map_number, a.width, a.committed_offset
 ),
 
 mapped as (
-    select c.commit_number, c.map_number, c.valid_to, c.valid_to - mod(c.valid_to, c.width) as stripe
+    select c.commit_number, c.map_number, c.valid_to, c.width, c.valid_to - mod(c.valid_to, c.width) as stripe
     from capped as c
-),
-
--- What a commit can land on or lie in. A stretch counts for the commits below its end.
-stretches as (
-    select
-        w.map_number,
-        w.width,
-        s.source_end,
-        s.source_start as copied_start,
-        s.target_start,
-        cast(null as bigint) as lost_start,
-        cast(null as bigint) as gap_start,
-        cast(null as string) as cause
-    from maps as w
-    inner join segments as s
-        on s.flow = w.flow
-        and s.source_topic = w.source_topic
-        and s.source_topic_id = w.source_topic_id
-        and s.source_partition = w.source_partition
-    where s.is_current
-    union all
-    select
-        w.map_number,
-        w.width,
-        g.source_end,
-        cast(null as bigint) as copied_start,
-        cast(null as bigint) as target_start,
-        case when g.kind = 'lost' then g.source_start end as lost_start,
-        case when g.kind = 'gap' then g.source_start end as gap_start,
-        g.cause
-    from maps as w
-    inner join gaps as g
-        on g.flow = w.flow
-        and g.source_topic = w.source_topic
-        and g.source_topic_id = w.source_topic_id
-        and g.source_partition = w.source_partition
-    where g.is_current
-),
-
-striped as (
-    select
-        t.map_number,
-        t.source_end - mod(t.source_end, t.width) as stripe,
-        t.source_end,
-        t.copied_start,
-        t.target_start,
-        t.lost_start,
-        t.gap_start
-    from stretches as t
 ),
 
 stripes as (
     select
-        t.map_number,
-        t.stripe,
-        min(t.copied_start) as copied_start,
-        min(t.target_start) as target_start,
-        min(t.lost_start) as lost_start,
-        min(t.gap_start) as gap_start
-    from striped as t
-    group by t.map_number, t.stripe
+        s.map_number,
+        s.source_end - mod(s.source_end, w.width) as stripe,
+        max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start
+    from syncs as s
+    inner join maps as w on w.map_number = s.map_number
+    where s.kind in ('copied', 'adopted', 'lost')
+    group by s.map_number, s.source_end - mod(s.source_end, w.width)
+),
+
+unpaired_syncs as (
+    select s.map_number, s.source_start, s.target_start, s.target_end
+    from syncs as s
+    where s.kind = 'unpaired' and s.records > 0
+),
+
+-- Source offsets of which it is asked what they lie in and what comes next.
+places as (
+    select m.map_number, m.width, m.valid_to as place, m.stripe
+    from mapped as m
+    union
+    select u.map_number, w.width, u.source_start as place, u.source_start - mod(u.source_start, w.width) as stripe
+    from unpaired_syncs as u
+    inner join maps as w on w.map_number = u.map_number
+),
+
+-- The stripes that answer: its own, the next one, where a sync may end that begins before the place, and the next
+-- one with a copy that begins behind it.
+asked_stripes as (
+    select
+        q.map_number,
+        q.width,
+        q.place,
+        case n.number when 1 then q.stripe when 2 then q.next_stripe else q.next_copy_stripe end as stripe
+    from (
+        select
+            p.map_number,
+            p.width,
+            p.place,
+            p.stripe,
+            min(case when t.stripe > p.stripe then t.stripe end) as next_stripe,
+            min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe
+        from places as p
+        inner join stripes as t on t.map_number = p.map_number
+        group by p.map_number, p.width, p.place, p.stripe
+    ) as q
+    cross join (select explode(sequence(1, 3)) as number) as n
+),
+
+wanted as (
+    select a.map_number, a.width, a.stripe
+    from asked_stripes as a
+    group by a.map_number, a.width, a.stripe
+),
+
+-- As the view sync_pieces has it for all syncs. A lost stretch is one piece.
+numbered as (
+    select
+        s.map_number,
+        w.stripe,
+        s.source_start,
+        s.target_start,
+        s.kind,
+        with_end_gap(s.gaps, s.source_end) as gaps_and_end,
+        monotonically_increasing_id() as sync_number
+    from syncs as s
+    inner join wanted as w
+        on w.map_number = s.map_number
+        and w.stripe = s.source_end - mod(s.source_end, w.width)
+    where s.kind in ('copied', 'adopted', 'lost')
+),
+
+ended as (
+    select
+        n.map_number,
+        n.stripe,
+        n.source_start,
+        n.target_start,
+        n.kind,
+        n.sync_number,
+        explode(n.gaps_and_end) as gap
+    from numbered as n
+),
+
+bounded as (
+    select
+        e.map_number,
+        e.stripe,
+        e.target_start,
+        e.kind,
+        e.sync_number,
+        e.gap.source_start as gap_start,
+        e.gap.source_end as gap_end,
+        coalesce(
+            lag(e.gap.source_end) over (partition by e.sync_number order by e.gap.source_start nulls last),
+            e.source_start
+        ) as piece_start
+    from ended as e
+),
+
+pieces as (
+    select
+        b.map_number,
+        b.stripe,
+        b.kind,
+        b.gap_start,
+        b.gap_end,
+        b.piece_start,
+        b.target_start + cast(
+            coalesce(
+                sum(b.gap_start - b.piece_start) over (
+                    partition by b.sync_number
+                    order by b.gap_start nulls last
+                    rows between unbounded preceding and 1 preceding
+                ),
+                0
+            ) as bigint
+        ) as target_start
+    from bounded as b
+),
+
+-- A stretch counts for the places below its end: what was copied, or lost, in front of a gap, and the gap. Ranges
+-- rise together on both sides (M1, M2): of all that lies ahead of a place the lowest is the next.
+next_stretches as (
+    select
+        a.map_number,
+        a.place,
+        min(
+            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.piece_start end
+        ) as copied_start,
+        min(
+            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.target_start end
+        ) as target_start,
+        min(case when s.kind = 'lost' then s.piece_start end) as lost_start,
+        min(case when s.kind <> 'lost' then s.gap_start end) as gap_start,
+        min(
+            case
+                when s.kind <> 'lost' and s.piece_start < s.gap_start and s.piece_start >= a.place
+                    then s.piece_start
+            end
+        ) as begun_start
+    from asked_stripes as a
+    inner join pieces as s
+        on s.map_number = a.map_number
+        and s.stripe = a.stripe
+        and s.gap_end > a.place
+    group by a.map_number, a.place
 ),
 
 -- Nobody can tell that a group has read unpaired records, until it has read from the next segment.
 unpaired as (
-    select w.map_number, u.target_start, u.target_end, min(s.source_start) as next_start
-    from maps as w
-    inner join effective_syncs as u
-        on u.flow = w.flow
-        and u.source_topic = w.source_topic
-        and u.source_topic_id = w.source_topic_id
-        and u.source_partition = w.source_partition
-    left join segments as s
-        on s.flow = w.flow
-        and s.source_topic = w.source_topic
-        and s.source_topic_id = w.source_topic_id
-        and s.source_partition = w.source_partition
-        and s.is_current
-        and s.source_start >= u.source_start
-    where u.kind = 'unpaired' and u.records > 0 and u.is_current
-    group by w.map_number, u.target_start, u.target_end
+    select u.map_number, u.target_start, n.begun_start as next_start
+    from unpaired_syncs as u
+    left join next_stretches as n
+        on n.map_number = u.map_number
+        and n.place = u.source_start
 ),
 
--- All that lies ahead of a commit. Ranges rise together on both sides (M1, M2): the lowest is the next.
-ahead as (
-    select m.commit_number, t.copied_start, t.target_start, t.lost_start, t.gap_start
-    from mapped as m
-    inner join striped as t
-        on t.map_number = m.map_number
-        and t.stripe = m.stripe
-        and t.source_end > m.valid_to
-    union all
-    select m.commit_number, t.copied_start, t.target_start, t.lost_start, t.gap_start
-    from mapped as m
-    inner join stripes as t
-        on t.map_number = m.map_number
-        and t.stripe > m.stripe
-    union all
-    select
-        m.commit_number,
-        cast(null as bigint) as copied_start,
-        u.target_start,
-        cast(null as bigint) as lost_start,
-        cast(null as bigint) as gap_start
+next_unpaired as (
+    select m.commit_number, min(u.target_start) as target_start
     from mapped as m
     inner join unpaired as u
         on u.map_number = m.map_number
         and coalesce(u.next_start > m.valid_to, true)
-),
-
-next_ahead as (
-    select
-        a.commit_number,
-        min(a.copied_start) as copied_start,
-        min(a.target_start) as target_start,
-        min(a.lost_start) as lost_start,
-        min(a.gap_start) as gap_start
-    from ahead as a
-    group by a.commit_number
+    group by m.commit_number
 ),
 
 -- The lives of a topic name that the recorder of its cluster has seen, in the order in which it did.
@@ -406,10 +538,13 @@ target_lives as (
 
 -- When any flow last recorded something about the target topic of a map.
 reached as (
-    select w.map_number, max(o.recorded_at_ms) as last_at_ms
+    select w.map_number, r.last_at_ms
     from maps as w
-    inner join offset_syncs as o on o.target_topic_id = w.target_topic_id
-    group by w.map_number
+    inner join (
+        select o.target_topic_id, max(o.recorded_at_ms) as last_at_ms
+        from offset_syncs as o
+        group by o.target_topic_id
+    ) as r on r.target_topic_id = w.target_topic_id
 ),
 
 target_events as (
@@ -437,10 +572,10 @@ coming as (
     select m.commit_number, count(*) as reasons
     from mapped as m
     inner join params as p on p.driver_lives
-    inner join first_reads as f on f.commit_number = m.commit_number
+    inner join told as f on f.commit_number = m.commit_number
     inner join appends as r
         on r.age = 2
-        and f.read_at_ms > r.recorded_at_ms
+        and f.first_read_ms > r.recorded_at_ms
     left join absent as n on n.commit_number = m.commit_number
     left join target_events as e
         on e.map_number = m.map_number
@@ -477,36 +612,49 @@ left_behind as (
     group by e.map_number
 ),
 
--- Other flows that copy the target topic to the source topic, whatever life of either they have copied so far.
-copied_back as (
-    select w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
+directions as (
+    select o.flow, o.source_cluster, o.source_topic, o.target_cluster, o.target_topic
+    from offset_syncs as o
+    group by o.flow, o.source_cluster, o.source_topic, o.target_cluster, o.target_topic
+),
+
+target_ends as (
+    select w.map_number, h.log_start
     from maps as w
-    inner join offset_syncs as o
+    inner join last_high_watermarks as h
+        on h.cluster = w.target_cluster
+        and h.topic = w.target_topic
+        and h.topic_id = w.target_topic_id
+        and h.partition = w.target_partition
+),
+
+-- Maps whose target topic other flows copy to the source topic, whatever life of either they have copied so far.
+copied_back as (
+    select w.map_number
+    from maps as w
+    inner join directions as o
         on o.source_cluster = w.target_cluster
         and o.source_topic = w.target_topic
         and o.target_cluster = w.source_cluster
         and o.target_topic = w.source_topic
         and o.flow <> w.flow
-    group by w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
+    group by w.map_number
 ),
 
 floors as (
     select b.map_number, coalesce(h.log_start, 0) as log_start
     from copied_back as b
-    left join last_high_watermarks as h
-        on h.cluster = b.target_cluster
-        and h.topic = b.target_topic
-        and h.topic_id = b.target_topic_id
-        and h.partition = b.target_partition
+    left join target_ends as h on h.map_number = b.map_number
 ),
 
+-- The target range of a sync has no holes.
 held as (
-    select t.map_number, t.target_start, t.target_start + (t.source_end - t.copied_start) as target_end
-    from stretches as t
-    where t.copied_start is not null
+    select s.map_number, s.target_start, s.target_end
+    from syncs as s
+    where s.kind in ('copied', 'adopted')
     union all
     select u.map_number, u.target_start, u.target_end
-    from unpaired as u
+    from unpaired_syncs as u
 ),
 
 following as (
@@ -536,13 +684,6 @@ holes as (
     group by f.map_number, f.log_start
 ),
 
-mirror_writes as (
-    select t.map_number, max(t.source_end) as source_end
-    from stretches as t
-    where t.cause = 'mirror_write'
-    group by t.map_number
-),
-
 targets as (
     select
         w.map_number,
@@ -554,16 +695,11 @@ targets as (
         w.target_end,
         h.log_start,
         o.held_to,
-        i.source_end as mirror_write_end,
+        w.mirror_write_end,
         l.reasons is not null as is_left_behind
     from maps as w
-    left join last_high_watermarks as h
-        on h.cluster = w.target_cluster
-        and h.topic = w.target_topic
-        and h.topic_id = w.target_topic_id
-        and h.partition = w.target_partition
+    left join target_ends as h on h.map_number = w.map_number
     left join holes as o on o.map_number = w.map_number
-    left join mirror_writes as i on i.map_number = w.map_number
     left join left_behind as l on l.map_number = w.map_number
 ),
 
@@ -579,7 +715,7 @@ placed as (
         w.mirror_write_end,
         w.is_left_behind,
         coalesce(
-            s.target_start + greatest(m.valid_to - s.copied_start, 0),
+            least(s.target_start, u.target_start) + greatest(m.valid_to - s.copied_start, 0),
             w.target_end
         ) as answer,
         case
@@ -593,7 +729,10 @@ placed as (
         end as place
     from mapped as m
     inner join targets as w on w.map_number = m.map_number
-    left join next_ahead as s on s.commit_number = m.commit_number
+    left join next_stretches as s
+        on s.map_number = m.map_number
+        and s.place = m.valid_to
+    left join next_unpaired as u on u.commit_number = m.commit_number
 ),
 
 judged as (
@@ -626,9 +765,9 @@ judged as (
         i.absent_since_ms,
         c.metadata
     from commits as c
+    inner join told as i on i.commit_number = c.commit_number
     left join coming as g on g.commit_number = c.commit_number
     left join absent as n on n.commit_number = c.commit_number
-    left join absent_since as i on i.commit_number = c.commit_number
     left join known as k on k.commit_number = c.commit_number
     left join placed as p on p.commit_number = c.commit_number
 )

@@ -1,7 +1,7 @@
 -- name:    replication_lag
 -- answers: how much of each source partition is not on the target, in records, bytes and time, and as of when?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   current_maps, effective_syncs, ended_topics, high_watermarks, last_high_watermarks, offset_syncs,
+-- reads:   effective_syncs, ended_topics, high_watermarks, last_high_watermarks, last_syncs, offset_syncs,
 --          relaying_flows, writers
 -- params:  flow string, fresh_since_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
@@ -92,7 +92,7 @@ maps as (
         m.target_cluster,
         m.target_topic,
         m.target_topic_id
-    from current_maps as m
+    from last_syncs as m
     inner join params as p on p.flow = m.flow
 ),
 

@@ -1,7 +1,7 @@
 -- name:    uncommitted_partitions
 -- answers: of which partitions of the topics that it reads has a group no commit, and from where is nothing skipped?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, current_maps, last_high_watermarks, writers
+-- reads:   checkpoints, last_high_watermarks, last_syncs, writers
 -- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int, target_topic string,
 --          target_topic_id string, target_partition int, target_offset bigint, status string
@@ -29,34 +29,48 @@ with flow_source as (
 ),
 
 -- Within a round a commit comes before its absence.
-commits as (
+last_rounds as (
     select
+        c.cluster,
         c.group_id,
         c.topic,
-        c.topic_id,
         c.partition,
+        max(c.writer_epoch * 4294967296 + c.round) as recorded_order,
+        count(c.committed_offset) as offsets
+    from checkpoints as c
+    inner join flow_source as f on f.source_cluster = c.cluster
+    group by c.cluster, c.group_id, c.topic, c.partition
+),
+
+last_commits as (
+    select
+        c.group_id,
+        c.topic_id,
         c.committed_offset,
         row_number() over (
             partition by c.group_id, c.topic, c.partition
-            order by c.writer_epoch desc nulls last, c.round desc nulls last, c.committed_offset nulls last
+            order by c.committed_offset nulls last
         ) as age
     from checkpoints as c
-    inner join flow_source as f on f.source_cluster = c.cluster
+    inner join last_rounds as l
+        on l.cluster = c.cluster
+        and l.group_id = c.group_id
+        and l.topic = c.topic
+        and l.partition = c.partition
+        and l.recorded_order = c.writer_epoch * 4294967296 + c.round
 ),
 
 readers as (
     select c.group_id, c.topic_id
-    from commits as c
+    from last_commits as c
     where c.age = 1 and c.committed_offset is not null
     group by c.group_id, c.topic_id
 ),
 
--- What offset_translation has a row for.
 committed as (
     select c.group_id, c.topic, c.partition
-    from commits as c
-    where c.committed_offset is not null
-    group by c.group_id, c.topic, c.partition
+    from last_rounds as c
+    where c.offsets > 0
 ),
 
 maps as (
@@ -67,7 +81,7 @@ maps as (
         m.target_topic,
         m.target_topic_id,
         m.target_partition
-    from current_maps as m
+    from last_syncs as m
     inner join params as p on p.flow = m.flow
 ),
 
@@ -78,6 +92,11 @@ copied_topics as (
 ),
 
 -- With those that the source has and the flow has not begun yet.
+ends as (
+    select h.cluster, h.topic, h.topic_id, h.partition, h.log_start, h.high_watermark, h.read_at_ms
+    from last_high_watermarks as h
+),
+
 partitions as (
     select k.source_topic, k.source_topic_id, k.source_partition
     from (
@@ -86,12 +105,11 @@ partitions as (
         union all
         select t.source_topic, t.source_topic_id, h.partition as source_partition
         from copied_topics as t
-        inner join last_high_watermarks as h on h.topic_id = t.source_topic_id
+        inner join ends as h on h.topic_id = t.source_topic_id
     ) as k
     group by k.source_topic, k.source_topic_id, k.source_partition
 ),
 
--- The last look at a partition, whichever life of its topic was there.
 last_looks as (
     select
         h.topic_id,
@@ -102,7 +120,7 @@ last_looks as (
             partition by h.cluster, h.topic, h.partition
             order by h.read_at_ms desc nulls last, h.topic_id nulls last
         ) as age
-    from last_high_watermarks as h
+    from ends as h
 )
 
 select

@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from ledger import app, catalog, offset_wiring
+from ledger import answer_wiring, app, catalog, offset_wiring
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
@@ -129,12 +129,12 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     config = load_config(sandbox.configuration)
     source = _prepare_source(clusters["east"].bootstrap_servers, shown, records)
     summary = _mirror(config, shown)
-    at = app.snapshot(config, None)
+    at = answer_wiring.snapshot(config, None)
     _show_ledger(at)
     with shown.step("kill cluster east (SIGKILL)"):
         sandbox.kill("east")
     with shown.step("translate every group from the ledger alone") as step:
-        at = app.snapshot(config, None)
+        at = answer_wiring.snapshot(config, None)
         translated = offset_wiring.translate_groups(at, FLOW)
         step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
     _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
@@ -193,8 +193,8 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
 
 
 def _show_ledger(at: DeltaSnapshot) -> None:
-    status = app.run_query(at, "flow_status", {"flow": FLOW})
-    lag = app.run_query(at, "replication_lag", {"flow": FLOW})
+    status = answer_wiring.run_query(at, "flow_status", {"flow": FLOW})
+    lag = answer_wiring.run_query(at, "replication_lag", {"flow": FLOW})
     _show("What the flow has mirrored", status.select(STATUS_COLUMNS))
     _show("Replication lag", lag.select(LAG_COLUMNS))
 
@@ -207,7 +207,7 @@ def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
     """Rows that break an invariant, by audit."""
     with shown.step("audit the ledger") as step:
         audits = [name for name, query in catalog.queries().items() if query.is_audit]
-        broken = {name: app.run_query(at, name, {}).num_rows for name in audits}
+        broken = {name: answer_wiring.run_query(at, name, {}).num_rows for name in audits}
         step.outcome = ", ".join(f"{name} {rows} rows" for name, rows in broken.items())
     return broken
 

@@ -11,24 +11,37 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.cli.adoption import adopt
-from ledger.cli.clusters import accept_cluster
-from ledger.cli.demo import demo
-from ledger.cli.doctor import doctor
-from ledger.cli.key_resync import resync_keys
+from ledger.cli.commands import Commands
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.maintenance import maintain
-from ledger.cli.offsets import offsets
-from ledger.cli.operating import COMMANDS
-from ledger.cli.reading import query, status
-from ledger.cli.running import init, run, spark_jars, stop
-from ledger.cli.sandbox import sandbox
-from ledger.cli.sql import sql, views
 from ledger.config import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
 
+_PLACES = {
+    "init": "running:init",
+    "doctor": "doctor:doctor",
+    "adopt": "adoption:adopt",
+    "resync-keys": "key_resync:resync_keys",
+    "run": "running:run",
+    "stop": "running:stop",
+    "pause": "operating:pause",
+    "resume": "operating:resume",
+    "skip-to": "operating:skip_to",
+    "accept-foreign": "operating:accept_foreign",
+    "resync": "operating:resync",
+    "accept-cluster": "clusters:accept_cluster",
+    "maintain": "maintenance:maintain",
+    "status": "reading:status",
+    "query": "reading:query",
+    "sql": "sql:sql",
+    "views": "sql:views",
+    "offsets": "offsets:offsets",
+    "sandbox": "sandbox:sandbox",
+    "spark-jars": "running:spark_jars",
+    "demo": "demo:demo",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=Commands, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config",
     "config_file",
@@ -40,28 +53,6 @@ from ledger.errors import MirrorLedgerError, UsageError
 def cli(context: click.Context, config_file: str | None) -> None:
     """Mirror Kafka topics with Spark and answer for every offset from a Delta Lake ledger."""
     context.obj = config_file
-
-
-for command in (
-    init,
-    doctor,
-    adopt,
-    resync_keys,
-    run,
-    stop,
-    *COMMANDS,
-    accept_cluster,
-    maintain,
-    status,
-    query,
-    sql,
-    views,
-    offsets,
-    sandbox,
-    spark_jars,
-    demo,
-):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

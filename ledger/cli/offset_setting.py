@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import app, offset_wiring
+from ledger import answer_wiring, offset_wiring
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.cli.reading import as_of_option
@@ -67,8 +67,8 @@ def set_offsets(
     require_tables(output, wide=wide)
     config = configuration(context)
     config.flow(flow)
-    at = app.snapshot(config, as_of)
-    app.require_flow(config, at, flow)
+    at = answer_wiring.snapshot(config, as_of)
+    answer_wiring.require_flow(config, at, flow)
     answer = offset_wiring.translate_groups(
         at,
         flow,

@@ -4,9 +4,9 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger import app, offset_wiring
+from ledger import answer_wiring, offset_wiring
+from ledger.cli.commands import Commands
 from ledger.cli.configured import configuration
-from ledger.cli.offset_setting import set_offsets
 from ledger.cli.printing import rendered, require_tables, wide_option
 from ledger.cli.reading import as_of_option, show
 from ledger.domain.translation import UncommittedStatus
@@ -19,12 +19,9 @@ _LARGEST_PARTITION = 2**31 - 1
 _LARGEST_OFFSET = 2**63 - 1
 
 
-@click.group()
+@click.group(cls=Commands, places={"set": "offset_setting:set_offsets"})
 def offsets() -> None:
     """Offsets of one cluster in terms of another."""
-
-
-offsets.add_command(set_offsets)
 
 
 @offsets.command()
@@ -76,8 +73,8 @@ def translate(
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
-    at = app.snapshot(config, as_of)
-    app.require_flow(config, at, flow)
+    at = answer_wiring.snapshot(config, as_of)
+    answer_wiring.require_flow(config, at, flow)
     if topic is not None and partition is not None and offset is not None:
         one = offset_wiring.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
         show(at, one, output, wide=wide)

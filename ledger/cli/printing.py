@@ -6,8 +6,7 @@ import click
 import pyarrow as pa
 
 from ledger.errors import UsageError
-from ledger.reports.rendering import RENDERERS
-from ledger.reports.tables import render_table
+from ledger.reports.rendering import RENDERERS, render_table
 
 _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""

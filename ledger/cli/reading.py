@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import click
 import pyarrow as pa
 
-from ledger import app, catalog, offset_wiring
+from ledger import answer_wiring, catalog, offset_wiring
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
@@ -58,7 +58,7 @@ def status(
     require_tables(output, wide=wide)
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
-    at = app.snapshot(config, as_of)
+    at = answer_wiring.snapshot(config, as_of)
     reports = [report_flow(config, at, name, as_of=as_of) for name in flows]
     if output == "json":
         click.echo(render_reports_json(reports), nl=False)
@@ -116,8 +116,8 @@ def query(
     wanted = catalog.query(name)
     values = _values(wanted, params)
     config = configuration(context)
-    at = app.snapshot(config, as_of)
-    answer = app.run_query(at, name, filled_in(config, at, wanted, values, as_of))
+    at = answer_wiring.snapshot(config, as_of)
+    answer = answer_wiring.run_query(at, name, filled_in(config, at, wanted, values, as_of))
     show(at, answer, output, wide=wide)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
@@ -133,7 +133,7 @@ def filled_in(
     """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
     found = dict(values)
     if isinstance(flow := found.get("flow"), str):
-        app.require_flow(config, at, flow)
+        answer_wiring.require_flow(config, at, flow)
         if _DRIVER_LIVES in wanted.parameter_names:
             found.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
     return with_freshness(config, wanted, found, at_ms=asked_at_ms(at, as_of))

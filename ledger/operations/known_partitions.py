@@ -15,12 +15,12 @@ class KnownPartitions:
 
     @classmethod
     def of(
-        cls, status_rows: Iterable[Mapping[str, Any]], topic_rows: Iterable[Mapping[str, Any]]
+        cls, recorded: Iterable[tuple[str, int]], topic_rows: Iterable[Mapping[str, Any]]
     ) -> "KnownPartitions":
-        """From the rows of the query `flow_status`, and of the table `topics` about the flow's source."""
+        """From what the flow recorded something about, and the rows of the table `topics` about its source."""
         found: dict[str, set[int]] = {}
-        for row in status_rows:
-            found.setdefault(row["source_topic"], set()).add(row["source_partition"])
+        for topic, partition in recorded:
+            found.setdefault(topic, set()).add(partition)
         for row in topic_rows:
             found.setdefault(row["topic"], set()).update(range(row["partitions"]))
         return cls({topic: frozenset(partitions) for topic, partitions in found.items()})

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from ledger.domain.offsets import TranslationStatus
 from ledger.domain.translation import UncommittedStatus
-from ledger.reports.tables import render_table
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
 ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
@@ -67,6 +66,13 @@ def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) ->
         left_out=translation.filter(pc.invert(held)),
         topics=topics.sort_by([("target_topic", "ascending"), ("target_topic_id", "ascending")]),
     )
+
+
+def render_table(answer: pa.Table, width: int | None = None) -> str:
+    """A table for people, as `tables.render_table` has it."""
+    from ledger.reports import tables  # it brings rich, which other forms would wait for
+
+    return tables.render_table(answer, width)
 
 
 RENDERERS: Mapping[str, Callable[[pa.Table], str]] = {

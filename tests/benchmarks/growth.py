@@ -1,14 +1,16 @@
 """What a ledger of hours, days and a week costs: answers, a driver's start, an append, and room on disk.
 
-    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100]
+    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100] [--keep FOLDER]
 
-A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`). Commands are
+A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`), or taken from the
+folder where an earlier run kept it. Commands are
 whole processes, as people type them, with their peak of memory; a driver's start is what one asks the ledger before
 its first round; an append is one round of its rows by the driver's own fact log. The plot shows wall time over length.
 """
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -50,6 +52,9 @@ class Cost:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lengths", default=LENGTHS)
+    parser.add_argument(
+        "--keep", type=Path, help="Ledgers are written to this folder, unless they are there."
+    )
     parser.add_argument("--start", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.start:
@@ -59,8 +64,9 @@ def main() -> None:
     for text in options.lengths.split(","):
         rounds, _, partitions = text.partition("x")
         length = Length(int(rounds), int(partitions))
-        with tempfile.TemporaryDirectory() as folder:
-            for name, cost in measured(Path(folder), length):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = options.keep / text if options.keep else Path(temporary)
+            for name, cost in measured(folder, length):
                 costs.setdefault(name, {})[length] = cost
     plot(costs)
     if any(cost.failure for by_length in costs.values() for cost in by_length.values()):
@@ -69,7 +75,8 @@ def main() -> None:
 
 def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     began = time.monotonic()
-    write_ledger(str(folder / "ledger"), length)
+    if not (folder / "ledger").is_dir():
+        write_ledger(str(folder / "ledger"), length)
     size_mb = sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file()) / 1e6
     print(
         f"{length.name}: {size_mb:,.0f} MB on disk, {size_mb / length.days:,.1f} MB a day; written in "
@@ -85,7 +92,8 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     module = [sys.executable, "-m", "tests.benchmarks.growth", "--start", str(folder / "ledger")]
     cost = whole_process(module, configuration)
     print(f"  {'start of a driver':24} {cost}", flush=True)
-    append(str(folder / "ledger"), length)
+    with tempfile.TemporaryDirectory() as copy:
+        append(shutil.copytree(folder / "ledger", Path(copy) / "ledger"), length)
     return [*found, ("start of a driver", cost)]
 
 
@@ -152,9 +160,9 @@ def start_of_a_driver(path: str) -> None:
         ask()
 
 
-def append(path: str, length: Length) -> None:
+def append(path: Path, length: Length) -> None:
     """Rounds of a driver behind all that is there, its merging included."""
-    log = DeltaFactLog(path, SystemClock())
+    log = DeltaFactLog(str(path), SystemClock())
     claim = WriterClaim("recorder:east", 1)
     took = []
     for number in range(length.rounds + 1, length.rounds + 1 + APPENDS):

@@ -1,14 +1,16 @@
-"""Ledgers of days, as a driver and its recorders leave them, written as files: a day of commits in two minutes.
+"""Ledgers of days, written as files: `write_ledger` as maintenance leaves them, a week in two minutes;
+`write_unmaintained_ledger` commit by commit, a day in two minutes.
 
-Every round of five seconds is a commit of each table that it appends to, and every `MERGED_AFTER_APPENDS` commits
-their small files have become one; those of the last rounds have not yet. The small ones stay where they are, for
-cuts of the past read them. One flow goes from `east` to `west`.
+Every round of five seconds is a commit of each table that it appends to. Maintained, a UTC day that is over is one
+file, sorted by partition and offset, and small files are left of the last rounds only. Not maintained, every
+`MERGED_AFTER_APPENDS` commits have become one file, and the small ones stay where they are, for cuts of the past read
+them. One flow goes from `east` to `west`.
 Most of its topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
 """
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,13 +35,20 @@ FLOW, EAST, WEST = "east-to-west", "east", "west"
 BEGAN_MS = 1_700_000_000_000
 ROUND_MS = 5_000
 MERGED_AFTER_APPENDS = 100
-ROUNDS_A_DAY = 86_400_000 // ROUND_MS
+DAY_MS = 86_400_000
+ROUNDS_A_DAY = DAY_MS // ROUND_MS
 RECORDS_A_ROUND = 500
 GROUPS = 50
 """Each has commits on `COMMITTED` partitions: a thousand commits."""
 COMMITTED = 20
 SWEEP_ROUNDS = 60
 _EPOCH = 1 << 32
+_ROW_GROUP = 1 << 16
+_SORTED_BY: Mapping[str, Sequence[str]] = {
+    "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition", "source_start"),
+    "high_watermarks": ("cluster", "topic", "topic_id", "partition", "writer_epoch", "round"),
+    "checkpoints": ("cluster", "group_id", "topic", "partition", "writer_epoch", "round"),
+}
 Row = dict[str, Any]
 
 # Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
@@ -143,6 +152,9 @@ _FILLED: Mapping[str, Sequence[_Writes]] = {
 }
 
 
+Filled = tuple[str, Sequence[_Writes]]
+
+
 @dataclass(frozen=True, slots=True)
 class Length:
     """How much history: rounds of five seconds, and partitions that had progress in each of them."""
@@ -170,17 +182,26 @@ class Length:
 
 
 def write_ledger(path: str, length: Length) -> None:
-    """A ledger of that length; `BEGAN_MS` is when its first round began."""
+    """A ledger of that length as maintenance leaves it; `BEGAN_MS` is when its first round began."""
+    _write(path, length, _fill_days)
+
+
+def write_unmaintained_ledger(path: str, length: Length) -> None:
+    """The same rows, each round as a commit of its own."""
+    _write(path, length, _fill)
+
+
+def _write(path: str, length: Length, fill: Callable[[str, Length, Filled], None]) -> None:
     create_tables(path, now_ms=BEGAN_MS - 1)
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
     for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
         _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
     # deltalake's threads do not live on in a process that was forked.
     with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
-        list(side_by_side.map(partial(_fill, path, length), _FILLED.items()))
+        list(side_by_side.map(partial(fill, path, length), _FILLED.items()))
 
 
-def _fill(path: str, length: Length, filled: tuple[str, Sequence[_Writes]]) -> None:
+def _fill(path: str, length: Length, filled: Filled) -> None:
     table, writers = filled
     log = _Log(path, table)
     for writes in writers:
@@ -191,6 +212,32 @@ def _fill(path: str, length: Length, filled: tuple[str, Sequence[_Writes]]) -> N
             if len(rounds) == MERGED_AFTER_APPENDS and rounds.stop <= length.rounds:
                 log.merge(names, rows, BEGAN_MS + rounds[-1] * ROUND_MS)
     DeltaTable(str(log.folder)).create_checkpoint()
+
+
+def _fill_days(path: str, length: Length, filled: Filled) -> None:
+    table, writers = filled
+    log = _Log(path, table)
+    recent = max(length.rounds - MERGED_AFTER_APPENDS // 2, 0)
+    for day in _days(range(1, recent + 1)):
+        rows = pa.concat_tables(_rows(table, writes, day, length.partitions) for writes in writers)
+        files = [log.write_sorted(rows)]
+        log.commit(*(_append(writes.writer, day[-1])[1] for writes in writers), *files)
+    for writes in writers:
+        rounds = range(recent + 1, length.rounds + 1)
+        rows = _rows(table, writes, rounds, length.partitions)
+        for number, part in _by_round(rows, rounds):
+            log.append(writes.writer, number, part)
+    DeltaTable(str(log.folder)).create_checkpoint()
+
+
+def _days(rounds: range) -> Iterator[range]:
+    """Rounds of one UTC day after another."""
+    first = rounds.start
+    while first < rounds.stop:
+        day = (BEGAN_MS + first * ROUND_MS) // DAY_MS
+        stop = min(-(-((day + 1) * DAY_MS - BEGAN_MS) // ROUND_MS), rounds.stop)
+        yield range(first, stop)
+        first = stop
 
 
 def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
@@ -246,14 +293,28 @@ class _Log:
         """Returns the file's name and bytes."""
         at_ms = BEGAN_MS + number * ROUND_MS
         file = self._write(rows)
-        self._commit(*_append(writer, number), _add(file, at_ms, is_change=True))
+        self.commit(*_append(writer, number), _add(file, at_ms, is_change=True))
         return file
+
+    def write_sorted(self, rows: pa.Table) -> Row:
+        """The action that adds rows as one file, sorted as maintenance sorts them, with statistics of its times."""
+        ordered = rows.sort_by([(name, "ascending") for name in _SORTED_BY[self.table]])
+        name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+        pq.write_table(ordered, self.folder / name, compression="zstd", row_group_size=_ROW_GROUP)
+        times = pc.min_max(rows["recorded_at_ms"]).as_py()
+        stats = {
+            "numRecords": len(rows),
+            "minValues": {"recorded_at_ms": times["min"]},
+            "maxValues": {"recorded_at_ms": times["max"]},
+            "nullCount": {"recorded_at_ms": 0},
+        }
+        return _add((name, (self.folder / name).stat().st_size), times["max"], is_change=True, stats=stats)
 
     def merge(self, files: Sequence[tuple[str, int]], rows: pa.Table, at_ms: int) -> None:
         """Those files as one."""
         info = {"commitInfo": {"timestamp": at_ms, "operation": "OPTIMIZE", "operationParameters": {}}}
         removed = {"dataChange": False, "deletionTimestamp": at_ms}
-        self._commit(
+        self.commit(
             info,
             _add(self._write(rows), at_ms, is_change=False),
             *({"remove": {"path": name, "size": size, **removed}} for name, size in files),
@@ -264,7 +325,7 @@ class _Log:
         pq.write_table(rows, self.folder / name)
         return name, (self.folder / name).stat().st_size
 
-    def _commit(self, *actions: Row) -> None:
+    def commit(self, *actions: Row) -> None:
         self.version += 1
         lines = "\n".join(map(json.dumps, actions))
         (self.folder / "_delta_log" / f"{self.version:020}.json").write_text(lines)
@@ -289,7 +350,7 @@ def _append(writer: str, number: int) -> list[Row]:
     ]
 
 
-def _add(file: tuple[str, int], at_ms: int, *, is_change: bool) -> Row:
+def _add(file: tuple[str, int], at_ms: int, *, is_change: bool, stats: Row | None = None) -> Row:
     name, size = file
     told = {
         "path": name,
@@ -297,6 +358,7 @@ def _add(file: tuple[str, int], at_ms: int, *, is_change: bool) -> Row:
         "size": size,
         "modificationTime": at_ms,
         "dataChange": is_change,
+        **({} if stats is None else {"stats": json.dumps(stats)}),
     }
     return {"add": told}
 

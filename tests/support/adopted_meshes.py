@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger import answer_wiring, app
 from ledger.operations.adoption.verdicts import Consent, Verdict
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
@@ -37,7 +37,7 @@ def adopt(mesh: Mesh) -> set[Verdict]:
 
 
 def ran(mesh: Mesh) -> frozenset[str]:
-    return app.flows_that_ran(app.snapshot(mesh.config, None))
+    return answer_wiring.flows_that_ran(answer_wiring.snapshot(mesh.config, None))
 
 
 def mirrored_before(

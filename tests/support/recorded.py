@@ -5,7 +5,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ledger import app, catalog
+from ledger import answer_wiring, catalog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
@@ -23,16 +23,16 @@ def rows(config: MirrorConfig, table: str) -> list[Row]:
 
 def query(config: MirrorConfig, name: str, **params: str) -> list[Row]:
     """The answer of a catalogued query, now."""
-    found: list[Row] = app.run_query(app.snapshot(config, None), name, params).to_pylist()
+    found: list[Row] = answer_wiring.run_query(answer_wiring.snapshot(config, None), name, params).to_pylist()
     return found
 
 
 def broken_invariants(config: MirrorConfig) -> dict[str, list[Row]]:
     """Rows that audits return, by audit; `{}` when all of them find nothing."""
-    at = app.snapshot(config, None)
+    at = answer_wiring.snapshot(config, None)
     audits = [name for name, found in catalog.queries().items() if found.is_audit]
     assert len(audits) >= 6
-    answers = {name: app.run_query(at, name, {}).to_pylist() for name in audits}
+    answers = {name: answer_wiring.run_query(at, name, {}).to_pylist() for name in audits}
     return {name: offending for name, offending in answers.items() if offending}
 
 
@@ -49,7 +49,7 @@ def open_findings(config: MirrorConfig, flow: str = FLOW) -> set[tuple[str, str 
 
 def gaps(config: MirrorConfig, flow: str) -> dict[str, int]:
     """Source offsets without a copied record, by cause."""
-    with engine.connect(app.snapshot(config, None), {}) as connection:
+    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
         found = connection.execute(
             "select cause, sum(source_end - source_start)::bigint from gaps where flow = ? group by cause",
             [flow],

@@ -6,7 +6,7 @@ merging files, removing old ones and shortening the Delta log change no answer.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -41,13 +41,16 @@ class OpenedTables:
 
     path: str
     by_name: Mapping[str, DeltaTable]
+    _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: str) -> "OpenedTables":
         return cls(path, {table.name: DeltaTable(table_uri(path, table.name)) for table in TABLES})
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
-        return relation_of(self.by_name[table], table)
+        if table not in self._relations:
+            self._relations[table] = relation_of(self.by_name[table], table)
+        return self._relations[table]
 
     @property
     def ledger_id(self) -> str:
@@ -245,7 +248,7 @@ def _parse_token(token: str) -> Cut:
 
 def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
     """The rows of a table of the ledger, as DuckDB reads them."""
-    uris = [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
+    uris = [unquote(uri.removeprefix("file://")) for uri in _largest_first(table)]
     if not uris:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     if all(Path(uri).is_absolute() and not _GLOB.search(uri) for uri in uris):
@@ -256,6 +259,13 @@ def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
         }
         return ParquetFiles(tuple(uris), TABLE_BY_NAME[name].column_names, added)
     return _with_columns(table, name)
+
+
+def _largest_first(table: DeltaTable) -> list[str]:
+    """The files of a table: by the first of several DuckDB takes how many rows the others have, and plans joins."""
+    actions = table.get_add_actions()
+    sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
+    return sorted(table.file_uris(), key=lambda uri: sizes.get(uri.rpartition("/")[2], 0), reverse=True)
 
 
 def _with_columns(table: DeltaTable, name: str) -> pa.Table:

@@ -10,9 +10,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
 from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.duck.engine import Relation, connect, run_query
+from ledger.adapters.duck.engine import ParquetFiles, Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
@@ -45,6 +46,8 @@ from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.recording.topic_states import TopicEvent
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
 
+_ASKED_AGAIN = "operations"
+"""A driver asks it for requests before every round."""
 _STAMP_NAMES = {column.name for column in STAMP}
 
 
@@ -53,6 +56,7 @@ class DeltaLedgerState:
 
     def __init__(self, ledger: DeltaLedger) -> None:
         self._ledger = ledger
+        self._kept: dict[str, KeptRows] = {}
 
     def positions(self, flow: str) -> list[FlowPosition]:
         rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
@@ -97,7 +101,7 @@ class DeltaLedgerState:
         )
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
-        with connect(self._latest(), {}) as connection:
+        with connect(self._latest(), {}, ["partition_events"]) as connection:
             found = connection.execute(
                 "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
                 "qualify row_number() over (partition by source_topic_id, source_partition "
@@ -176,7 +180,11 @@ class DeltaLedgerState:
 
     def _rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         with _told_when_unreadable(table_uri(self._ledger.path, table)):
-            return filtered_rows(self._relation(table), filters)
+            relation = self._relation(table)
+            if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):
+                return filtered_rows(relation, filters)
+            kept = self._kept.setdefault(repr(filters), KeptRows())
+            return kept.of(relation, lambda files: filtered_rows(files, filters))
 
     def _relation(self, table: str) -> Relation:
         uri = table_uri(self._ledger.path, table)

@@ -3,7 +3,7 @@
 Values reach SQL only through the one-row relation `params`; SQL is never built from them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -26,8 +26,21 @@ def _sql(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
+"""Every table and view."""
 FUNCTIONS = _sql("functions.sql")
 """What the views need of DuckDB, and of it alone."""
+
+
+_COMMIT = (
+    Named("flow", "string"),
+    Named("topic", "string"),
+    Named("partition", "int"),
+    Named("committed_offset", "bigint"),
+)
+
+
+_A_ROW_FOR_EACH_PARTITION = ("last_syncs", "last_high_watermarks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,7 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    with connect(snapshot, overrides or {}) as connection:
+    with connect(snapshot, overrides or {}, query.reads) as connection:
         return _answer(connection, query, params)
 
 
@@ -85,7 +98,7 @@ def run_queries(
     queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
 ) -> dict[str, pa.Table]:
     """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
-    with connect(snapshot, {}) as connection:
+    with connect(snapshot, {}, [name for query in queries for name in query.reads]) as connection:
         return {query.name: _answer(connection, query, _taken(query, params)) for query in queries}
 
 
@@ -107,8 +120,33 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
     if flow not in known:
         raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
     query = catalog.query("offset_translation")
-    commit = _single_commit(snapshot, flow, topic, partition, offset)
-    return run_query(query, {"flow": flow, "driver_lives": False}, snapshot, {"checkpoints": commit})
+    commit: dict[str, Value] = {
+        "flow": flow,
+        "topic": topic,
+        "partition": partition,
+        "committed_offset": offset,
+    }
+    needed = catalog.needed(query.reads)
+    with duckdb.connect(":memory:") as connection:
+        for table in sorted(needed.tables - {"checkpoints"}):
+            name = "recorded_syncs" if table == "offset_syncs" else table
+            register(connection, name, snapshot.relation(table))
+        partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
+        connection.execute(_sql("one_partition.sql"), partition_of)
+        _make_views(connection, needed.views)
+        register_params(connection, _COMMIT, commit)
+        connection.execute(_sql("translated_offset.sql"))
+        return _answer(connection, query, {"flow": flow, "driver_lives": False})
+
+
+def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
+    """Topic and number of every source partition that the flow has recorded something about."""
+    with connect(snapshot, {}, ("offset_syncs", "partition_events")) as connection:
+        return connection.execute(
+            "select source_topic, source_partition from offset_syncs where flow = $flow union "
+            "select source_topic, source_partition from partition_events where flow = $flow",
+            {"flow": flow},
+        ).fetchall()
 
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
@@ -121,15 +159,25 @@ def flows(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(flow for (flow,) in rows)
 
 
-def connect(snapshot: Snapshot, overrides: Mapping[str, Relation]) -> duckdb.DuckDBPyConnection:
-    """A connection on which every table and view of the ledger can be read."""
+def connect(
+    snapshot: Snapshot, overrides: Mapping[str, Relation], reads: Iterable[str] = EVERYTHING
+) -> duckdb.DuckDBPyConnection:
+    """A connection on which these tables and views can be read, and what they read; nothing else is opened."""
+    needed = catalog.needed(reads)
     connection = duckdb.connect(":memory:")
-    for table in TABLES:
-        relation = overrides[table.name] if table.name in overrides else snapshot.relation(table.name)
-        register(connection, table.name, relation)
-    connection.execute(FUNCTIONS)
-    connection.execute(catalog.VIEWS)
+    for table in sorted(needed.tables):
+        relation = overrides[table] if table in overrides else snapshot.relation(table)
+        register(connection, table, relation)
+    _make_views(connection, needed.views)
     return connection
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, views: str) -> None:
+    """Those with a row for each partition are computed now, once: then joins with them are planned as what they are."""
+    for name in _A_ROW_FOR_EACH_PARTITION:
+        views = views.replace(f"temporary view {name} as", f"temporary table {name} as")
+    connection.execute(FUNCTIONS)
+    connection.execute(views)
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
@@ -178,21 +226,3 @@ def register_params(
     if names:
         schema = pa.schema([(parameter.name, arrow_type(parameter.type)) for parameter in names])
         connection.register("params", pa.Table.from_pylist([dict(values)], schema=schema))
-
-
-def _single_commit(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
-    names = (
-        Named("flow", "string"),
-        Named("topic", "string"),
-        Named("partition", "int"),
-        Named("committed_offset", "bigint"),
-    )
-    values: dict[str, Value] = {
-        "flow": flow,
-        "topic": topic,
-        "partition": partition,
-        "committed_offset": offset,
-    }
-    with connect(snapshot, {}) as connection:
-        register_params(connection, names, values)
-        return connection.sql(_sql("translated_offset.sql")).to_arrow_table()

@@ -10,6 +10,8 @@ create or replace temporary macro cut_gaps(gaps, cut) as list_transform(
     }
 );
 
+create or replace temporary macro has_gaps(gaps) as len(gaps) > 0;
+
 -- Gaps with an empty one behind them at the end.
 create or replace temporary macro with_end_gap(gaps, source_end) as list_append(
     gaps, {'source_start': source_end, 'source_end': source_end, 'cause': null}
@@ -18,6 +20,11 @@ create or replace temporary macro with_end_gap(gaps, source_end) as list_append(
 -- How many source offsets gaps cover.
 create or replace temporary macro offsets_in(gaps) as coalesce(
     list_sum(list_transform(gaps, lambda gap: gap.source_end - gap.source_start)), 0
+);
+
+-- Where the last gap of a cause ends; null without one.
+create or replace temporary macro end_of_gaps(gaps, wanted_cause) as list_max(
+    list_transform(list_filter(gaps, lambda gap: gap.cause = wanted_cause), lambda gap: gap.source_end)
 );
 
 -- Keys and values of a JSON object as texts.
@@ -32,3 +39,5 @@ create or replace temporary macro is_json(document) as json_valid(document);
 create or replace temporary macro explode(elements) as unnest(elements);
 
 create or replace temporary macro monotonically_increasing_id() as row_number() over ();
+
+create or replace temporary macro sequence(first, last) as generate_series(first, last);

@@ -44,7 +44,13 @@ left join stamps as s on s.writer = n.writer and s.place <= n.place
 group by n.number
 order by n.number
 """
-_ALL_TIMES_MS = (1 << 63) - 1
+_NEWEST = f"""
+with stamps as ({_STAMPS})
+
+select writer, max(place), arg_max(recorded_at_ms, place)
+from stamps
+group by writer
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,9 @@ class Named:
 def last_appends(table: str, relation: Relation, *, until_ms: int | None = None) -> list[LastAppend]:
     """Per writer the last append such that it and all before it were recorded at or before a time; None: the last."""
     with _readable(relation) as connection:
-        found = connection.execute(_LAST, [_ALL_TIMES_MS if until_ms is None else until_ms]).fetchall()
+        found = (
+            connection.execute(_NEWEST) if until_ms is None else connection.execute(_LAST, [until_ms])
+        ).fetchall()
     return [
         LastAppend(table, writer, place >> 32, place & 0xFFFFFFFF, at_ms) for writer, place, at_ms in found
     ]

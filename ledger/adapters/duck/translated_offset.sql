@@ -1,5 +1,6 @@
 -- One row of `checkpoints` that stands for a single offset of the latest mapped incarnation of a partition, as the
 -- source has it now: of the last leader epoch that is recorded there.
+create temporary table checkpoints as
 with flow_source as (
     select w.source_cluster
     from writers as w

@@ -13,6 +13,11 @@ return transform(
     )
 );
 
+create or replace temporary function has_gaps(
+    gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>
+) returns boolean
+return size(gaps) > 0;
+
 -- Gaps with an empty one behind them at the end.
 create or replace temporary function with_end_gap(
     gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>, source_end bigint
@@ -27,6 +32,12 @@ create or replace temporary function offsets_in(
     gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>
 ) returns bigint
 return aggregate(gaps, cast(0 as bigint), (total, gap) -> total + gap.source_end - gap.source_start);
+
+-- Where the last gap of a cause ends; null without one.
+create or replace temporary function end_of_gaps(
+    gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>, wanted_cause string
+) returns bigint
+return array_max(transform(filter(gaps, gap -> gap.cause = wanted_cause), gap -> gap.source_end));
 
 -- Keys and values of a JSON object as texts.
 create or replace temporary function entries_of(document string) returns array<struct<key: string, value: string>>

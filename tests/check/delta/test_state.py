@@ -1,12 +1,17 @@
 """What drivers and commands read of the latest ledger: rows by filters, requests, claims, configurations."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.duck.engine import ParquetFiles
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
 from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
@@ -165,3 +170,32 @@ def test_what_only_a_later_program_knows_is_passed_over(flow: WrittenLedger) -> 
     assert StopCause.of(stop.cause) is StopCause.UNKNOWN
     rows = open_ledger(flow.path).now().rows("operations", [])
     assert [receipt.request_kind for receipt in receipts_of(rows)] == ["request_of_tomorrow"]
+
+
+def test_a_state_that_has_looked_before_sees_what_was_appended_and_merged_since(flow: WrittenLedger) -> None:
+    kept = state(flow)
+    assert kept.requests(FLOW).asked == ()
+    asked = []
+    for number in range(4):
+        asked.append(flow.operation("pause", {"topic": f"t{number}"}))
+        assert [request.operation_id for request in kept.requests(FLOW).asked] == asked
+        if number == 1:
+            DeltaTable(table_uri(flow.path, "operations")).optimize.compact()
+            assert [request.operation_id for request in kept.requests(FLOW).asked] == asked
+    assert kept.requests("another").asked == ()
+    assert kept.requests(FLOW) == state(flow).requests(FLOW)
+
+
+def test_rows_of_files_that_were_read_are_not_read_again() -> None:
+    rows = {"a": [{"n": 1}], "b": [{"n": 2}], "c": [{"n": 3}], "merged": [{"n": 1}, {"n": 2}]}
+    read: list[tuple[str, ...]] = []
+
+    def reading(files: ParquetFiles) -> list[dict[str, Any]]:
+        read.append(files.paths)
+        return [row for path in files.paths for row in rows[path]]
+
+    kept = KeptRows()
+    versions = (("a", "b"), ("b", "a", "c"), ("merged", "c"))
+    looks = [kept.of(ParquetFiles(paths, ("n",)), reading) for paths in versions]
+    assert [sorted(row["n"] for row in look) for look in looks] == [[1, 2], [1, 2, 3], [1, 2, 3]]
+    assert read == [("a", "b"), ("c",), ("merged",)]

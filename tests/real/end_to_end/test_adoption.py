@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from ledger import app, catalog, offset_wiring
+from ledger import answer_wiring, app, catalog, offset_wiring
 from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
 from ledger.errors import PreconditionError
@@ -63,7 +63,7 @@ def adopt(
 
 
 def versions(config: MirrorConfig) -> str:
-    return app.snapshot(config, None).cut.token
+    return answer_wiring.snapshot(config, None).cut.token
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def test_the_target_holds_the_source_exactly_once(taken_over: TakenOver, kind: s
 @pytest.fixture(scope="module")
 def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[int, str]]:
     """By source topic, partition and offset: target offset and status."""
-    at = app.snapshot(taken_over.config, None)
+    at = answer_wiring.snapshot(taken_over.config, None)
     source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
     params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
@@ -317,7 +317,9 @@ def test_every_record_translates_to_its_copy(
     ["audit_l1_tiling", "audit_l2_order", "audit_l3_once", "audit_l4_append_once", "audit_l6_no_silent_loss"],
 )
 def test_audits_find_nothing(taken_over: TakenOver, audit: str) -> None:
-    assert app.run_query(app.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
+    assert (
+        answer_wiring.run_query(answer_wiring.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
+    )
 
 
 def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver) -> None:
@@ -364,7 +366,7 @@ def by_hand(broker_pair: Pair, tmp_path: Path) -> Iterator[ByHand]:
 
 
 def rows_of(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(app.snapshot(config, None), {}) as connection:
+    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
         return connection.sql(
             "select kind, cause, source_start, source_end, target_start, target_end, records from offset_syncs "
             "order by source_start, source_end, target_end"
@@ -411,7 +413,7 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     (adoption,) = adopt(by_hand.config, consent=Consent(missing=False, foreign=True))
     assert adoption.goes_on_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
-    at = app.snapshot(by_hand.config, None)
+    at = answer_wiring.snapshot(by_hand.config, None)
     row = offset_wiring.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger import answer_wiring, app
 from ledger.adapters.duck import engine
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, Record, read_topics
@@ -91,7 +91,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
     assert [placed.record for placed in copy] == [placed.record for placed in kept]
     assert summary.raw_batches >= 2, "what is wholly kept is copied as it is"
     assert summary.record_path_batches >= 4
-    at = app.snapshot(config, None)
+    at = answer_wiring.snapshot(config, None)
     with engine.connect(at, {}) as connection:
         gaps = connection.execute("select source_start, source_end, cause from gaps").fetchall()
         segments = connection.execute(

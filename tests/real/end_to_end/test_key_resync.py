@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger import app, offset_wiring
+from ledger import answer_wiring, app, offset_wiring
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
@@ -67,7 +67,7 @@ def resync(
 
 
 def token(config: MirrorConfig) -> str:
-    return app.snapshot(config, None).cut.token
+    return answer_wiring.snapshot(config, None).cut.token
 
 
 def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
@@ -76,7 +76,7 @@ def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
 
 
 def operations(config: MirrorConfig, kind: str) -> list[str]:
-    with engine.connect(app.snapshot(config, None), {}) as connection:
+    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
         rows = connection.execute("select content from operations where kind = ?", [kind]).fetchall()
     return [content for (content,) in rows]
 
@@ -212,7 +212,7 @@ def test_the_finding_is_cleared_and_the_operation_recorded(resynced: Resynced) -
 
 def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     assert resynced.records_afterwards == 2
-    at = app.snapshot(resynced.config, None)
+    at = answer_wiring.snapshot(resynced.config, None)
     source_end = 2 * DELETED + 3
     row = offset_wiring.translate_offset(
         at, FLOW, topic=resynced.topic, partition=0, offset=source_end
@@ -225,7 +225,7 @@ def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     ["audit_l1_tiling", "audit_l2_order", "audit_l3_once", "audit_l4_append_once", "audit_l6_no_silent_loss"],
 )
 def test_audits_find_nothing(resynced: Resynced, audit: str) -> None:
-    assert app.run_query(app.snapshot(resynced.config, None), audit, {}).to_pylist() == []
+    assert answer_wiring.run_query(answer_wiring.snapshot(resynced.config, None), audit, {}).to_pylist() == []
 
 
 def test_a_topic_that_is_not_compacted_is_refused(

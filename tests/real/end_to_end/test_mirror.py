@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, To
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from ledger import app, catalog
+from ledger import answer_wiring, app, catalog
 from ledger.adapters.duck import engine
 from ledger.config import MirrorConfig
 from ledger.mirror.run_summary import RunSummary
@@ -188,7 +188,7 @@ def test_after_cleaning_both_sides_hold_the_last_value_of_each_key(mirrored: Mir
 
 def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     """All offsets of all partitions, from 0 to beyond the end, against the pairs that the reader saw."""
-    at = app.snapshot(mirrored.config, None)
+    at = answer_wiring.snapshot(mirrored.config, None)
     commits = every_offset(mirrored.source_ends, topic_ids(at))
     found = engine.run_query(
         catalog.query("offset_translation"),
@@ -235,7 +235,9 @@ def status_of(offset: int, *, start: int, end: int, is_record: bool) -> str:
 
 
 def test_status_counts_batches_by_the_path_they_took(mirrored: Mirrored) -> None:
-    rows = app.run_query(app.snapshot(mirrored.config, None), "flow_status", {"flow": FLOW}).to_pylist()
+    rows = answer_wiring.run_query(
+        answer_wiring.snapshot(mirrored.config, None), "flow_status", {"flow": FLOW}
+    ).to_pylist()
     paths = {
         row["source_topic"].removeprefix(mirrored.prefix): (row["raw_batches"], row["record_path_batches"])
         for row in rows
@@ -263,7 +265,7 @@ def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: Spar
 
 
 def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(app.snapshot(config, None), {}) as connection:
+    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
         return connection.sql("select * exclude (gaps) from offset_syncs order by all").fetchall()
 
 

@@ -1,0 +1,38 @@
+"""Answers from the ledger at a cut: what every command reads that asks nothing else. No JVM, no broker."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from ledger import catalog
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.duck import engine
+from ledger.adapters.system import SystemClock
+from ledger.catalog import Value
+from ledger.config import MirrorConfig
+from ledger.errors import PreconditionError
+
+
+def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
+    """The ledger at the cut that `as_of` names; none is now."""
+    return open_ledger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
+
+
+def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
+    """Flows that a driver has ever claimed."""
+    return frozenset(engine.flows(at))
+
+
+def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
+    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer looks fine."""
+    if flow_name in flows_that_ran(at):
+        return
+    config.flow(flow_name)
+    raise PreconditionError(
+        f"flow {flow_name} has never run as of cut {at.cut.token}; there is nothing to answer from"
+    )
+
+
+def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
+    """The answer of a query of the catalog."""
+    return engine.run_query(catalog.query(name), params, at)
