@@ -88,7 +88,7 @@ class Aftermath:
                 if (row["kind"], row["cause"]) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE):
                     assert is_explained, row
                 if (row["kind"], row["cause"]) == (SyncKind.UNPAIRED, SyncCause.COMPACTED):
-                    assert ALLOWED[StopCause.TAIL_MISMATCH] & self.faults or is_told, row
+                    assert ALLOWED[StopCause.TAIL_MISMATCH] & self.faults or is_told or is_explained, row
                 is_explained |= row["cause"] in _EXPLAINING
 
     def _check_l3(self) -> None:

@@ -157,3 +157,14 @@ def test_a_tail_that_is_too_long_to_be_held_is_left_to_the_policy(monkeypatch: p
         again = life.look_again(copies_again=copies_again)
         assert (again.stop is None) is copies_again
         assert (again.copy.result().copied_again is not None) is copies_again
+
+
+def test_what_a_tail_holds_behind_what_is_proved_is_left_to_the_policy() -> None:
+    """A key that both sides have still is followed by churn of which they have nothing in common."""
+    for copies_again in (False, True):
+        written: list[list[Plain]] = [*churn(50, 3, 1), [(9, 1, 1)], *churn(10, 3, 4)]
+        life = lived([], written, churn(100, 3, 2), (0, 1, 1))
+        again = life.look_again(copies_again=copies_again)
+        assert (again.stop is None) is copies_again
+        assert life.pairs()[3] == 3
+        life.assert_facts_fit()
