@@ -478,8 +478,9 @@ next_stretches as (
         min(case when s.kind <> 'lost' then s.gap_start end) as gap_start,
         min(
             case
-                when s.kind <> 'lost' and s.piece_start < s.gap_start and s.piece_start >= a.place
-                    then s.piece_start
+                when s.kind <> 'lost'
+                    and s.piece_start < s.gap_start
+                    and s.piece_start >= a.place then s.piece_start
             end
         ) as begun_start
     from asked_stripes as a

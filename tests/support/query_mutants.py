@@ -19,12 +19,14 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "offset_translation": frozenset(
         {
             # A stripe bounds what is compared; all that lies ahead of a place has the same answer.
-            "inner join maps as w on w.map_number = a.map_number: w.map_number = a.map_number -> true",
+            "inner join maps as w on w.map_number = u.map_number: w.map_number = u.map_number -> true",
             "on w.map_number = s.map_number: w.map_number = s.map_number -> true",
-            "and t.stripe = a.stripe: t.stripe = a.stripe -> true",
+            "and s.stripe = a.stripe: s.stripe = a.stripe -> true",
             # The stripe of the copy that a place lies in is asked anyway.
-            "and t.last_copy_start > p.place: > -> >=",
+            "min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe: > -> >=",
             "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
+            # Unpaired records lie between offset syncs: no piece begins before them and ends behind.
+            "and s.piece_start >= a.place then s.piece_start: s.piece_start >= a.place -> true",
             # A commit is not another offset than itself.
             "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
         }
