@@ -468,9 +468,7 @@ next_stretches as (
     select
         a.map_number,
         a.place,
-        min(
-            case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.piece_start end
-        ) as copied_start,
+        min(case when s.kind <> 'lost' and s.gap_start > a.place then s.piece_start end) as copied_start,
         min(
             case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.target_start end
         ) as target_start,
