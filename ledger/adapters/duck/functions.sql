@@ -10,7 +10,7 @@ create or replace temporary macro cut_gaps(gaps, cut) as list_transform(
     }
 );
 
-create or replace temporary macro has_gaps(gaps) as len(gaps) > 0;
+create or replace temporary macro has_gaps(gaps) as coalesce(len(gaps) > 0, false);
 
 -- Gaps with an empty one behind them at the end.
 create or replace temporary macro with_end_gap(gaps, source_end) as list_append(

@@ -16,7 +16,7 @@ return transform(
 create or replace temporary function has_gaps(
     gaps array<struct<source_start: bigint, source_end: bigint, cause: string>>
 ) returns boolean
-return size(gaps) > 0;
+return coalesce(size(gaps), 0) > 0;
 
 -- Gaps with an empty one behind them at the end.
 create or replace temporary function with_end_gap(
