@@ -3,9 +3,9 @@
     python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100] [--keep FOLDER]
 
 A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`), or taken from the
-folder where an earlier run kept it. Commands are
-whole processes, as people type them, with their peak of memory; a driver's start is what one asks the ledger before
-its first round; an append is one round of its rows by the driver's own fact log. The plot shows wall time over length.
+folder where an earlier run kept it, and maintained by the command. Commands are whole processes, as people type them,
+with their peak of memory; a driver's start is what one asks the ledger before its first round; an append is one round
+of its rows by the driver's own fact log. The plot shows wall time over length.
 """
 
 import argparse
@@ -77,13 +77,15 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     began = time.monotonic()
     if not (folder / "ledger").is_dir():
         write_ledger(str(folder / "ledger"), length)
+    configuration = configured(folder)
+    maintenance = whole_process([sys.executable, "-m", "ledger.cli.main", "maintain"], configuration)
     size_mb = sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file()) / 1e6
     print(
         f"{length.name}: {size_mb:,.0f} MB on disk, {size_mb / length.days:,.1f} MB a day; written in "
         f"{time.monotonic() - began:.0f} s",
         flush=True,
     )
-    configuration = configured(folder)
+    print(f"  {'maintenance':24} {maintenance}", flush=True)
     found = []
     for name, command in commands(length).items():
         cost = whole_process([sys.executable, "-m", "ledger.cli.main", *command], configuration)
@@ -161,7 +163,7 @@ def start_of_a_driver(path: str) -> None:
 
 
 def append(path: Path, length: Length) -> None:
-    """Rounds of a driver behind all that is there, its merging included."""
+    """Rounds of a driver behind all that is there."""
     log = DeltaFactLog(str(path), SystemClock())
     claim = WriterClaim("recorder:east", 1)
     took = []
