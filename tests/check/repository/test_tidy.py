@@ -19,7 +19,7 @@ from hatchling.build import build_wheel
 from tests.support.checkout import CHECKOUT
 
 TOP_LEVEL = {
-    *("pyproject.toml", "README.md", "Makefile", "LICENSE"),
+    *("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile", "LICENSE"),
     *("ledger", "jobs", "queries", "tests", "conf"),
 }
 MAXIMUM_MODULE_LINES = 500
