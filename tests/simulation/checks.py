@@ -58,9 +58,12 @@ class Chronicle:
         return {record.offset for record in self.log.readable()}
 
     def is_out_of_sight(self, offset: int) -> bool:
-        """Whether the log lost its end there, grew again and deleted it: nobody can notice, and nobody reads it."""
+        """Whether nobody reads it and nobody can notice: the log lost its end there, grew again and deleted it, or lost
+        with its end the batch that its start lies in."""
         lost_to = self.log.truncated_to
-        return lost_to is not None and lost_to <= offset < self.log.log_start
+        if lost_to is None or offset >= self.log.log_start:
+            return False
+        return offset >= lost_to or offset not in self.records
 
     def own(self, producer_id: int) -> set[int]:
         return {offset for offset, record in self.records.items() if record.producer_id == producer_id}

@@ -26,9 +26,7 @@ def test_every_room_is_named() -> None:
         for room in layer.split(":")
     }
     unnamed = {room for room in rooms if f"`ledger/{room}" not in PAGE}
-    assert unnamed == {"cluster_wiring", "offset_wiring", "class_archives"}, (
-        "small ones beside their like"
-    )
+    assert unnamed == {"cluster_wiring", "offset_wiring", "class_archives"}, "small ones beside their like"
 
 
 def test_commands_of_make_exist() -> None:
