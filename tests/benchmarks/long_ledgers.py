@@ -1,16 +1,13 @@
-"""Ledgers of days, written as files: `write_ledger` as maintenance leaves them, a week in two minutes;
-`write_unmaintained_ledger` commit by commit, a day in two minutes.
+"""Ledgers of days, written as files and as maintenance leaves them: a week in two minutes.
 
-Every round of five seconds is a commit of each table that it appends to. Maintained, a UTC day that is over is one
-file, sorted by partition and offset, and small files are left of the last rounds only. Not maintained, every
-`MERGED_AFTER_APPENDS` commits have become one file, and the small ones stay where they are, for cuts of the past read
-them. One flow goes from `east` to `west`.
-Most of its topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
+Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, sorted by
+partition and offset, and small files are left of the last rounds only. One flow goes from `east` to `west`. Most of its
+topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
 """
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,13 +25,15 @@ from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
+from ledger.domain.table_upkeep import SORTED_BY
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
 
 FLOW, EAST, WEST = "east-to-west", "east", "west"
 BEGAN_MS = 1_700_000_000_000
 ROUND_MS = 5_000
-MERGED_AFTER_APPENDS = 100
+_SMALL_FILES = 50
+"""Rounds at the end whose files nothing has merged yet."""
 DAY_MS = 86_400_000
 ROUNDS_A_DAY = DAY_MS // ROUND_MS
 RECORDS_A_ROUND = 500
@@ -44,11 +43,6 @@ COMMITTED = 20
 SWEEP_ROUNDS = 60
 _EPOCH = 1 << 32
 _ROW_GROUP = 1 << 16
-_SORTED_BY: Mapping[str, Sequence[str]] = {
-    "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition", "source_start"),
-    "high_watermarks": ("cluster", "topic", "topic_id", "partition", "writer_epoch", "round"),
-    "checkpoints": ("cluster", "group_id", "topic", "partition", "writer_epoch", "round"),
-}
 Row = dict[str, Any]
 
 # Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
@@ -183,41 +177,19 @@ class Length:
 
 def write_ledger(path: str, length: Length) -> None:
     """A ledger of that length as maintenance leaves it; `BEGAN_MS` is when its first round began."""
-    _write(path, length, _fill_days)
-
-
-def write_unmaintained_ledger(path: str, length: Length) -> None:
-    """The same rows, each round as a commit of its own."""
-    _write(path, length, _fill)
-
-
-def _write(path: str, length: Length, fill: Callable[[str, Length, Filled], None]) -> None:
     create_tables(path, now_ms=BEGAN_MS - 1)
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
     for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
         _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
     # deltalake's threads do not live on in a process that was forked.
     with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
-        list(side_by_side.map(partial(fill, path, length), _FILLED.items()))
+        list(side_by_side.map(partial(_fill, path, length), _FILLED.items()))
 
 
 def _fill(path: str, length: Length, filled: Filled) -> None:
     table, writers = filled
     log = _Log(path, table)
-    for writes in writers:
-        for first in range(1, length.rounds + 1, MERGED_AFTER_APPENDS):
-            rounds = range(first, min(first + MERGED_AFTER_APPENDS, length.rounds + 1))
-            rows = _rows(table, writes, rounds, length.partitions)
-            names = [log.append(writes.writer, number, part) for number, part in _by_round(rows, rounds)]
-            if len(rounds) == MERGED_AFTER_APPENDS and rounds.stop <= length.rounds:
-                log.merge(names, rows, BEGAN_MS + rounds[-1] * ROUND_MS)
-    DeltaTable(str(log.folder)).create_checkpoint()
-
-
-def _fill_days(path: str, length: Length, filled: Filled) -> None:
-    table, writers = filled
-    log = _Log(path, table)
-    recent = max(length.rounds - MERGED_AFTER_APPENDS // 2, 0)
+    recent = max(length.rounds - _SMALL_FILES, 0)
     for day in _days(range(1, recent + 1)):
         rows = pa.concat_tables(_rows(table, writes, day, length.partitions) for writes in writers)
         files = [log.write_sorted(rows)]
@@ -298,7 +270,8 @@ class _Log:
 
     def write_sorted(self, rows: pa.Table) -> Row:
         """The action that adds rows as one file, sorted as maintenance sorts them, with statistics of its times."""
-        ordered = rows.sort_by([(name, "ascending") for name in _SORTED_BY[self.table]])
+        order = (*SORTED_BY[self.table], "writer", "writer_epoch", "round")
+        ordered = rows.sort_by([(name, "ascending") for name in order])
         name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
         pq.write_table(ordered, self.folder / name, compression="zstd", row_group_size=_ROW_GROUP)
         times = pc.min_max(rows["recorded_at_ms"]).as_py()
@@ -309,16 +282,6 @@ class _Log:
             "nullCount": {"recorded_at_ms": 0},
         }
         return _add((name, (self.folder / name).stat().st_size), times["max"], is_change=True, stats=stats)
-
-    def merge(self, files: Sequence[tuple[str, int]], rows: pa.Table, at_ms: int) -> None:
-        """Those files as one."""
-        info = {"commitInfo": {"timestamp": at_ms, "operation": "OPTIMIZE", "operationParameters": {}}}
-        removed = {"dataChange": False, "deletionTimestamp": at_ms}
-        self.commit(
-            info,
-            _add(self._write(rows), at_ms, is_change=False),
-            *({"remove": {"path": name, "size": size, **removed}} for name, size in files),
-        )
 
     def _write(self, rows: pa.Table) -> tuple[str, int]:
         name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"

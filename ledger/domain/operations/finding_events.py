@@ -15,21 +15,27 @@ _ONLY_OF_CLUSTERS = ("cluster", "since_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindingRaised(OperationContent):
-    """Something that needs attention. `cluster` (alias) and `since_ms` are told of clusters that do not answer."""
+class _OfFinding(OperationContent):
+    """What is said of one finding."""
 
-    kind: ClassVar = OperationKind.FINDING_RAISED
     finding: str
     topic: str | None
     partition: int | None
-    message: str
-    next: str | None = None
-    cluster: str | None = None
-    since_ms: int | None = None
 
     @property
     def key(self) -> FindingKey:
         return self.finding, self.topic, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRaised(_OfFinding):
+    """Something that needs attention. `cluster` (alias) and `since_ms` are told of clusters that do not answer."""
+
+    kind: ClassVar = OperationKind.FINDING_RAISED
+    message: str
+    next: str | None = None
+    cluster: str | None = None
+    since_ms: int | None = None
 
     def content(self) -> dict[str, object]:
         said = OperationContent.content(self)
@@ -39,17 +45,10 @@ class FindingRaised(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindingCleared(OperationContent):
+class FindingCleared(_OfFinding):
     """A finding holds no longer."""
 
     kind: ClassVar = OperationKind.FINDING_CLEARED
-    finding: str
-    topic: str | None
-    partition: int | None
-
-    @property
-    def key(self) -> FindingKey:
-        return self.finding, self.topic, self.partition
 
     @classmethod
     def of_key(cls, key: FindingKey) -> Self:
