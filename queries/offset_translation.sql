@@ -288,16 +288,51 @@ epoch_starts as (
     group by s.map_number, s.source_leader_epoch
 ),
 
-truncations as (
-    select w.map_number, o.source_start, max(o.recorded_at_ms) as recorded_at_ms
+recorded as (
+    select w.map_number, o.source_leader_epoch, o.source_start, o.source_end, o.kind, o.cause, o.recorded_at_ms
     from maps as w
     inner join offset_syncs as o
         on o.flow = w.flow
         and o.source_topic = w.source_topic
         and o.source_topic_id = w.source_topic_id
         and o.source_partition = w.source_partition
-    where o.cause = 'source_truncated'
-    group by w.map_number, o.source_start
+),
+
+-- Superseded rows count. An adopted row may tell of several epochs, so none begins with it.
+epoch_spans as (
+    select
+        r.map_number,
+        r.source_leader_epoch as leader_epoch,
+        min(case when r.kind = 'copied' then r.source_start end) as source_start,
+        min(case when r.kind = 'copied' then r.recorded_at_ms end) as recorded_at_ms,
+        max(r.source_end) as source_end
+    from recorded as r
+    where r.kind in ('copied', 'adopted') and r.source_leader_epoch is not null
+    group by r.map_number, r.source_leader_epoch
+),
+
+met as (
+    select r.map_number, r.source_start, max(r.recorded_at_ms) as recorded_at_ms
+    from recorded as r
+    where r.cause = 'source_truncated'
+    group by r.map_number, r.source_start
+),
+
+-- And those that leader epochs alone tell of: one begins below what was copied of an earlier one.
+truncations as (
+    select m.map_number, m.source_start, m.recorded_at_ms
+    from met as m
+    union all
+    select e.map_number, e.source_start, e.recorded_at_ms
+    from epoch_spans as e
+    inner join epoch_spans as b
+        on b.map_number = e.map_number
+        and b.leader_epoch < e.leader_epoch
+        and b.source_end > e.source_start
+    left join met as m
+        on m.map_number = e.map_number
+        and m.source_start = e.source_start
+    where m.source_start is null
 ),
 
 asked as (

@@ -10,15 +10,19 @@ was taken back by the source (an unclean leader election), and a consumer there 
 group is known to have committed another offset after that. Both times are told by clocks of different hosts,
 which are taken to agree within `CLOCK_MARGIN_MS`.
 
+A truncation is recorded as such where the driver met it. Where the target had lost its copies first, the driver was
+back at offsets that the source had still: that it took back others is told by the leader epochs of what was copied
+before and after.
+
 A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
 about records that are not copied yet when it was first read after the last but one append of a driver that lives.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.domain.facts import Absence
+from ledger.domain.facts import Absence, OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets import OffsetMap, Translation, TranslationStatus
 
 CLOCK_MARGIN_MS = 300_000
@@ -57,6 +61,38 @@ class Truncation:
 
     source_start: int
     recorded_at_ms: int
+
+
+def truncations_of(rows: Iterable[tuple[OffsetSync, int]]) -> tuple[Truncation, ...]:
+    """What the rows of one source incarnation tell, each with its `recorded_at_ms`; superseded rows among them."""
+    known = list(rows)
+    met = [
+        Truncation(sync.source_start, at) for sync, at in known if sync.cause is SyncCause.SOURCE_TRUNCATED
+    ]
+    starts = {cut.source_start for cut in met}
+    return (*met, *(cut for cut in _between_epochs(known) if cut.source_start not in starts))
+
+
+def _between_epochs(rows: Iterable[tuple[OffsetSync, int]]) -> Iterator[Truncation]:
+    """Where a leader epoch begins below what was copied of an earlier one.
+
+    An adopted row may have been written when rows still held several epochs, so none begins with it.
+    """
+    ends: dict[int, int] = {}
+    began: dict[int, Truncation] = {}
+    for sync, at in rows:
+        epoch = sync.source_leader_epoch
+        if epoch is None or sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
+            continue
+        ends[epoch] = max(ends.get(epoch, 0), sync.source_end)
+        if sync.kind is SyncKind.COPIED:
+            known = began.get(epoch, Truncation(sync.source_start, at))
+            began[epoch] = Truncation(
+                min(known.source_start, sync.source_start), min(known.recorded_at_ms, at)
+            )
+    for epoch, truncation in began.items():
+        if any(earlier < epoch and end > truncation.source_start for earlier, end in ends.items()):
+            yield truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

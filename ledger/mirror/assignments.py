@@ -42,6 +42,21 @@ class StopCause(StrEnum):
 NOT_BEGUN = frozenset({StopCause.SOURCE_RECREATED, StopCause.COPIED_BY_ANOTHER_FLOW})
 """Causes of stops before a partition's first fact."""
 
+AT_THE_TARGET = frozenset(
+    {
+        StopCause.TARGET_TRUNCATED,
+        StopCause.TARGET_RECREATED,
+        StopCause.TARGET_OUT_OF_RANGE,
+        StopCause.FOREIGN_WRITE,
+        StopCause.TAIL_MISMATCH,
+        StopCause.SEQUENCE_REFUSED,
+        StopCause.TARGET_TOPIC_GONE,
+        StopCause.TARGET_CORRUPT,
+        StopCause.REFUSED,
+    }
+)
+"""Causes that lie in a target topic and end with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:

@@ -166,7 +166,9 @@ class FlowProgress:
         standing.position = result.position
         standing.target_end = result.target_end
         standing.tail_start = result.tail_start
-        standing.target_leader_epoch = result.target_leader_epoch
+        if result.stop is None:
+            # What was found under a new leader is looked for again until it is dealt with.
+            standing.target_leader_epoch = result.target_leader_epoch
         standing.refused_sequences = result.refused_sequences
         standing.is_looked_at = standing.is_looked_at or result.has_seen_both
         standing.next_sequence = result.next_sequence

@@ -13,7 +13,7 @@ from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.supersession import Restart
-from ledger.mirror.assignments import Stop, StopCause
+from ledger.mirror.assignments import AT_THE_TARGET, Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.standing import Standing
@@ -103,10 +103,12 @@ class Intake:
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(standing, recorded, source, target)
         self._accept_again(standing)
-        told = self.stops.get(key_of(pair))
-        if told is not None:
-            standing.stop = Stop(StopCause.of(told.cause), told.message)
+        standing.stop = self._told(pair)
         return TakenOn(standing)
+
+    def _told(self, pair: PartitionPair) -> Stop | None:
+        told = self.stops.get(key_of(pair))
+        return None if told is None else Stop(StopCause.of(told.cause), told.message)
 
     def _taken_already(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
@@ -185,9 +187,14 @@ class Intake:
     def _target_recreated(
         self, standing: Standing, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
     ) -> TakenOn:
+        """Where the flow goes on, what stopped it for another reason than the lost topic stops it still."""
         pair = standing.pair
         if self.flow.on_target_recreated is Policy.CONTINUE:
-            return TakenOn(standing, (copy_again(standing, source, target, SyncCause.TARGET_RECREATED),))
+            told = self._told(pair)
+            is_over = told is not None and told.cause in AT_THE_TARGET
+            standing.stop = None if is_over else told
+            fact = copy_again(standing, source, target, SyncCause.TARGET_RECREATED)
+            return TakenOn(standing, (fact,), goes_on=is_over)
         stop = Stop(
             StopCause.TARGET_RECREATED,
             f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import Checkpoint, SyncCause
+from ledger.domain.facts import Checkpoint
 from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, Truncation, translate_commit
+from ledger.domain.translation import Commit, KnownMap, translate_commit, truncations_of
 from ledger.mirror.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 
@@ -48,11 +48,7 @@ class Answering:
             target_log_start=None if seen is None else int(seen["log_start"]),
             is_copied_back=self._is_copied_back(offset_map),
             is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
-            truncations=tuple(
-                Truncation(row["source_start"], row["recorded_at_ms"])
-                for row in rows
-                if row["cause"] == SyncCause.SOURCE_TRUNCATED
-            ),
+            truncations=truncations_of((recorded_sync(row).sync, row["recorded_at_ms"]) for row in rows),
         )
 
     def _is_copied_back(self, offset_map: OffsetMap) -> bool:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
-from ledger.domain.facts import SyncCause
 from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, Truncation
+from ledger.domain.translation import Commit, KnownMap, truncations_of
 from tests.support.histories import SOURCE, History, Recorded
 from tests.support.ledger_rows import row
 
@@ -51,10 +50,8 @@ def known_map(
     return KnownMap(
         offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
         target_log_start=target_log_start,
-        truncations=tuple(
-            Truncation(recorded.sync.source_start, recorded_at_ms(recorded))
-            for recorded in history.recorded
-            if recorded.sync.cause is SyncCause.SOURCE_TRUNCATED
+        truncations=truncations_of(
+            (recorded.sync, recorded_at_ms(recorded)) for recorded in history.recorded
         ),
         last_but_one_append_ms=last_but_one_append_ms,
     )

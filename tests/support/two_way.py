@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, Truncation
+from ledger.domain.translation import Commit, KnownMap, truncations_of
 from tests.support.generated_ledgers import sync_row
 from tests.support.histories import History
 from tests.support.ledger_rows import row
@@ -219,10 +219,8 @@ class TwoWays:
             offset_map=OffsetMap.from_syncs(THERE, self.there.syncs),
             target_log_start=self.west.log_start,
             is_copied_back=self.is_two_way,
-            truncations=tuple(
-                Truncation(row_.sync.source_start, self.recorded_at_ms[index])
-                for index, row_ in enumerate(rows)
-                if row_.sync.cause is SyncCause.SOURCE_TRUNCATED
+            truncations=truncations_of(
+                (recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)
             ),
             last_but_one_append_ms=last_but_one_append_ms,
         )

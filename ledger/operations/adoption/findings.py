@@ -53,7 +53,7 @@ class Ranges:
 
 @dataclass(slots=True)
 class Run:
-    """Paired records that follow each other on both sides."""
+    """Paired records that follow each other on both sides, of one leader epoch of the source."""
 
     source_start: int
     target_start: int
@@ -116,7 +116,8 @@ class Findings:
         else:
             self._add_gaps(source)
         last = self.runs[-1] if self.runs else None
-        if last is None or (last.source_end, last.target_end) != (source.offset, target_offset):
+        follows = (source.offset, target_offset, source.leader_epoch)
+        if last is None or (last.source_end, last.target_end, last.leader_epoch) != follows:
             _check_pieces(len(self.runs))
             last = Run(
                 source.offset, target_offset, 0, source.timestamp, source.timestamp, source.leader_epoch
@@ -124,7 +125,6 @@ class Findings:
             self.runs.append(last)
         last.records += 1
         last.last_timestamp_ms = max(last.last_timestamp_ms, source.timestamp)
-        last.leader_epoch = source.leader_epoch
         if self._replaced and (key := key_state(source.content).key) is not None:
             self._replaced.pop(key, None)
 

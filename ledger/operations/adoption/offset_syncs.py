@@ -60,7 +60,7 @@ def _without(gaps: Iterable[Gap], taken_out: list[Range]) -> Iterator[Gap]:
 
 
 class _Rows:
-    """Offset syncs in the making; a row is one contiguous target range."""
+    """Offset syncs in the making; a row is one contiguous target range of one leader epoch of the source."""
 
     def __init__(self, pair: PartitionPair, *, source_start: int, target_start: int) -> None:
         self._pair = pair
@@ -91,7 +91,8 @@ class _Rows:
                 self._open()
 
     def _take_run(self, run: Run) -> None:
-        if self._runs and run.target_start != self.target_end:
+        last = self._runs[-1] if self._runs else None
+        if last is not None and (last.target_end, last.leader_epoch) != (run.target_start, run.leader_epoch):
             self.close()
         if not self._runs:
             self.target_start = run.target_start

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, TopicPartition
+from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets import OffsetMap, ReverseTranslation, Translation, TranslationStatus
-from ledger.domain.translation import CLOCK_MARGIN_MS, Commit, KnownMap, Truncation, translate_commit
+from ledger.domain.translation import (
+    CLOCK_MARGIN_MS,
+    Commit,
+    KnownMap,
+    Truncation,
+    translate_commit,
+    truncations_of,
+)
 from tests.support.histories import SOURCE, copied, lost, started, superseded, unpaired
 from tests.support.two_way import lived
 
@@ -169,6 +176,29 @@ def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
 def test_without_an_epoch_a_commit_may_be_older_than_a_truncation(commit: Commit, landed: int) -> None:
     told = replace(known(*TAKEN_BACK, is_copied_back=False), truncations=(Truncation(80, 5_000),))
     assert told.translate(commit).target_offset == landed
+
+
+@pytest.mark.parametrize(
+    ("rows", "cuts"),
+    [
+        (
+            [(3, copied(0, 40, 0)), (3, copied(0, 20, 0)), (5, copied(20, 30, 20)), (5, copied(30, 50, 30))],
+            {(20, 2)},
+        ),
+        ([(3, copied(0, 40, 0)), (5, copied(40, 50, 40))], set()),
+        ([(None, copied(0, 40, 0)), (5, copied(0, 50, 0))], set()),
+        ([(3, lost(0, 40, 0)), (5, copied(0, 50, 0))], set()),
+        ([(3, replace(copied(0, 40, 0), kind=SyncKind.ADOPTED)), (5, copied(39, 50, 40))], {(39, 1)}),
+        ([(5, replace(copied(0, 40, 0), kind=SyncKind.ADOPTED)), (3, copied(0, 40, 40))], set()),
+        ([(3, superseded(7, 9, 0, cause=SyncCause.SOURCE_TRUNCATED))], {(7, 0)}),
+    ],
+)
+def test_leader_epochs_tell_of_a_truncation_that_no_driver_met(
+    rows: list[tuple[int | None, OffsetSync]], cuts: set[tuple[int, int]]
+) -> None:
+    """The second of each cut is the row by which it is known first."""
+    found = truncations_of((of_epoch(epoch, row), at) for at, (epoch, row) in enumerate(rows))
+    assert {(cut.source_start, cut.recorded_at_ms) for cut in found} == cuts
 
 
 def test_a_commit_beyond_the_map_counts_as_made_where_the_source_was_truncated() -> None:

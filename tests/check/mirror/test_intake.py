@@ -199,6 +199,24 @@ def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_
     assert stands(taken) == (3, 8, 0)
 
 
+@pytest.mark.parametrize(
+    ("cause", "is_over"),
+    [
+        ("foreign_write", True),
+        ("target_recreated", True),
+        ("corrupt", False),
+        ("lost", False),
+        ("new", False),
+    ],
+)
+def test_a_recreated_target_ends_the_stops_that_lay_in_the_old_topic_alone(cause: str, is_over: bool) -> None:
+    """A stop that nobody ended and nobody sees any more would be copied over in silence."""
+    stops = {key_of(PAIR): RecordedStop(cause, "told before")}
+    taken = take_on(intake(RECORDED, policy=Policy.CONTINUE, stops=stops, is_first_run=False), NEW_TARGET)
+    assert [fact.cause for fact in taken.facts] == [SyncCause.TARGET_RECREATED]
+    assert (taken.standing.stop is None, taken.goes_on) == (is_over, is_over)
+
+
 def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
     standing = Standing.recorded(PAIR, RECORDED)
     ends = PartitionEnds(RECORDED.source_end + 4, 60, 60, 0)

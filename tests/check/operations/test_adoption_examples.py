@@ -1,15 +1,20 @@
 """Pairing on histories written out by hand: one letter is one record."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from ledger.domain.facts import GapCause
+from ledger.domain.facts import GapCause, TopicPartition
+from ledger.mirror.flow_topics import PartitionPair
 from ledger.operations.adoption import pairing
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
+from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.records import LogRecord
 from tests.support.adopted_histories import MemoryLog, encoded
+
+PAIR = PartitionPair(TopicPartition("orders", "source-id", 0), TopicPartition("east.orders", "target-id", 0))
 
 
 def log_of(letters: Iterable[str], *, start: int = 0, stamped: bool = False) -> MemoryLog:
@@ -46,6 +51,17 @@ def test_a_copy_is_paired_record_by_record() -> None:
         (2, GapCause.COMPACTED),
         (4, GapCause.ABORTED),
     ]
+
+
+def test_a_row_is_of_one_leader_epoch_of_the_source() -> None:
+    """Where an epoch begins tells up to where commits of earlier ones hold."""
+    source, target = log_of("ABcDEF"), log_of("ABDEF")
+    epochs = (2, 2, 2, 2, 5, 5)
+    led = [replace(record, leader_epoch=epoch) for record, epoch in zip(source.records, epochs, strict=True)]
+    findings = found(MemoryLog(source.start, source.end, led), target)
+    rows = adoption_syncs(PAIR, findings, target_end=5)
+    told = [(row.source_leader_epoch, row.source_start, row.source_end) for row in rows if row.records]
+    assert told == [(2, 0, 4), (5, 4, 6)]
 
 
 def test_copies_of_aborted_records_are_passed_over() -> None:
