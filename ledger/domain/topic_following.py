@@ -138,9 +138,7 @@ class TopicFollowing:
             )
 
     def _replication_factor_for(self, source: SourceTopic) -> int:
-        if self.replication_factor is not None:
-            return self.replication_factor
-        return min(source.replication_factor, self.target_brokers)
+        return replication_factor_of(self.replication_factor, source.replication_factor, self.target_brokers)
 
     def _creation(self, source: SourceTopic) -> CreateTopic:
         replication_factor = self._replication_factor_for(source)
@@ -172,6 +170,11 @@ class TopicFollowing:
         )
         name = self.naming.target_name(source.name)
         return [FollowingWarning(name, FollowingFinding.REPLICATION_FACTOR_LOWERED, message)]
+
+
+def replication_factor_of(wanted: int | None, at_source: int, target_brokers: int) -> int:
+    """Of a target topic that a flow creates; `wanted`: by the flow's configuration, None when it does not say."""
+    return min(at_source, target_brokers) if wanted is None else wanted
 
 
 def _growth(source: SourceTopic, target: TargetTopic) -> list[FollowingAction]:

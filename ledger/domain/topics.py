@@ -153,6 +153,7 @@ class SelectionRefusal(StrEnum):
     NOT_INCLUDED = "not_included"  # matches none of the patterns
     EXCLUDED = "excluded"  # matches a pattern that excludes
     NOT_NAMED = "not_named"  # no rename rule matches
+    OWN_COPY = "own_copy"  # on one cluster: what the flow makes of another topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +177,17 @@ class TopicSelection:
             return SelectionRefusal.EXCLUDED
         return None if self.naming.names(topic) else SelectionRefusal.NOT_NAMED
 
-    def refusals(self, topics: Mapping[str, bool]) -> dict[str, SelectionRefusal | None]:
-        """By topic, from the broker's own verdict on whether it is internal."""
-        return {name: self.refusal(name, internal=internal) for name, internal in topics.items()}
+    def refusals(
+        self, topics: Mapping[str, bool], *, same_cluster: bool
+    ) -> dict[str, SelectionRefusal | None]:
+        """By topic, from the broker's own verdict on whether it is internal.
+
+        `same_cluster`: the flow writes to the cluster that it reads from, which two aliases may name.
+        """
+        found = {name: self.refusal(name, internal=internal) for name, internal in topics.items()}
+        selected = [name for name, refusal in found.items() if refusal is None]
+        copies = _own_targets(self.naming, selected) if same_cluster else frozenset[str]()
+        return found | dict.fromkeys(copies, SelectionRefusal.OWN_COPY)
 
     def selects(self, topic: str, *, internal: bool = False) -> bool:
         return self.refusal(topic, internal=internal) is None
@@ -231,7 +240,7 @@ def _name_conflict(target: str, topic: str, sources: Sequence[str], *, same_clus
     return None
 
 
-def own_targets(naming: TopicNaming, topics: Iterable[str]) -> frozenset[str]:
+def _own_targets(naming: TopicNaming, topics: Iterable[str]) -> frozenset[str]:
     """Those of `topics` that are the target of another one: on one cluster a flow would copy its copies."""
     names = frozenset(topics)
     targets = {naming.target_name(topic) for topic in names if naming.target_name(topic) != topic}

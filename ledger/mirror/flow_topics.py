@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.idle_patterns import Refusals, idle_patterns
+from ledger.domain.target_concerns import concerns
 from ledger.domain.topic_following import (
     AddPartitions,
     ChangeSettings,
@@ -18,13 +19,12 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topics import SelectionRefusal, TopicSelection, matches_any, name_conflicts, own_targets
+from ledger.domain.topics import SelectionRefusal, TopicSelection, matches_any, name_conflicts
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.source_deletions import SourceDeletions
-from ledger.mirror.target_checks import target_findings
 from ledger.mirror.topic_settings import PacedSettings
 from ledger.ports import Clock, ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
@@ -166,7 +166,8 @@ class FlowTopics:
             )
 
     def _refusals(self, listed: Described) -> Refusals:
-        return self._selection.refusals({name: topic.internal for name, topic in listed.items()})
+        internal = {name: topic.internal for name, topic in listed.items()}
+        return self._selection.refusals(internal, same_cluster=self._is_one_cluster())
 
     def _idle_patterns(self, refusals: Refusals, findings: Sequence[Finding]) -> list[Finding]:
         """A topic that was mirrored and is gone is told as such, and not of its pattern as well."""
@@ -195,16 +196,9 @@ class FlowTopics:
         for name, refusal in sorted(refusals.items()):
             if refusal is SelectionRefusal.NOT_NAMED:
                 self._warn_once(f"{name}: no rename rule matches; it is not mirrored")
-        selected = {name: listed[name] for name, refusal in sorted(refusals.items()) if refusal is None}
-        for name in sorted(self._copies_of_its_own(selected)):
-            self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
-            del selected[name]
-        return selected
-
-    def _copies_of_its_own(self, selected: Described) -> frozenset[str]:
-        if not self._is_one_cluster():
-            return frozenset()
-        return own_targets(self._following.naming, selected)
+            if refusal is SelectionRefusal.OWN_COPY:
+                self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
+        return {name: listed[name] for name, refusal in sorted(refusals.items()) if refusal is None}
 
     def _is_one_cluster(self) -> bool:
         """Two aliases may name the same cluster."""
@@ -402,9 +396,12 @@ def _settings_findings(
     settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
     if settings is None:
         return []
-    return target_findings(
-        target.name,
+    found = concerns(
         source=compared.effective if compared else {},
         target=settings.effective,
         replicas=target.replication_factor,
     )
+    return [
+        Finding(name=FindingName(concern), topic=target.name, message=f"{target.name}: {words}")
+        for concern, words in found.items()
+    ]

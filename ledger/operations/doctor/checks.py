@@ -177,9 +177,9 @@ class Check(StrEnum):
     TARGET_SETTINGS = (
         "target_settings",
         "flow",
-        "do target topics keep records as the bytes and times that they are?",
+        "do target topics keep records as the bytes and times that they are, as long as the source?",
         None,
-        "compression.type, message.timestamp.type or a time bound changes or refuses records",
+        "compression.type, message.timestamp.type or a time bound changes or refuses records, or they expire sooner",
     )
     PRODUCER_STATE = (
         "producer_state",

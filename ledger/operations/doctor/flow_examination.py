@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from ledger.config import FlowConfig
 from ledger.domain.flow_rings import plain_names
 from ledger.domain.idle_patterns import idle_patterns
-from ledger.domain.topics import TopicSelection, own_targets
+from ledger.domain.topic_following import replication_factor_of
+from ledger.domain.topics import SelectionRefusal, TopicSelection
 from ledger.operations.doctor import permissions, retention, selection, topic_names, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
@@ -43,13 +44,22 @@ class FlowLook:
     def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
         if isinstance(self.source.topics, Unmeasured):
             return self.source.topics
-        found = {
-            name: topic
-            for name, topic in sorted(self.source.topics.items())
-            if self.selection.selects(name, internal=topic.internal)
-        }
-        copies = own_targets(self.flow.naming, found) if self.flow.source == self.flow.target else frozenset()
-        return {name: topic for name, topic in found.items() if name not in copies}
+        refusals = self.refusals
+        return {name: topic for name, topic in sorted(self.source.topics.items()) if refusals[name] is None}
+
+    @property
+    def refusals(self) -> Mapping[str, SelectionRefusal | None]:
+        """Of every topic that the source shows: why the flow does not take it. Empty when it shows none."""
+        topics = {} if isinstance(self.source.topics, Unmeasured) else self.source.topics
+        internal = {name: topic.internal for name, topic in topics.items()}
+        return self.selection.refusals(internal, same_cluster=self._is_one_cluster)
+
+    @property
+    def _is_one_cluster(self) -> bool:
+        """As far as both say which they are."""
+        ids = {self.source.cluster_id, self.target.cluster_id}
+        is_known = not any(isinstance(cluster_id, Unmeasured) for cluster_id in ids)
+        return self.source.alias == self.target.alias or (is_known and len(ids) == 1)
 
 
 def flow_findings(
@@ -91,9 +101,7 @@ def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasure
 
 
 def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Iterator[Finding]:
-    topics = {} if isinstance(look.source.topics, Unmeasured) else look.source.topics
-    refusals = look.selection.refusals({name: topic.internal for name, topic in topics.items()})
-    cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
+    cluster, idle = look.source.alias, list(idle_patterns(look.selection, look.refusals))
     names = selected if isinstance(selected, Unmeasured) else list(selected)
     yield selection.selected_topics(look.subject, cluster, names, idle)
     listed = look.source.ask(look.source.probe.groups)
@@ -281,6 +289,6 @@ def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, Si
 
 def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
     brokers = len(look.target.node_ids)
-    replicas = look.flow.replication_factor or min(source.replication_factor, brokers)
+    replicas = replication_factor_of(look.flow.replication_factor, source.replication_factor, brokers)
     made = look.flow.settings_following.at_creation(own, replication_factor=replicas)
     return SideOfPair(_target_of(look, source), source.partitions, replicas, {**inherited, **made})

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.topic_settings import FENCE_MAX_MESSAGE_BYTES
+from ledger.domain.target_concerns import Concern, concerns
+from ledger.domain.topic_settings import FENCE_MAX_MESSAGE_BYTES, REQUIRED_AT_TARGET
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.operations.doctor.measurements import Settings
@@ -11,7 +12,6 @@ from ledger.operations.doctor.measurements import Settings
 BATCH_OVERHEAD_BYTES = 12
 """Kafka's own default of `max.message.bytes` is that much above `replica.fetch.max.bytes`."""
 REQUEST_OVERHEAD_BYTES = 1024
-UNBOUNDED_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,12 @@ class TopicPair:
     source: SideOfPair
     target: SideOfPair
     exists: bool
+
+    @property
+    def concerns(self) -> Mapping[Concern, str]:
+        """What a flow's driver would find about the target topic."""
+        source, target = self.source.settings, self.target
+        return concerns(source=source, target=target.settings, replicas=target.replication_factor)
 
 
 Measured = tuple[TopicPair, ...] | Unmeasured
@@ -59,7 +65,7 @@ def _largest_batch(pair: TopicPair) -> int:
 
 
 def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]:
-    smaller = [pair for pair in pairs if pair.target.number("max.message.bytes") < _largest_batch(pair)]
+    smaller = [pair for pair in pairs if Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE in pair.concerns]
     if smaller:
         worst = max(smaller, key=lambda pair: _largest_batch(pair) - pair.target.number("max.message.bytes"))
         measured = (
@@ -113,6 +119,10 @@ Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
 """A verdict, when a pair earns it, what to say of those topics, and what to do."""
 
 
+def _has(concern: Concern) -> Callable[[TopicPair], bool]:
+    return lambda pair: concern in pair.concerns
+
+
 def _replication_rules(brokers: int) -> tuple[Rule, ...]:
     return (
         (
@@ -141,15 +151,13 @@ def _replication_rules(brokers: int) -> tuple[Rule, ...]:
         ),
         (
             Verdict.WARNING,
-            lambda pair: (
-                pair.target.replication_factor > 1 and pair.target.number("min.insync.replicas") == 1
-            ),
+            _has(Concern.MIN_INSYNC_REPLICAS_ONE),
             "min.insync.replicas is 1: a write is acknowledged when one broker has it",
             "set min.insync.replicas to 2",
         ),
         (
             Verdict.WARNING,
-            lambda pair: pair.target.settings["unclean.leader.election.enable"] == "true",
+            _has(Concern.UNCLEAN_LEADER_ELECTION),
             "unclean.leader.election.enable is on: acknowledged records may be dropped",
             "turn unclean.leader.election.enable off",
         ),
@@ -197,34 +205,30 @@ def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
 _SETTING_RULES: tuple[Rule, ...] = (
     (
         Verdict.WARNING,
-        lambda pair: pair.target.settings["compression.type"] != "producer",
+        _has(Concern.RECOMPRESSED),
         "compression.type is not producer: the target compresses again, bytes differ from the source's",
         "set compression.type to producer",
     ),
     (
         Verdict.WARNING,
-        lambda pair: pair.target.settings["message.timestamp.type"] != "CreateTime",
+        _has(Concern.LOG_APPEND_TIME),
         "message.timestamp.type is LogAppendTime: the times of the source are lost",
         "set message.timestamp.type to CreateTime",
     ),
     (
         Verdict.WARNING,
-        lambda pair: _is_bounded(pair, "message.timestamp.before.max.ms"),
-        "message.timestamp.before.max.ms is set: an older record is refused and stops its partition",
-        f"set message.timestamp.before.max.ms to {UNBOUNDED_MS}",
+        _has(Concern.TIMESTAMPS_BOUNDED),
+        "message.timestamp.before.max.ms or message.timestamp.after.max.ms is set: a record that is older, or further "
+        "ahead, is refused and stops its partition",
+        f"set both to {REQUIRED_AT_TARGET['message.timestamp.before.max.ms']}",
     ),
     (
         Verdict.WARNING,
-        lambda pair: _is_bounded(pair, "message.timestamp.after.max.ms"),
-        "message.timestamp.after.max.ms is set: a record further ahead is refused and stops its partition",
-        f"set message.timestamp.after.max.ms to {UNBOUNDED_MS}",
+        _has(Concern.RETENTION_BELOW_SOURCE),
+        "retention.ms or retention.bytes is below the source's: records expire here while the source has them",
+        "raise the retention of the target topics, or accept that their history is shorter",
     ),
 )
-
-
-def _is_bounded(pair: TopicPair, setting: str) -> bool:
-    """Brokers before 3.6 do not have the two bounds."""
-    return int(pair.target.settings.get(setting, UNBOUNDED_MS)) < UNBOUNDED_MS
 
 
 def _weaknesses(

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.domain.target_concerns import Concern
+from ledger.mirror.findings import EXPLAINED, FindingName
 from ledger.operations.doctor import topic_settings
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured
-from ledger.operations.doctor.topic_settings import UNBOUNDED_MS, SideOfPair, TopicPair
+from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
 
+UNBOUNDED_MS = 2**63 - 1
 GOOD = {
     "max.message.bytes": "1048588",
     "min.insync.replicas": "2",
@@ -17,6 +20,8 @@ GOOD = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": str(UNBOUNDED_MS),
     "message.timestamp.after.max.ms": str(UNBOUNDED_MS),
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
 }
 BROKERS = {1: {"socket.request.max.bytes": "104857600", "replica.fetch.max.bytes": "1048576"}}
 NOT_TOLD = Unmeasured("not told")
@@ -151,13 +156,16 @@ def test_partitions(partitions: tuple[int, int], verdict: Verdict) -> None:
         ("message.timestamp.type", "LogAppendTime"),
         ("message.timestamp.before.max.ms", str(UNBOUNDED_MS - 1)),
         ("message.timestamp.after.max.ms", "3600000"),
+        ("retention.ms", "1000"),
+        ("retention.bytes", "1000"),
     ],
 )
 def test_settings_that_change_or_refuse_records(setting: str, value: str) -> None:
     changed = pair(target={setting: value})
     finding = only(list(topic_settings.settings("flow f", (pair(), changed))))
     assert finding.verdict is Verdict.WARNING
-    assert finding.measured.startswith(f"east.a: {setting}")
+    assert finding.measured.startswith("east.a: ")
+    assert setting in finding.measured
     to_be_made = replace(changed, exists=False)
     assert only(list(topic_settings.settings("flow f", (to_be_made,)))).verdict is Verdict.OK
 
@@ -172,3 +180,29 @@ def test_brokers_without_the_time_bounds_have_none() -> None:
     settings = {name: value for name, value in GOOD.items() if "max.ms" not in name}
     without = replace(old, target=replace(old.target, settings=settings))
     assert only(list(topic_settings.settings("flow f", (without,)))).verdict is Verdict.OK
+
+
+ENDANGERED: dict[Concern, dict[str, str]] = {
+    Concern.MIN_INSYNC_REPLICAS_ONE: {"min.insync.replicas": "1"},
+    Concern.UNCLEAN_LEADER_ELECTION: {"unclean.leader.election.enable": "true"},
+    Concern.RECOMPRESSED: {"compression.type": "zstd"},
+    Concern.LOG_APPEND_TIME: {"message.timestamp.type": "LogAppendTime"},
+    Concern.TIMESTAMPS_BOUNDED: {"message.timestamp.after.max.ms": "3600000"},
+    Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE: {"max.message.bytes": "1000"},
+    Concern.RETENTION_BELOW_SOURCE: {"retention.ms": "1000"},
+}
+
+
+@pytest.mark.parametrize("concern", Concern)
+def test_what_is_a_finding_of_the_driver_is_a_verdict_of_the_doctor(concern: Concern) -> None:
+    endangered = pair(target=ENDANGERED[concern])
+    assert endangered.concerns.keys() == {concern}
+    assert FindingName(concern) in EXPLAINED
+    found = [
+        *topic_settings.batch_size("flow f", (endangered,), BROKERS),
+        *topic_settings.replication("flow f", (endangered,), 3),
+        *topic_settings.settings("flow f", (endangered,)),
+    ]
+    warned = [finding for finding in found if finding.verdict is not Verdict.OK]
+    told = only(warned)
+    assert next(iter(ENDANGERED[concern])) in f"{told.measured}; {told.advice}"
