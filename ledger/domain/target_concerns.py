@@ -9,7 +9,6 @@ Settings = Mapping[str, str]
 
 _UNLIMITED = -1
 _LIMIT = "max.message.bytes"
-_TIME_BOUNDS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 class Concern(StrEnum):
@@ -19,7 +18,8 @@ class Concern(StrEnum):
     UNCLEAN_LEADER_ELECTION = "unclean_leader_election"
     RECOMPRESSED = "recompressed"
     LOG_APPEND_TIME = "log_append_time"
-    TIMESTAMPS_BOUNDED = "timestamps_bounded"
+    OLD_RECORDS_REFUSED = "old_records_refused"
+    FUTURE_RECORDS_REFUSED = "future_records_refused"
     MAX_MESSAGE_BYTES_BELOW_SOURCE = "max_message_bytes_below_source"
     RETENTION_BELOW_SOURCE = "retention_below_source"
 
@@ -34,15 +34,12 @@ def concerns(*, source: Settings, target: Settings, replicas: int) -> dict[Conce
         Concern.UNCLEAN_LEADER_ELECTION: _is_not(target, "unclean.leader.election.enable", "false"),
         Concern.RECOMPRESSED: _is_not_required(target, "compression.type"),
         Concern.LOG_APPEND_TIME: _is_not_required(target, "message.timestamp.type"),
-        Concern.TIMESTAMPS_BOUNDED: _joined(_is_not_required(target, name) for name in _TIME_BOUNDS),
+        Concern.OLD_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.before.max.ms"),
+        Concern.FUTURE_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.after.max.ms"),
         Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE: _smaller_batches(source, target),
-        Concern.RETENTION_BELOW_SOURCE: _joined(_shorter_retention(source, target)),
+        Concern.RETENTION_BELOW_SOURCE: "; ".join(_shorter_retention(source, target)) or None,
     }
     return {concern: words for concern, words in found.items() if words is not None}
-
-
-def _joined(found: Iterator[str | None]) -> str | None:
-    return "; ".join(words for words in found if words is not None) or None
 
 
 def _one_may_acknowledge(target: Settings, replicas: int) -> str | None:
@@ -66,11 +63,13 @@ def _smaller_batches(source: Settings, target: Settings) -> str | None:
     return _below(source, target, _LIMIT, int)
 
 
-def _shorter_retention(source: Settings, target: Settings) -> Iterator[str | None]:
+def _shorter_retention(source: Settings, target: Settings) -> Iterator[str]:
     """Only where the target deletes by age or size at all."""
     if "delete" in target.get("cleanup.policy", "delete"):
         for name in ("retention.ms", "retention.bytes"):
-            yield _below(source, target, name, _bounded)
+            shorter = _below(source, target, name, _bounded)
+            if shorter is not None:
+                yield shorter
 
 
 def _below(source: Settings, target: Settings, name: str, size: Callable[[str], float]) -> str | None:

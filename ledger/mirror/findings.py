@@ -29,7 +29,8 @@ class FindingName(StrEnum):
     UNCLEAN_LEADER_ELECTION = "unclean_leader_election"
     RECOMPRESSED = "recompressed"
     LOG_APPEND_TIME = "log_append_time"
-    TIMESTAMPS_BOUNDED = "timestamps_bounded"
+    OLD_RECORDS_REFUSED = "old_records_refused"
+    FUTURE_RECORDS_REFUSED = "future_records_refused"
     MAX_MESSAGE_BYTES_BELOW_SOURCE = "max_message_bytes_below_source"
     RETENTION_BELOW_SOURCE = "retention_below_source"
     MORE_PARTITIONS = "more_partitions"
@@ -83,11 +84,13 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "message.timestamp.type is LogAppendTime: the times of records do not survive",
         "set message.timestamp.type of the target topic to CreateTime",
     ),
-    FindingName.TIMESTAMPS_BOUNDED: Explanation(
-        "the target topic refuses records that are too old or too far ahead by its broker's clock: one stops its "
-        "partition",
-        "remove message.timestamp.before.max.ms and message.timestamp.after.max.ms from the target topic, or set both "
-        "to 9223372036854775807",
+    FindingName.OLD_RECORDS_REFUSED: Explanation(
+        "message.timestamp.before.max.ms is set: the target refuses older records, and one stops its partition",
+        "set message.timestamp.before.max.ms of the target topic to 9223372036854775807",
+    ),
+    FindingName.FUTURE_RECORDS_REFUSED: Explanation(
+        "message.timestamp.after.max.ms is set: the target refuses records further ahead, and one stops its partition",
+        "set message.timestamp.after.max.ms of the target topic to 9223372036854775807",
     ),
     FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: Explanation(
         "the target topic can refuse batches that the source accepts",

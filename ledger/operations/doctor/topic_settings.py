@@ -217,10 +217,15 @@ _SETTING_RULES: tuple[Rule, ...] = (
     ),
     (
         Verdict.WARNING,
-        _has(Concern.TIMESTAMPS_BOUNDED),
-        "message.timestamp.before.max.ms or message.timestamp.after.max.ms is set: a record that is older, or further "
-        "ahead, is refused and stops its partition",
-        f"set both to {REQUIRED_AT_TARGET['message.timestamp.before.max.ms']}",
+        _has(Concern.OLD_RECORDS_REFUSED),
+        "message.timestamp.before.max.ms is set: an older record is refused and stops its partition",
+        f"set message.timestamp.before.max.ms to {REQUIRED_AT_TARGET['message.timestamp.before.max.ms']}",
+    ),
+    (
+        Verdict.WARNING,
+        _has(Concern.FUTURE_RECORDS_REFUSED),
+        "message.timestamp.after.max.ms is set: a record further ahead is refused and stops its partition",
+        f"set message.timestamp.after.max.ms to {REQUIRED_AT_TARGET['message.timestamp.after.max.ms']}",
     ),
     (
         Verdict.WARNING,

@@ -187,7 +187,8 @@ ENDANGERED: dict[Concern, dict[str, str]] = {
     Concern.UNCLEAN_LEADER_ELECTION: {"unclean.leader.election.enable": "true"},
     Concern.RECOMPRESSED: {"compression.type": "zstd"},
     Concern.LOG_APPEND_TIME: {"message.timestamp.type": "LogAppendTime"},
-    Concern.TIMESTAMPS_BOUNDED: {"message.timestamp.after.max.ms": "3600000"},
+    Concern.OLD_RECORDS_REFUSED: {"message.timestamp.before.max.ms": "3600000"},
+    Concern.FUTURE_RECORDS_REFUSED: {"message.timestamp.after.max.ms": "3600000"},
     Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE: {"max.message.bytes": "1000"},
     Concern.RETENTION_BELOW_SOURCE: {"retention.ms": "1000"},
 }
