@@ -3,9 +3,8 @@
 Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
 """
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
@@ -214,24 +213,6 @@ class WriterClaim:
 
     writer: str
     epoch: int
-
-
-@dataclass(slots=True)
-class EpochRounds:
-    """The rounds of a claimed epoch: each append takes the next one, whatever its table.
-
-    So all that one driver records is in one order. A number is never taken twice, also when its append failed.
-    Safe to use from several threads.
-    """
-
-    claim: WriterClaim
-    last: int = 0
-    _taking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def take_next(self) -> int:
-        with self._taking:
-            self.last += 1
-            return self.last
 
 
 class ReachProbe(Protocol):

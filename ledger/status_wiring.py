@@ -13,7 +13,7 @@ from ledger.catalog import Query, Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.table_upkeep import BEHIND_FILES
-from ledger.domain.writer_roles import ProcessMark
+from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.take_over import driver_verdict
 from ledger.mirror.troubles import Side
@@ -95,7 +95,7 @@ def driver_of(
     is_now: bool,
 ) -> DriverReport:
     """The flow's last driver; whether processes live is only asked about now."""
-    writer, processes = f"flow:{flow.name}", LocalProcesses()
+    writer, processes = writer_of(flow.name), LocalProcesses()
     rows = at.rows("writers", [("writer", "=", writer)])
     appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
     claim = (
