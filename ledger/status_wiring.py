@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
-from ledger.adapters.delta.state import last_claim
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
@@ -21,6 +20,7 @@ from ledger.operations import driver_report, flow_report
 from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import Expected, FlowReport
+from ledger.recording.recorded_state import last_claim
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
