@@ -34,7 +34,7 @@ from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
-from ledger.domain.writer_roles import LastClaim, RoleVerdict
+from ledger.domain.writer_roles import LastClaim, RoleVerdict, writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror import flow_driver
 from ledger.mirror.assignments import CopyLimits
@@ -129,7 +129,7 @@ def run_flow(
     """
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    last = state.last_claim(f"flow:{flow.name}")
+    last = state.last_claim(writer_of(flow.name))
     last_stop = state.requests(flow.name).last_stop
     if not take_over:
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
@@ -146,7 +146,7 @@ def run_flow(
     # process, and all that is left of it when it ends before.
     operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
-    operations = driver_operations(fact_log)
+    operations = driver_operations()
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
         require_recorded(state, source, target)
         topics = flow_topics(config, flow, source, target, state, operations)
@@ -224,7 +224,7 @@ def adopt_flow(
     ):
         require_recorded(state, source, target)
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
-        existing = flow_topics(config, flow, source, target, state, driver_operations(fact_log)).existing()
+        existing = flow_topics(config, flow, source, target, state, driver_operations()).existing()
         pairs = adopting.of_topics(existing, topics)
         ports = AdoptionPorts(source, target, state, links, SystemClock())
         if dry_run:
@@ -261,7 +261,7 @@ def resync_keys(
     resyncing.require_exclusive(flow)
     require_free(
         flow,
-        state.last_claim(f"flow:{flow.name}"),
+        state.last_claim(writer_of(flow.name)),
         LocalProcesses(),
         now_ms=SystemClock().now_ms(),
         way_out=f"Stop it first: mirror-ledger stop {flow.name}",
@@ -276,7 +276,7 @@ def resync_keys(
     ):
         require_recorded(state, source, target)
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
-        operations = driver_operations(fact_log)
+        operations = driver_operations()
         existing = flow_topics(config, flow, source, target, state, operations).existing()
         pairs = resyncing.chosen(existing, topic, partition)
         resyncing.require_compacted(source, topic)

@@ -5,6 +5,7 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
+from ledger.domain.writer_roles import writer_of
 from ledger.mirror.take_over import require_free
 from ledger.operations.cluster_acceptance import Accepted, consequences, judge_acceptance
 from ledger.wiring import cluster_admin, operator_operations
@@ -36,7 +37,7 @@ def _require_no_drivers(config: MirrorConfig, cluster: str, state: DeltaLedgerSt
         if cluster in (flow.source, flow.target):
             require_free(
                 flow,
-                state.last_claim(f"flow:{flow.name}"),
+                state.last_claim(writer_of(flow.name)),
                 LocalProcesses(),
                 now_ms=SystemClock().now_ms(),
                 way_out=f"Stop it first: mirror-ledger stop {flow.name}",

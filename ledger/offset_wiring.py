@@ -13,7 +13,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.catalog import query
 from ledger.config import MirrorConfig
-from ledger.domain.writer_roles import RoleVerdict
+from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.take_over import driver_verdict
 from ledger.operations.known_partitions import KnownPartitions
@@ -44,7 +44,7 @@ def driver_lives(config: MirrorConfig, flow_name: str) -> bool:
     """Whether a driver of the flow is known to be at work now; unknown is no."""
     if flow_name not in config.flows:
         return False
-    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(f"flow:{flow_name}")
+    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer_of(flow_name))
     verdict = driver_verdict(config.flow(flow_name), claim, LocalProcesses(), now_ms=SystemClock().now_ms())
     return verdict is RoleVerdict.IN_USE
 

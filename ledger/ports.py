@@ -3,10 +3,9 @@
 Adapters implement them on Kafka, Delta and Spark; simulations and tests implement them in memory.
 """
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster, RememberedProducer
@@ -216,24 +215,6 @@ class WriterClaim:
     epoch: int
 
 
-@dataclass(slots=True)
-class EpochRounds:
-    """The rounds of a claimed epoch: each append takes the next one, whatever its table.
-
-    So all that one driver records is in one order. A number is never taken twice, also when its append failed.
-    Safe to use from several threads.
-    """
-
-    claim: WriterClaim
-    last: int = 0
-    _taking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def take_next(self) -> int:
-        with self._taking:
-            self.last += 1
-            return self.last
-
-
 class ReachProbe(Protocol):
     """Short questions to one cluster, apart from all that copies and administers."""
 
@@ -300,6 +281,33 @@ class FlowPosition:
             return self
         former = self.producer_id, self.next_sequence
         return replace(self, producer_id=producer_id, next_sequence=0, former_sequence=former)
+
+
+Comparison = Literal["=", "<", ">=", "in", "not in"]
+Filter = tuple[str, Comparison, Any]
+"""Column, comparison, and the value or values; null compares with nothing, and is `not in` no values alone."""
+
+
+class RowSource(Protocol):
+    """Rows of the newest ledger, or of one cut."""
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        """The rows of a table that pass all filters, each writer's in the order of recording.
+
+        Raises `LedgerUnavailableError` when the table cannot be read.
+        """
+        ...
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        """Of each combination of these columns the row recorded last, of those that pass; without their stamps.
+
+        The rows of a combination have to be of one writer, and no two of one append. Raises as `rows`.
+        """
+        ...
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        """When the writer last appended to any table; None: never. Raises as `rows`."""
+        ...
 
 
 class LedgerState(Protocol):

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from ledger import catalog
 from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
-from ledger.adapters.delta.state import last_claim
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
@@ -13,7 +12,7 @@ from ledger.catalog import Query, Value
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.table_upkeep import BEHIND_FILES
-from ledger.domain.writer_roles import ProcessMark
+from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.take_over import driver_verdict
 from ledger.mirror.troubles import Side
@@ -21,6 +20,7 @@ from ledger.operations import driver_report, flow_report
 from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import Expected, FlowReport
+from ledger.recording.recorded_state import last_claim
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -95,7 +95,7 @@ def driver_of(
     is_now: bool,
 ) -> DriverReport:
     """The flow's last driver; whether processes live is only asked about now."""
-    writer, processes = f"flow:{flow.name}", LocalProcesses()
+    writer, processes = writer_of(flow.name), LocalProcesses()
     rows = at.rows("writers", [("writer", "=", writer)])
     appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
     claim = (

@@ -99,5 +99,5 @@ def operator_operations(config: MirrorConfig) -> OperatorOperations:
     return OperatorOperations(DeltaFactLog(config.ledger.path, SystemClock()), operator=getpass.getuser())
 
 
-def driver_operations(fact_log: DeltaFactLog) -> ClaimedOperations:
-    return ClaimedOperations(fact_log, operator=getpass.getuser())
+def driver_operations() -> ClaimedOperations:
+    return ClaimedOperations(operator=getpass.getuser())

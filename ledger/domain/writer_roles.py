@@ -1,8 +1,8 @@
 """Who may act as a writer: one process at a time, and a rule for when a role is free.
 
-A role is `flow:NAME` or `recorder:CLUSTER`. Taking one from a process that still runs is safe for the
-ledger, because a claim shuts the earlier epoch out, but it would make two processes fight for it. So a
-role that may be in use is left alone.
+A role is `flow:NAME` or `recorder:CLUSTER`; stamps name the writer so. Taking one from a process that still
+runs is safe for the ledger, because a claim shuts the earlier epoch out, but it would make two processes fight
+for it. So a role that may be in use is left alone.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,18 @@ from typing import Protocol
 from ledger.errors import InvalidValueError
 
 SILENT_HEARTBEATS = 3
+OPERATOR_WRITER = "operator"
+"""The writer of what people ask for; nobody claims it."""
+
+
+def writer_of(flow: str) -> str:
+    """The writer of a flow's facts: its drivers, `adopt` and `resync-keys`, one at a time."""
+    return f"flow:{flow}"
+
+
+def recorder_of(cluster: str) -> str:
+    """The writer of what is recorded of the cluster with this alias."""
+    return f"recorder:{cluster}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.config import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
+from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
-from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.configuration_change import config_hash
 from ledger.mirror.findings import Findings
 from ledger.mirror.flow_progress import FlowProgress
@@ -33,14 +33,11 @@ from ledger.mirror.run_progress import RunProgress
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
 from ledger.mirror.troubles import Side
-from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.writer_session import FLOW_TABLES, AppendExecutor, WriterSession, one_thread
 
 log = logging.getLogger(__name__)
-
-_TABLE = "offset_syncs"
-APPENDED_TABLES = (_TABLE, "operations")
-"""What a driver appends to beside `writers`: a claim shuts earlier epochs out of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,7 @@ class FlowPorts:
     operations: ClaimedOperations
     runner: RoundRunner
     clock: Clock
+    executor: AppendExecutor = field(default_factory=one_thread)
 
 
 def run_flow(
@@ -84,10 +82,11 @@ def run_flow(
         last_stop = ports.state.requests(flow.name).last_stop
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
-    claim = ports.fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row)
-    log.info("%s: begins as writer epoch %d", flow.name, claim.epoch)
-    rounds = EpochRounds(claim)
-    ports.operations.begin(rounds)
+    session = WriterSession.claimed(
+        ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor
+    )
+    log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
+    ports.operations.begin(session)
     on_claimed()
     log_book = PartitionLogBook(flow.name, ports.operations)
     # Two first drivers may each have allocated an id: the first claim's is the flow's.
@@ -98,7 +97,7 @@ def run_flow(
         ports.clock,
         {Side.SOURCE: flow.source, Side.TARGET: flow.target},
     )
-    with BackgroundAppender(ports.fact_log, rounds, _TABLE) as appender, looking_out(reach):
+    with session, looking_out(reach):
         loop = RoundLoop(
             flow=flow,
             topics=topics,
@@ -107,7 +106,7 @@ def run_flow(
             state=ports.state,
             runner=ports.runner,
             clock=ports.clock,
-            appender=appender,
+            session=session,
             progress=progress,
             intake=Intake(
                 flow,
@@ -140,7 +139,7 @@ def run_flow(
                 Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
             ),
             reach=reach,
-            heartbeat=Heartbeat(flow, appender, ports.clock, claim_row=row),
+            heartbeat=Heartbeat(flow, session, ports.clock),
             producer=producer,
             last_stop=last_stop,
             on_round=on_round,
@@ -148,7 +147,7 @@ def run_flow(
         )
         with _telling_that_the_ledger_is_gone(flow.name):
             summary = loop.run(until_caught_up=until_caught_up, stop=stop)
-    release(ports.fact_log, rounds, row)
+    session.release()
     if until_caught_up:
         topics.require_selected()
     return summary
@@ -230,9 +229,3 @@ def _producer_id(
             f"{target_cluster_id} --rebuilt --reason WHY"
         )
     return allocated
-
-
-def release(fact_log: FactLog, rounds: EpochRounds, claimed: Row) -> None:
-    """Say that the driver has ended; `claimed` is its claim's row."""
-    row = {**claimed, "event": str(WriterEvent.RELEASED)}
-    fact_log.append(rounds.claim, "writers", rounds.take_next(), [row])

@@ -17,7 +17,6 @@ from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
 from ledger.domain.reach import Instant
 from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress, key_of
@@ -39,6 +38,8 @@ from ledger.mirror.stop_advice import advice
 from ledger.mirror.stopped_entries import StoppedPartition
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.ports import Clock, ClusterAdmin, LedgerState
+from ledger.recording.writer_session import WriterSession
+from ledger.schema import OFFSET_SYNCS
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class RoundLoop:
     state: LedgerState
     runner: RoundRunner
     clock: Clock
-    appender: BackgroundAppender
+    session: WriterSession
     heartbeat: Heartbeat
     progress: FlowProgress
     intake: Intake
@@ -126,7 +127,7 @@ class RoundLoop:
 
     def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
         """How things stand once all is recorded; a run that left something has not caught up."""
-        self.appender.wait()
+        self.session.wait()
         self.reach.ended()
         standings, summary = self.progress.standings, self.summary
         summary.stopped = [
@@ -304,7 +305,7 @@ class RoundLoop:
         """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
         if result.stop is None or result.stop.cause not in REACTED_TO:
             return
-        self.appender.wait()
+        self.session.wait()
         standing = self.progress.standing_of(result)
         try:
             reaction = self.reactions.to(standing, result, result.stop)
@@ -343,11 +344,11 @@ class RoundLoop:
         others = [fact for fact in facts if fact.kind is not SyncKind.SUPERSEDED]
         for of_a_round in (superseded, others):
             self._submit(of_a_round)
-            self.appender.wait()
+            self.session.wait()
 
     def _submit(self, facts: Sequence[OffsetSync]) -> None:
         identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
-        self.appender.submit([sync_row(identity, fact) for fact in facts])
+        self.session.append_in_background(OFFSET_SYNCS.name, [sync_row(identity, fact) for fact in facts])
 
     # -- telling ---------------------------------------------------------------------------------
 

@@ -6,16 +6,15 @@ ask at one moment each gets a number. So rows are in order without anybody's clo
 """
 
 import json
-import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ledger.domain.operations.content import OperationContent
-from ledger.ports import EpochRounds, FactLog, OperationEntry, Row
-
-OPERATOR_WRITER = "operator"
-_TABLE = "operations"
+from ledger.domain.writer_roles import OPERATOR_WRITER
+from ledger.ports import FactLog, OperationEntry, Row
+from ledger.recording.writer_session import WriterSession
+from ledger.schema import OPERATIONS
 
 
 def random_id() -> str:
@@ -25,8 +24,7 @@ def random_id() -> str:
 class _Operations(ABC):
     """Makes the rows; whoever inherits says how they are appended."""
 
-    def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
-        self._fact_log = fact_log
+    def __init__(self, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
         self._operator = operator
         self._new_id = new_id
 
@@ -75,27 +73,29 @@ class _Operations(ABC):
 
 
 class ClaimedOperations(_Operations):
-    """Implements `ports.OperationLog` for a driver. Until `begin` says under which claim, nothing may be recorded.
+    """Implements `ports.OperationLog` for a writer. Until `begin` says in which session, nothing may be recorded.
 
-    Safe to use from several threads: rounds rise in the order of the commits to the table.
+    Safe to use from several threads, as the session is.
     """
 
-    def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
-        super().__init__(fact_log, operator=operator, new_id=new_id)
-        self._rounds: EpochRounds | None = None
-        self._appending = threading.Lock()
+    def __init__(self, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
+        super().__init__(operator=operator, new_id=new_id)
+        self._session: WriterSession | None = None
 
-    def begin(self, rounds: EpochRounds) -> None:
-        self._rounds = rounds
+    def begin(self, session: WriterSession) -> None:
+        self._session = session
 
     def _append(self, rows: Sequence[Row]) -> None:
-        assert self._rounds is not None, "an operation before the claim"
-        with self._appending:
-            self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
+        assert self._session is not None, "an operation before the claim"
+        self._session.append(OPERATIONS.name, rows)
 
 
 class OperatorOperations(_Operations):
     """Implements `ports.OperationLog` for people: every append takes the next number of their serial."""
 
+    def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
+        super().__init__(operator=operator, new_id=new_id)
+        self._fact_log = fact_log
+
     def _append(self, rows: Sequence[Row]) -> None:
-        self._fact_log.append_next(OPERATOR_WRITER, _TABLE, rows)
+        self._fact_log.append_next(OPERATOR_WRITER, OPERATIONS.name, rows)

@@ -17,9 +17,16 @@ from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.reach import Instant
-from ledger.domain.writer_roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, verdict_here
+from ledger.domain.writer_roles import (
+    LastClaim,
+    ProcessMark,
+    ProcessTable,
+    RoleVerdict,
+    recorder_of,
+    verdict_here,
+)
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
-from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Row, live_cluster
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, live_cluster
 from ledger.recording.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
@@ -37,10 +44,11 @@ from ledger.recording.observation import Observation, Observer, Partitions, Reco
 from ledger.recording.operation_log import ClaimedOperations, random_id
 from ledger.recording.outage_record import OutageRecord
 from ledger.recording.topic_states import topic_changes, topic_row
+from ledger.recording.writer_session import RECORDER_TABLES, WriterSession
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, TOPICS
 
 log = logging.getLogger(__name__)
 
-RECORDED_TABLES = ("checkpoints", "high_watermarks", "topics", "operations")
 _EVERYTHING_CHANGED = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS, Subject.TOPICS})
 _BEFORE = {
     RoleVerdict.HOLDER_DEAD: "the one that did has died",
@@ -77,7 +85,7 @@ class RecordedRound:
 class _Memory:
     """What the ledger holds, as far as this epoch knows."""
 
-    rounds: EpochRounds
+    session: WriterSession
     cluster: LiveCluster
     outage: OutageRecord
     checkpoints: dict[CheckpointKey, Checkpoint]
@@ -112,7 +120,7 @@ class ClusterRecorder:
         processes: ProcessTable,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        self.writer = f"recorder:{admin.alias}"
+        self.writer = recorder_of(admin.alias)
         self._admin = admin
         self._fact_log = fact_log
         self._state = ledger_state
@@ -177,20 +185,17 @@ class ClusterRecorder:
         with self._lock:
             if self._memory is None:
                 return
-            row = self._writer_row(WriterEvent.RELEASED, self._memory.cluster)
-            rounds = self._memory.rounds
-            self._fact_log.append(rounds.claim, "writers", rounds.take_next(), [row])
+            self._memory.session.release()
             self._memory = None
 
     def _claim(self) -> None:
         alias, live = self._admin.alias, live_cluster(self._admin)
         self._state.identities().require(alias, live)
-        row = self._writer_row(WriterEvent.CLAIMED, live)
-        rounds = EpochRounds(self._fact_log.claim(self.writer, RECORDED_TABLES, row))
-        operations = ClaimedOperations(self._fact_log, operator=self.writer, new_id=self._new_id)
-        operations.begin(rounds)
+        session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, self._claim_row(live))
+        operations = ClaimedOperations(operator=self.writer, new_id=self._new_id)
+        operations.begin(session)
         self._memory = _Memory(
-            rounds=rounds,
+            session=session,
             cluster=live,
             outage=OutageRecord(alias, operations, is_open=bool(self._state.findings_of(self.writer))),
             checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
@@ -210,9 +215,9 @@ class ClusterRecorder:
                 f"claimed with {memory.cluster.cluster_id}; nothing is recorded"
             )
 
-    def _writer_row(self, event: WriterEvent, cluster: LiveCluster) -> Row:
+    def _claim_row(self, cluster: LiveCluster) -> Row:
         return {
-            "event": event.value,
+            "event": str(WriterEvent.CLAIMED),
             "host": str(self._processes.own()),
             "flow": None,
             "source_cluster": self._admin.alias,
@@ -283,9 +288,9 @@ class ClusterRecorder:
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
         rows: dict[str, list[Row]] = {
-            "checkpoints": [checkpoint_row(row) for row in checkpoints],
-            "high_watermarks": [asdict(row) for row in high_watermarks],
-            "topics": [topic_row(change) for change in topics],
+            CHECKPOINTS.name: [checkpoint_row(row) for row in checkpoints],
+            HIGH_WATERMARKS.name: [asdict(row) for row in high_watermarks],
+            TOPICS.name: [topic_row(change) for change in topics],
         }
         recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
         memory.checkpoints |= checkpoints_by_key(checkpoints)
@@ -310,7 +315,8 @@ class ClusterRecorder:
     def _confirm(self, memory: _Memory, seen: Observation, ends: _EndsToRecord) -> None:
         """After the rows: what did not change is what it was."""
         if ends.with_sign:
-            self._append_round(memory, {"writers": [self._writer_row(WriterEvent.ALIVE, memory.cluster)]})
+            with self._giving_up_when_shut_out():
+                memory.session.alive()
         if seen.high_watermarks is not None:
             memory.confirmation.looked(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
         if ends.with_sign or ends.are_all:
@@ -338,10 +344,8 @@ class ClusterRecorder:
     def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
         if not rows:
             return RecordedRound(None)
-        number = memory.rounds.take_next()  # also when an append fails: a round number is never used twice
         with self._giving_up_when_shut_out():
-            for table, found in rows.items():
-                self._fact_log.append(memory.rounds.claim, table, number, found)
+            number = memory.session.append_round(rows)
         return RecordedRound(number, {table: len(found) for table, found in rows.items()})
 
     def _checkpoint_rows(self, memory: _Memory, seen: Observation, swept: bool) -> list[Checkpoint]:

@@ -186,11 +186,10 @@ class FlowDrivers:
 
     def _drive(self, process: Process, workers: Workers, stop: StormyStop, *, until_caught_up: bool) -> None:
         world = self._world
-        SimulatedExecutor.driving.process = process
         source, target = DriverAdmin(self.source, process), DriverAdmin(self.target, process)
         clock = world.host_clock()
         fact_log = DriverFactLog(world.ledger, clock, world.rng, world.schedule, process)
-        operations = ClaimedOperations(fact_log, operator="driver", new_id=world.new_id)
+        operations = ClaimedOperations(operator="driver", new_id=world.new_id)
         record = FollowingRecord(self.flow.name, operations, self.state)
         topics = FlowTopics(
             TopicSelection(self.flow.topics),
@@ -210,6 +209,7 @@ class FlowDrivers:
             operations=operations,
             runner=workers,
             clock=clock,
+            executor=SimulatedExecutor(world.schedule, process),
         )
         flow_driver.run_flow(
             self.flow,

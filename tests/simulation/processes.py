@@ -5,7 +5,6 @@ Everything between a process and the rest of the world passes through here or th
 """
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -213,23 +212,18 @@ class _Pending:
 
 
 class SimulatedExecutor:
-    """Stands in for the appender's thread pool: its one thread is an actor and part of a driver.
+    """Implements `writer_session.AppendExecutor`: its one thread is an actor and part of a driver."""
 
-    `driving` tells whose thread this is: what a driver constructs is its own.
-    """
-
-    schedule: Schedule
-    driving = threading.local()
-
-    def __init__(self, **_settings: object) -> None:
-        self._process: Process = self.driving.process
+    def __init__(self, schedule: Schedule, process: Process) -> None:
+        self._schedule = schedule
+        self._process = process
         self._actors: list[Actor] = []
 
-    def submit(self, action: Callable[..., None], *arguments: object) -> _Pending:
-        actor = self.schedule.spawn("append", lambda: action(*arguments))
+    def submit(self, append: Callable[[], None], /) -> _Pending:
+        actor = self._schedule.spawn("append", append)
         self._actors.append(actor)
         self._process.reach(CrashPoint.FACTS_HANDED_OVER)
-        return _Pending(self.schedule, actor)
+        return _Pending(self._schedule, actor)
 
     def shutdown(self, *, wait: bool) -> None:
-        self.schedule.wait(FOREVER_S if wait else 0, lambda: all(actor.done for actor in self._actors))
+        self._schedule.wait(FOREVER_S if wait else 0, lambda: all(actor.done for actor in self._actors))

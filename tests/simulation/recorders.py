@@ -7,9 +7,7 @@ from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.facts import TopicState
 from ledger.domain.topics import NamePatterns
-from ledger.domain.writer_roles import LastClaim
 from ledger.errors import ClusterUnavailableError
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
@@ -25,16 +23,6 @@ _SETTINGS = RecorderSettings(
 )
 
 
-class _NothingRecordedBefore(MemoryLedgerState):
-    """Implements `recorder.RecordingState` for the first and only recorder of each cluster."""
-
-    def last_topic_states(self, cluster: str) -> list[TopicState]:  # noqa: ARG002  a port
-        return []
-
-    def last_claim(self, writer: str) -> LastClaim | None:  # noqa: ARG002  a port
-        return None
-
-
 class Recorders:
     """One for each cluster; a cluster that does not answer is looked at the next time."""
 
@@ -47,7 +35,7 @@ class Recorders:
     ) -> None:
         self._rng = rng
         self._schedule = schedule
-        state, fact_log = _NothingRecordedBefore(ledger), MemoryFactLog(ledger, schedule)
+        state, fact_log = MemoryLedgerState(ledger), MemoryFactLog(ledger, schedule)
         self._recorders = [
             ClusterRecorder(
                 cluster,

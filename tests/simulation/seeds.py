@@ -19,12 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
-from unittest.mock import patch
 
-from ledger.mirror import appender
 from tests.simulation.coverage import missing, seldom_answered, wanted_of
 from tests.simulation.faults import Promise
-from tests.simulation.processes import SimulatedExecutor
 from tests.simulation.simulation import Plot, Simulation
 from tests.support.checkout import CHECKOUT
 
@@ -58,15 +55,13 @@ def plot_of(seed: int) -> Plot:
 
 def simulate(seed: int, plot: Plot) -> Simulation:
     """Let one seed's life happen and be checked; returns it, for whoever looks further. Errors carry its story."""
-    with patch.object(appender, "ThreadPoolExecutor", SimulatedExecutor):
-        simulation = Simulation(seed, plot)
-        SimulatedExecutor.schedule = simulation.schedule
-        print(f"seed {seed}: {simulation.story}", file=sys.stderr)
-        try:
-            simulation.run()
-        except Exception as error:
-            error.add_note(f"seed {seed}: {simulation.story}")
-            raise
+    simulation = Simulation(seed, plot)
+    print(f"seed {seed}: {simulation.story}", file=sys.stderr)
+    try:
+        simulation.run()
+    except Exception as error:
+        error.add_note(f"seed {seed}: {simulation.story}")
+        raise
     return simulation
 
 

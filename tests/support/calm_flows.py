@@ -4,8 +4,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.memory.fact_log import MemoryFactLog
@@ -18,11 +16,9 @@ from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.domain.topics import NamingKind
-from ledger.mirror import appender
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
-from tests.simulation.processes import SimulatedExecutor
 from tests.simulation.weather import StormyWeather
 
 TOPIC = "orders"
@@ -34,7 +30,6 @@ class CalmFlow:
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         *,
         mode: TargetMode = TargetMode.EXCLUSIVE,
         crash: CrashPoint | None = None,
@@ -75,8 +70,6 @@ class CalmFlow:
         self._operations = OperatorOperations(
             MemoryFactLog(self.ledger, self.schedule), operator="memory", new_id=world.new_id
         )
-        monkeypatch.setattr(SimulatedExecutor, "schedule", self.schedule, raising=False)
-        monkeypatch.setattr(appender, "ThreadPoolExecutor", SimulatedExecutor)
         for topic in topics:
             self.east.create_topic(topic, partitions=1, replication_factor=1, configuration=settings)
 

@@ -55,6 +55,7 @@ class Forwarder:
     _lose_for_s: float = 0.0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _server: asyncio.Server | None = None
 
     @property
     def address(self) -> str:
@@ -76,6 +77,14 @@ class Forwarder:
         """Close all connections."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(5)
 
+    def refuse(self) -> None:
+        """Close all connections, and listen no more: new ones are refused."""
+        asyncio.run_coroutine_threadsafe(self._refuse(), self._loop).result(5)
+
+    def accept(self) -> None:
+        """Listen again."""
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+
     def lose_answers(self, *, after_bytes: int, for_s: float) -> None:
         """Once so many more bytes went to the broker: throw its answers away for a while, then cut."""
         self._lose_for_s = for_s
@@ -93,14 +102,21 @@ class Forwarder:
         self._writers.clear()
 
     async def _serve(self, started: threading.Event, ended: asyncio.Event) -> None:
-        listener = socket.create_server(("127.0.0.1", self.ports.advertised))
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        server = await asyncio.start_server(self._connected, sock=listener)
+        await self._listen()
         started.set()
         await ended.wait()
-        server.close()
-        await self._cut()
+        await self._refuse()
         await asyncio.sleep(_TICK_S)
+
+    async def _listen(self) -> None:
+        listener = socket.create_server(("127.0.0.1", self.ports.advertised))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        self._server = await asyncio.start_server(self._connected, sock=listener)
+
+    async def _refuse(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._cut()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1

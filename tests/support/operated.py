@@ -14,7 +14,8 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
-from ledger.recording.operation_log import OPERATOR_WRITER, random_id
+from ledger.domain.writer_roles import OPERATOR_WRITER
+from ledger.recording.operation_log import random_id
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.ledger_copies import copied_to

@@ -5,9 +5,10 @@ from itertools import count
 
 from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.mirror.flow_driver import APPENDED_TABLES
-from ledger.ports import Clock, EpochRounds, FactLog, Row
+from ledger.domain.writer_roles import writer_of
+from ledger.ports import Clock, FactLog, Row
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
+from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import WRITERS
 from tests.support.ledger_rows import row
 
@@ -24,8 +25,8 @@ def operators(ledger: MemoryLedger, clock: Clock) -> OperatorOperations:
 
 def claimed(fact_log: FactLog, flow: str, *, operator: str = "driver") -> ClaimedOperations:
     """The log of a driver that claims the flow now."""
-    log = ClaimedOperations(fact_log, operator=operator, new_id=numbered())
-    log.begin(EpochRounds(fact_log.claim(f"flow:{flow}", APPENDED_TABLES, claim_of(flow))))
+    log = ClaimedOperations(operator=operator, new_id=numbered())
+    log.begin(WriterSession.claimed(fact_log, writer_of(flow), FLOW_TABLES, claim_of(flow)))
     return log
 
 

@@ -19,12 +19,13 @@ from deltalake import DeltaTable
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import check_table, missing_columns, table_uri
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
-from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.adapters.duck.rows import filtered_rows
 from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
 from ledger.domain.cuts import Cut, LastAppend, is_token
 from ledger.domain.operations.content import recorded_cut
 from ledger.domain.operations.order import in_order
 from ledger.errors import InvalidValueError, UsageError
+from ledger.ports import Filter
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -11,10 +11,11 @@ from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.duck.rows import Filter, filtered_rows
+from ledger.adapters.duck.rows import filtered_rows
 from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
+from ledger.ports import Filter
 
 _WRITERS = "writers"
 _kept: dict["KeptWriterDirectory", CachedWriterDirectory] = {}

@@ -6,16 +6,13 @@ exit code was lost.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
-
-Comparison = Literal["=", "<", ">=", "in", "not in"]
-Filter = tuple[str, Comparison, Any]
-"""Column, comparison, and the value or values."""
+from ledger.ports import Comparison, Filter
 
 _NAME = "wanted"
 

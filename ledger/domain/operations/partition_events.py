@@ -1,9 +1,10 @@
 """What happened to a partition of a flow, as it is recorded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.kinds import OperationKind
 
 
@@ -46,6 +47,23 @@ class PartitionResumed(OperationContent):
     def place(self) -> tuple[str, int]:
         """Source topic id and partition."""
         return self.topic_id, self.partition
+
+
+STOP_KINDS = (PartitionResumed.kind, PartitionStopped.kind)
+
+
+def stopped_partitions(rows: Sequence[Row]) -> dict[tuple[str, int], RecordedStop]:
+    """Partitions that stand still by topic id and number, from rows of `STOP_KINDS`; of a round a stop comes last."""
+    stopped: dict[tuple[str, int], RecordedStop] = {}
+    for row in sorted(
+        rows, key=lambda row: (row["writer_epoch"], row["round"], STOP_KINDS.index(row["kind"]))
+    ):
+        if row["kind"] == PartitionStopped.kind:
+            stop = PartitionStopped.of_row(row)
+            stopped[stop.place] = RecordedStop(stop.cause, stop.message)
+        else:
+            stopped.pop(PartitionResumed.of_row(row).place, None)
+    return stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

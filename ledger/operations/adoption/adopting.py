@@ -15,8 +15,9 @@ from itertools import groupby
 
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync
+from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
-from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
+from ledger.mirror.flow_driver import claim_row
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
@@ -25,11 +26,12 @@ from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
-from ledger.ports import Clock, ClusterAdmin, EpochRounds, FactLog, LedgerState, Network, PartitionEnds
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Network, PartitionEnds
+from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.schema import OFFSET_SYNCS
 
 log = logging.getLogger(__name__)
 
-_TABLE = "offset_syncs"
 _WATCHED_S = 6.0  # a running MirrorMaker writes more often than that when its source does
 Ends = Mapping[tuple[str, int], PartitionEnds]
 
@@ -89,8 +91,8 @@ def adopt(
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
-    log.debug("%s: writer epoch %d", flow.name, rounds.claim.epoch)
+    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
+    log.debug("%s: writer epoch %d", flow.name, session.epoch)
     producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
     identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
     adoptions: list[PartitionAdoption] = []
@@ -100,15 +102,9 @@ def adopt(
         syncs = [sync for _, of_partition in compared for sync in of_partition]
         if syncs:
             require_readers_at_rest()
-            _record(identity, fact_log, rounds, syncs)
-    release(fact_log, rounds, row)
+            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+    session.release()
     return adoptions
-
-
-def _record(
-    identity: FlowIdentity, fact_log: FactLog, rounds: EpochRounds, syncs: Sequence[OffsetSync]
-) -> None:
-    fact_log.append(rounds.claim, _TABLE, rounds.take_next(), [sync_row(identity, sync) for sync in syncs])
 
 
 def _by_topic(pairs: Sequence[PartitionPair]) -> Iterator[list[PartitionPair]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ledger.config import FlowConfig
-from ledger.domain.writer_roles import LastClaim, ProcessTable
+from ledger.domain.writer_roles import LastClaim, ProcessTable, writer_of
 from ledger.mirror.take_over import require_free
 from ledger.ports import Clock
 
@@ -19,7 +19,7 @@ def require_at_rest(
     for reader in readers:
         require_free(
             reader,
-            last_claim(f"flow:{reader.name}"),
+            last_claim(writer_of(reader.name)),
             processes,
             now_ms=clock.now_ms(),
             way_out=f"It would copy on what {flow.name} adopts. Stop it first: mirror-ledger stop {reader.name}",

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.operations.partition_events import KeysResynced
+from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.findings import Finding, FindingName, Findings
-from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
+from ledger.mirror.flow_driver import claim_row
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.operations.adoption.findings import RefusedPartitionError
@@ -27,7 +28,6 @@ from ledger.ports import (
     Clock,
     ClusterAdmin,
     ClusterLink,
-    EpochRounds,
     FactLog,
     FlowPosition,
     LedgerState,
@@ -35,10 +35,11 @@ from ledger.ports import (
     PartitionEnds,
 )
 from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.schema import OFFSET_SYNCS
 
 log = logging.getLogger(__name__)
 
-_TABLE = "offset_syncs"
 _FINDING = FindingName.TOMBSTONES_MAY_BE_MISSING
 _PositionKey = tuple[str, int]
 """Source topic id and partition."""
@@ -125,16 +126,16 @@ def resync(
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
-    rounds = EpochRounds(fact_log.claim(f"flow:{flow.name}", APPENDED_TABLES, row))
-    ports.operations.begin(rounds)
-    log.debug("%s: writer epoch %d", flow.name, rounds.claim.epoch)
+    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
+    ports.operations.begin(session)
+    log.debug("%s: writer epoch %d", flow.name, session.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     producer_id = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name].current
-    deletion = _Deletion(flow, ports, fact_log, rounds, producer_id)
+    deletion = _Deletion(flow, ports, session, producer_id)
     done = [deletion.of(comparison.of(pair), comparison) for pair in pairs]
     _clear_findings(flow, ports, done)
-    release(fact_log, rounds, row)
+    session.release()
     return done
 
 
@@ -214,12 +215,11 @@ class _Deletion:
     """Writes and records the tombstones of one partition after the other."""
 
     def __init__(
-        self, flow: FlowConfig, ports: ResyncPorts, fact_log: FactLog, rounds: EpochRounds, producer_id: int
+        self, flow: FlowConfig, ports: ResyncPorts, session: WriterSession, producer_id: int
     ) -> None:
         self._flow = flow
         self._ports = ports
-        self._fact_log = fact_log
-        self._rounds = rounds
+        self._session = session
         self._producer_id = producer_id
 
     def of(self, keys: PartitionKeys, comparison: _Comparison) -> PartitionKeys:
@@ -252,8 +252,7 @@ class _Deletion:
     def _record_syncs(self, syncs: Sequence[OffsetSync]) -> None:
         if syncs:
             identity = FlowIdentity(self._flow.name, self._flow.source, self._flow.target, self._producer_id)
-            rows = [sync_row(identity, sync) for sync in syncs]
-            self._fact_log.append(self._rounds.claim, _TABLE, self._rounds.take_next(), rows)
+            self._session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
 
     def _record_operation(self, done: PartitionKeys, compared: KeyComparison) -> None:
         resynced = KeysResynced(

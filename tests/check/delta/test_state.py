@@ -12,7 +12,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles
-from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms
+from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
 from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
 from ledger.domain.operations.receipts import Acceptance, Receipt
@@ -21,6 +21,7 @@ from ledger.errors import ShutOutError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.operations.flow_report import receipts_of
+from ledger.ports import Filter
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger

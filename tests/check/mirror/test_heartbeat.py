@@ -7,9 +7,9 @@ import pytest
 from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
-from ledger.mirror.appender import BackgroundAppender
 from ledger.mirror.heartbeat import Heartbeat, heartbeat_ms
-from ledger.ports import EpochRounds
+from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.schema import OFFSET_SYNCS
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 
@@ -26,16 +26,18 @@ class Beating:
 
     def __init__(self) -> None:
         self.clock, self.ledger = FakeClock(), MemoryLedger()
-        self.log = MemoryFactLog(self.ledger, self.clock)
+        log = MemoryFactLog(self.ledger, self.clock)
         claim_row = {**row_of("writers"), "event": "claimed"}
-        self.claim = self.log.claim(WRITER, ["offset_syncs"], claim_row)
-        self.appender = BackgroundAppender(self.log, EpochRounds(self.claim), "offset_syncs")
-        self.heartbeat = Heartbeat(FLOW, self.appender, self.clock, claim_row=claim_row)
+        self.session = WriterSession.claimed(log, WRITER, FLOW_TABLES, claim_row)
+        self.heartbeat = Heartbeat(FLOW, self.session, self.clock)
 
     def after(self, seconds: float) -> None:
         self.clock.now_s += seconds
         self.heartbeat.beat()
-        self.appender.wait()
+        self.session.wait()
+
+    def append(self) -> None:
+        self.session.append_in_background(OFFSET_SYNCS.name, [row_of(OFFSET_SYNCS.name)])
 
     def events(self) -> list[tuple[str, int]]:
         rows = self.ledger.at(self.ledger.latest()).relation("writers").to_pylist()
@@ -45,7 +47,7 @@ class Beating:
 @pytest.fixture
 def beating() -> Iterator[Beating]:
     made = Beating()
-    with made.appender:
+    with made.session:
         yield made
 
 
@@ -58,7 +60,7 @@ def test_a_sign_of_life_every_heartbeat_and_no_more(beating: Beating) -> None:
 def test_an_append_is_a_sign_of_life(beating: Beating) -> None:
     for _ in range(3):
         beating.after(6)
-        beating.appender.submit([row_of("offset_syncs")])
+        beating.append()
     beating.after(9.9)
     assert beating.events() == [("claimed", 0)]
     beating.after(10)
@@ -67,8 +69,8 @@ def test_an_append_is_a_sign_of_life(beating: Beating) -> None:
 
 def test_rounds_are_shared_with_what_is_copied(beating: Beating) -> None:
     beating.after(10)
-    beating.appender.submit([row_of("offset_syncs")])
-    assert beating.appender.last_round == 2
+    beating.append()
+    assert beating.session.last_round == 2
 
 
 def test_rounds_longer_than_a_heartbeat_are_allowed_for() -> None:

@@ -13,7 +13,6 @@ from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
 from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
-from ledger.mirror import appender
 from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_driver import FlowPorts, run_flow
 from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
@@ -47,13 +46,13 @@ class _Later:
 
 
 class WhenAwaited:
-    """Stands in for the appender's thread: as slow as it can be."""
+    """Implements `writer_session.AppendExecutor`, as slow as it can be."""
 
-    def __init__(self, **_settings: object) -> None:
+    def __init__(self) -> None:
         self._submitted: list[_Later] = []
 
-    def submit(self, action: Callable[..., None], *arguments: object) -> _Later:
-        self._submitted.append(_Later(lambda: action(*arguments)))
+    def submit(self, append: Callable[[], None], /) -> _Later:
+        self._submitted.append(_Later(append))
         return self._submitted[-1]
 
     def shutdown(self, *, wait: bool) -> None:
@@ -64,10 +63,10 @@ class WhenAwaited:
 class AtOnce(WhenAwaited):
     """The same, as quick as it can be."""
 
-    def submit(self, action: Callable[..., None], *arguments: object) -> _Later:
-        append = super().submit(action, *arguments)
-        append.make()
-        return append
+    def submit(self, append: Callable[[], None], /) -> _Later:
+        later = super().submit(append)
+        later.make()
+        return later
 
 
 @dataclass
@@ -79,6 +78,7 @@ class Driver:
     policy: Policy = Policy.CONTINUE
     on_tail_lost: TailPolicy | None = None
     until_caught_up: bool = False
+    executor: Callable[[], WhenAwaited] = AtOnce
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     _left: list[Step] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Driver:
             on_tail_lost=self.on_tail_lost,
         )
         fact_log = _ToldFacts(self)
-        operations = ClaimedOperations(fact_log, operator="driver", new_id=numbered())
+        operations = ClaimedOperations(operator="driver", new_id=numbered())
         ports = FlowPorts(
             source=self.flow.east,
             target=self.flow.west,
@@ -108,6 +108,7 @@ class Driver:
             operations=operations,
             runner=_Runner(self),
             clock=self.flow.clock,
+            executor=self.executor(),
         )
         return run_flow(
             flow,
@@ -198,17 +199,6 @@ def stopped(cause: StopCause, count: int, divergence: Divergence | None = None) 
     return step
 
 
-@pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appender, "ThreadPoolExecutor", WhenAwaited)
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appender, "ThreadPoolExecutor", AtOnce)
-
-
-@pytest.mark.usefixtures("slowly")
 def test_where_a_partition_begins_is_recorded_before_a_task_writes_to_it() -> None:
     seen: list[object] = []
 
@@ -216,22 +206,22 @@ def test_where_a_partition_begins_is_recorded_before_a_task_writes_to_it() -> No
         seen.extend(row["kind"] for row in driver.syncs())
         return nothing(assignment)
 
-    driver = Driver([look])
+    driver = Driver([look], executor=WhenAwaited)
     driver.run()
     assert seen == ["started"]
 
 
-@pytest.mark.usefixtures("slowly")
 def test_a_reaction_knows_what_was_copied_in_its_own_round() -> None:
     """Up to offset 7 both sides agree: the epoch there is that of the sync which was copied just now."""
-    driver = Driver([stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), nothing])
+    driver = Driver(
+        [stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), nothing], executor=WhenAwaited
+    )
     driver.run()
     superseded = driver.syncs()[-1]
     assert (superseded["kind"], superseded["source_start"]) == ("superseded", 7)
     assert superseded["source_leader_epoch"] == 1
 
 
-@pytest.mark.usefixtures("slowly")
 def test_what_a_reaction_recorded_is_there_before_the_partition_goes_on() -> None:
     seen: list[object] = []
 
@@ -239,12 +229,11 @@ def test_what_a_reaction_recorded_is_there_before_the_partition_goes_on() -> Non
         seen.extend(row["kind"] for row in driver.syncs())
         return nothing(assignment)
 
-    driver = Driver([stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), look])
+    driver = Driver([stopped(StopCause.SOURCE_TRUNCATED, 10, Divergence(1, 7)), look], executor=WhenAwaited)
     driver.run()
     assert seen == ["started", "copied", "superseded"]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_stop_is_told_before_the_facts_of_its_round() -> None:
     """A driver that dies in between must not leave facts from which the next one goes on."""
     driver = Driver([stopped(StopCause.TAIL_MISMATCH, 3)])
@@ -252,7 +241,6 @@ def test_a_stop_is_told_before_the_facts_of_its_round() -> None:
     assert driver.told[-2:] == ["partition_stopped", "copied"]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_stop_by_policy_is_told_before_the_fact_that_it_is_about() -> None:
     step = stopped(StopCause.SOURCE_TRUNCATED, 3, Divergence(1, 2))
     driver = Driver([step], policy=Policy.STOP)
@@ -260,7 +248,6 @@ def test_a_stop_by_policy_is_told_before_the_fact_that_it_is_about() -> None:
     assert driver.told[-3:] == ["copied", "partition_stopped", "superseded"]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -> None:
     def meet_a_deletion(assignment: Assignment) -> PartitionResult:
         log.delete_before(3)
@@ -275,7 +262,6 @@ def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -
     assert (first.lost_before, second.lost_before) == (False, True)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     """The supersession gets a round of its own: it would void what is lost in the same one."""
     driver = Driver([lambda assignment: copied(assignment, 4)])
@@ -310,7 +296,6 @@ def write(driver: Driver, count: int, topic: str = "t") -> None:
     log.append(application_batch([content(b"k", b"v")] * count, [0] * count), now_ms=0)
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("topic", [None, "t"])
 def test_a_run_until_caught_up_of_what_is_paused_has_not_caught_up(topic: str | None) -> None:
     driver = Driver([], until_caught_up=True)
@@ -323,7 +308,6 @@ def test_a_run_until_caught_up_of_what_is_paused_has_not_caught_up(topic: str | 
     assert driver.assigned == []
 
 
-@pytest.mark.usefixtures("at_once")
 def test_what_is_not_paused_is_copied_before_such_a_run_ends() -> None:
     driver = Driver([all_of_it(4)], until_caught_up=True)
     driver.flow.source("u")
@@ -337,7 +321,6 @@ def test_what_is_not_paused_is_copied_before_such_a_run_ends() -> None:
     assert summary.unreached == [Unreached("u", 0, position=0, end=6)]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_run_until_caught_up_says_what_ended_it() -> None:
     driver = Driver(
         [lambda assignment: replace(copied(assignment, 4), has_seen_both=True)], until_caught_up=True
@@ -359,7 +342,6 @@ def test_a_run_until_caught_up_says_what_ended_it() -> None:
     assert ", a move; operation " in summary.asked_by
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_slow_round_in_which_all_stopped_is_no_standstill() -> None:
     def slowly(assignment: Assignment) -> PartitionResult:
         driver.flow.clock.wait(40.0)
@@ -371,7 +353,6 @@ def test_a_slow_round_in_which_all_stopped_is_no_standstill() -> None:
     assert (summary.end, len(summary.stopped)) == (RunEnd.NOT_CAUGHT_UP, 1)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_run_until_caught_up_does_not_wait_for_ever() -> None:
     def slowly(assignment: Assignment) -> PartitionResult:
         driver.flow.clock.wait(40.0)
@@ -385,7 +366,6 @@ def test_a_run_until_caught_up_does_not_wait_for_ever() -> None:
         driver.run()
 
 
-@pytest.mark.usefixtures("at_once")
 def test_stopped_partitions_are_told_at_the_end_with_what_to_do() -> None:
     driver = Driver([stopped(StopCause.TAIL_MISMATCH, 3)])
     summary = driver.run()
@@ -394,7 +374,6 @@ def test_stopped_partitions_are_told_at_the_end_with_what_to_do() -> None:
     assert summary.is_unfinished
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     ("cleanup_policy", "given", "expected"),
     [
@@ -420,7 +399,6 @@ def test_what_cannot_be_proved_is_copied_again_where_the_cleaner_keeps_last_valu
     assert [told.is_target_cleaned for told in driver.assigned] == [is_cleaned]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_that_a_tail_is_copied_again_is_told_before_the_facts_that_say_so() -> None:
     def again(assignment: Assignment) -> PartitionResult:
         return replace(copied(assignment, 4), copied_again="as told")
@@ -438,7 +416,6 @@ def test_that_a_tail_is_copied_again_is_told_before_the_facts_that_say_so() -> N
     }
 
 
-@pytest.mark.usefixtures("slowly")
 def test_facts_that_cannot_be_appended_end_the_driver(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -449,7 +426,7 @@ def test_facts_that_cannot_be_appended_end_the_driver(
             raise LedgerUnavailableError(f"{table} does not answer; nothing was appended")
         MemoryFactLog.append(log, claim, table, round_number, rows)
 
-    driver = Driver([nothing])
+    driver = Driver([nothing], executor=WhenAwaited)
     monkeypatch.setattr(_ToldFacts, "append", refuse)
     with pytest.raises(LedgerUnavailableError):
         driver.run()

@@ -12,11 +12,9 @@ from tests.support.calm_flows import TOPIC, CalmFlow, times, values
 
 
 @pytest.mark.fault(12, 32)
-def test_heartbeats_after_a_loss_are_copied_though_copies_of_equal_ones_lie_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_heartbeats_after_a_loss_are_copied_though_copies_of_equal_ones_lie_there() -> None:
     """The driver dies with five unrecorded, retention at the source takes them, five new ones come."""
-    flow = CalmFlow(monkeypatch, crash=CrashPoint.TASKS_RETURNED)
+    flow = CalmFlow(crash=CrashPoint.TASKS_RETURNED)
     flow.write(*["up"] * 5)
     flow.run()
     before = times(flow.target())
@@ -34,9 +32,9 @@ def test_heartbeats_after_a_loss_are_copied_though_copies_of_equal_ones_lie_ther
     assert flow.broken_invariants() == {}
 
 
-def quiet_flow(monkeypatch: pytest.MonkeyPatch) -> CalmFlow:
+def quiet_flow() -> CalmFlow:
     """A shared target whose retention passed what the flow wrote while only others wrote there."""
-    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED)
+    flow = CalmFlow(mode=TargetMode.SHARED)
     flow.write("a", "b")
     flow.run()
     flow.write(*["theirs"] * 20, at=flow.west)
@@ -47,10 +45,8 @@ def quiet_flow(monkeypatch: pytest.MonkeyPatch) -> CalmFlow:
 
 @pytest.mark.fault(83)
 @pytest.mark.parametrize("is_forgotten", [False, True])
-def test_a_flow_that_was_quiet_for_longer_than_a_shared_target_keeps_goes_on(
-    monkeypatch: pytest.MonkeyPatch, is_forgotten: bool
-) -> None:
-    flow = quiet_flow(monkeypatch)
+def test_a_flow_that_was_quiet_for_longer_than_a_shared_target_keeps_goes_on(is_forgotten: bool) -> None:
+    flow = quiet_flow()
     if is_forgotten:
         flow.schedule.jump(3 * 86_400.0)
         flow.west.expire_producers()
@@ -62,9 +58,9 @@ def test_a_flow_that_was_quiet_for_longer_than_a_shared_target_keeps_goes_on(
 
 
 @pytest.mark.fault(83)
-def test_what_a_shared_target_still_has_of_the_flow_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_shared_target_still_has_of_the_flow_is_recovered() -> None:
     """Others' records between the recorded end and an unrecorded record of the flow have expired."""
-    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED, crash=CrashPoint.TASKS_RETURNED)
+    flow = CalmFlow(mode=TargetMode.SHARED, crash=CrashPoint.TASKS_RETURNED)
     flow.west.create_topic(TOPIC, partitions=1, replication_factor=1, configuration={})
     flow.write(*["theirs"] * 3, at=flow.west)
     flow.write("a", "b")
@@ -76,9 +72,9 @@ def test_what_a_shared_target_still_has_of_the_flow_is_recovered(monkeypatch: py
     assert flow.broken_invariants() == {}
 
 
-def backlog(monkeypatch: pytest.MonkeyPatch, *, mode: TargetMode, kept: int) -> CalmFlow:
+def backlog(*, mode: TargetMode, kept: int) -> CalmFlow:
     """Five records were copied and not recorded; the target's retention left the last `kept` of them."""
-    flow = CalmFlow(monkeypatch, mode=mode, crash=CrashPoint.TASKS_RETURNED)
+    flow = CalmFlow(mode=mode, crash=CrashPoint.TASKS_RETURNED)
     flow.write(*"abcde")
     flow.run()
     flow.target().delete_before(5 - kept)
@@ -90,9 +86,9 @@ def backlog(monkeypatch: pytest.MonkeyPatch, *, mode: TargetMode, kept: int) -> 
 @pytest.mark.fault(83)
 @pytest.mark.parametrize("request_kind", [RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC])
 def test_an_exclusive_target_that_deleted_what_was_not_recorded_goes_on_when_asked(
-    monkeypatch: pytest.MonkeyPatch, request_kind: RequestKind
+    request_kind: RequestKind,
 ) -> None:
-    flow = backlog(monkeypatch, mode=TargetMode.EXCLUSIVE, kept=0)
+    flow = backlog(mode=TargetMode.EXCLUSIVE, kept=0)
     assert flow.stops() == {TOPIC: StopCause.TARGET_OUT_OF_RANGE}
     flow.ask(RequestKind.RESUME)
     flow.run()
@@ -107,11 +103,9 @@ def test_an_exclusive_target_that_deleted_what_was_not_recorded_goes_on_when_ask
 
 @pytest.mark.fault(83)
 @pytest.mark.parametrize("mode", list(TargetMode))
-def test_what_is_left_of_unrecorded_records_is_told_and_copied_again(
-    monkeypatch: pytest.MonkeyPatch, mode: TargetMode
-) -> None:
+def test_what_is_left_of_unrecorded_records_is_told_and_copied_again(mode: TargetMode) -> None:
     """Which source records lay below it cannot be told, so all are copied; the sequence goes on behind the last."""
-    flow = backlog(monkeypatch, mode=mode, kept=2)
+    flow = backlog(mode=mode, kept=2)
     if mode is TargetMode.EXCLUSIVE:
         flow.ask(RequestKind.ACCEPT_FOREIGN)
         flow.run()
@@ -130,10 +124,8 @@ def test_what_is_left_of_unrecorded_records_is_told_and_copied_again(
 @pytest.mark.fault(84)
 @pytest.mark.parametrize("garbling", list(Garbling))
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_batch_that_is_none_stops_its_partition_alone(
-    monkeypatch: pytest.MonkeyPatch, side: str, garbling: Garbling
-) -> None:
-    flow = CalmFlow(monkeypatch, mode=TargetMode.SHARED, topics=("bad", "good"))
+def test_a_batch_that_is_none_stops_its_partition_alone(side: str, garbling: Garbling) -> None:
+    flow = CalmFlow(mode=TargetMode.SHARED, topics=("bad", "good"))
     for topic in ("bad", "good"):
         flow.west.create_topic(topic, partitions=1, replication_factor=1, configuration={})
         flow.write("theirs", topic=topic, at=flow.west)
@@ -153,11 +145,9 @@ def test_a_batch_that_is_none_stops_its_partition_alone(
 
 
 @pytest.mark.fault(1)
-def test_a_request_waits_for_a_partition_that_has_no_leader_when_the_driver_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_waits_for_a_partition_that_has_no_leader_when_the_driver_starts() -> None:
     """Done is said of a partition that goes on, not of one that the driver does not know yet."""
-    flow = CalmFlow(monkeypatch)
+    flow = CalmFlow()
     flow.write("a")
     flow.run()
     flow.write("theirs", at=flow.west)
@@ -178,11 +168,9 @@ def test_a_request_waits_for_a_partition_that_has_no_leader_when_the_driver_star
 
 @pytest.mark.fault(33)
 @pytest.mark.parametrize("waited_s", [0.0, 0.15, 0.4])
-def test_a_driver_that_was_taken_over_answers_nothing(
-    monkeypatch: pytest.MonkeyPatch, waited_s: float
-) -> None:
+def test_a_driver_that_was_taken_over_answers_nothing(waited_s: float) -> None:
     """It has nothing to append, so it does not know yet; the driver that has the flow carries the request out."""
-    flow = CalmFlow(monkeypatch)
+    flow = CalmFlow()
     flow.write("a")
     first = flow.start()
     flow.schedule.wait(2.0)
@@ -201,10 +189,8 @@ def test_a_driver_that_was_taken_over_answers_nothing(
 
 
 @pytest.mark.fault(12, 32)
-def test_a_driver_that_dies_after_a_loss_leaves_the_stop_that_its_policy_asks_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    flow = CalmFlow(monkeypatch, crash=CrashPoint.FACTS_APPENDED, on_loss=Policy.STOP)
+def test_a_driver_that_dies_after_a_loss_leaves_the_stop_that_its_policy_asks_for() -> None:
+    flow = CalmFlow(crash=CrashPoint.FACTS_APPENDED, on_loss=Policy.STOP)
     flow.plan.is_over = True
     flow.write("a", "b")
     flow.run()
@@ -222,11 +208,9 @@ def test_a_driver_that_dies_after_a_loss_leaves_the_stop_that_its_policy_asks_fo
     assert values(flow.target()) == ["a", "b", "d"]
 
 
-def test_a_flow_that_selects_nothing_does_not_end_as_if_all_had_been_copied(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_flow_that_selects_nothing_does_not_end_as_if_all_had_been_copied() -> None:
     """It ends properly, and a driver that goes on waits for the topic."""
-    flow = CalmFlow(monkeypatch, topics=())
+    flow = CalmFlow(topics=())
     with pytest.raises(UnsafeError, match="no topic of east is selected"):
         flow.catch_up()
     assert flow.ledger.rows("writers")[-1]["event"] == "released"

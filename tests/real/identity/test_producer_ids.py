@@ -13,8 +13,9 @@ from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
-from ledger.mirror.flow_driver import APPENDED_TABLES, claim_row, release
-from ledger.ports import EpochRounds
+from ledger.domain.writer_roles import writer_of
+from ledger.mirror.flow_driver import claim_row
+from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from tests.support.config_files import write_config
 from tests.support.following import name_of, produce, values
 from tests.support.recorded import broken_invariants, rows
@@ -33,7 +34,7 @@ def claimed(config: MirrorConfig, name: str, server: str) -> int:
     log = DeltaFactLog(config.ledger.path, SystemClock())
     with closing(KafkaAdmin("trio", trio, SystemClock())) as admin:
         row = claim_row(flow, source=admin, target=admin, state=state, host=str(LocalProcesses().own()))
-    release(log, EpochRounds(log.claim(f"flow:{name}", APPENDED_TABLES, row)), row)
+    WriterSession.claimed(log, writer_of(name), FLOW_TABLES, row).release()
     return int(str(row["producer_id"]))
 
 

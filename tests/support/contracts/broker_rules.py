@@ -45,10 +45,7 @@ class Broker:
         return self.produce_bytes(self.batch(sequence, count, epoch=epoch, attributes=attributes))
 
     def batch(self, sequence: int, count: int = 2, *, epoch: int = 0, attributes: int = 0) -> bytearray:
-        contents = [content(b"k", b"%d" % sequence)] * count
-        producer = Producer(self.producer_id, epoch, sequence)
-        batch = application_batch(contents, [NOW_MS] * count, attributes=attributes, producer=producer)
-        return bytearray(batch.encoded())
+        return batch_of(self.producer_id, sequence, count, epoch=epoch, attributes=attributes)
 
     def produce_bytes(self, batch: bytes | bytearray) -> tuple[int, int]:
         item = ProduceItem(self.at, memoryview(bytearray(batch)))
@@ -220,6 +217,16 @@ class BrokerContract:
         assert broker.network.target.is_gone(former)
         assert not broker.network.target.is_gone(broker.at)
         assert broker.produce(0) == (0, 0)
+
+
+def batch_of(
+    producer_id: int, sequence: int, count: int, *, epoch: int = 0, attributes: int = 0
+) -> bytearray:
+    """A batch of so many records by a producer."""
+    contents = [content(b"k", b"%d" % sequence)] * count
+    producer = Producer(producer_id, epoch, sequence)
+    batch = application_batch(contents, [NOW_MS] * count, attributes=attributes, producer=producer)
+    return bytearray(batch.encoded())
 
 
 def _offsets(fetched: Fetched) -> Sequence[int]:

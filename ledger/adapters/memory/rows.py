@@ -1,0 +1,46 @@
+"""Rows of a memory ledger by filters, with SQL's idea of null."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.operations.order import in_order
+from ledger.ports import Comparison, Filter
+from ledger.schema import STAMP, TABLES
+
+_STAMP_NAMES = frozenset(column.name for column in STAMP)
+_COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+    "not in": lambda value, values: value not in values,
+}
+
+
+class MemoryRows:
+    """Implements `ports.RowSource`."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        found = self._ledger.stored(table)
+        for column, comparison, wanted in filters:
+            if comparison == "not in" and not wanted:
+                continue
+            passes = _COMPARED[comparison]
+            found = [row for row in found if row[column] is not None and passes(row[column], wanted)]
+        return in_order(found)
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        last = {tuple(row[column] for column in grain): row for row in self.rows(table, filters)}
+        return [
+            {name: value for name, value in row.items() if name not in _STAMP_NAMES} for row in last.values()
+        ]
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        of_writer: Filter = ("writer", "=", writer)
+        found = (row["recorded_at_ms"] for table in TABLES for row in self.rows(table.name, [of_writer]))
+        return max(found, default=None)

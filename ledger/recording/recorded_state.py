@@ -1,0 +1,180 @@
+"""What drivers and recorders read of the newest ledger, whoever keeps its rows.
+
+A rule about rows that only they ask for stands here once, over `ports.RowSource`. Where a flow stands is the
+exception: ledgers on disk have too many offset syncs for that, and leave it to a query.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
+from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
+from ledger.domain.operations.flow_events import ConfigurationChanged, accepted_reductions
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.partition_events import STOP_KINDS, RecordedStop, stopped_partitions
+from ledger.domain.operations.receipts import Acceptance, acceptances
+from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
+from ledger.domain.operations.target_changes import created_acls, followed_settings
+from ledger.domain.returning import FormerCopy
+from ledger.domain.supersession import RecordedSync
+from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.writer_roles import LastClaim
+from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
+from ledger.ports import Filter, FlowPosition, RowSource
+from ledger.recording.checkpoints import recorded_checkpoint
+from ledger.recording.topic_states import TopicEvent
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS, WRITERS
+
+Rows = list[dict[str, Any]]
+
+
+class RecordedState(ABC):
+    """Implements `recorder.RecordingState`, and with it `ports.LedgerState`."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+
+    @abstractmethod
+    def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    # -- offset syncs ----------------------------------------------------------------------------
+
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        rows = self._syncs(
+            ("flow", "=", flow), ("source_topic", "=", source_topic), ("source_partition", "=", partition)
+        )
+        return [recorded_sync(row) for row in rows]
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        rows = self._syncs(
+            ("source_cluster", "=", cluster),
+            ("source_topic", "in", sorted(topic_ids)),
+            ("source_topic_id", "not in", sorted(topic_ids.values())),
+        )
+        return former_copies(rows)
+
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        of_topics: Filter = ("source_topic_id", "in", sorted(source_topic_ids))
+        return copying_flows(self._syncs(of_topics, ("flow", "not in", [flow])))
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
+        at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
+        adopted = self._syncs(("kind", "in", sorted(ADOPTION_KINDS)), at_target)
+        went_back = self._syncs(("cause", "=", SyncCause.SOURCE_TRUNCATED), at_source)
+        return adoptions([*adopted, *went_back])
+
+    # -- writers ---------------------------------------------------------------------------------
+
+    def has_run(self, flow: str) -> bool:
+        return bool(self._source.rows(WRITERS.name, [("flow", "=", flow)]))
+
+    def identities(self) -> ClusterIdentities:
+        claimed = self._source.rows(WRITERS.name, [("event", "=", WriterEvent.CLAIMED)])
+        accepted = self._operations(("kind", "=", OperationKind.CLUSTER_ACCEPTED))
+        return ClusterIdentities.of_rows(claimed, accepted)
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        rows = self._source.rows(WRITERS.name, [("writer", "=", writer)])
+        last_recorded_at_ms = self._source.last_recorded_at_ms(writer) if rows else None
+        if last_recorded_at_ms is None:
+            return None
+        return last_claim(rows, last_recorded_at_ms=last_recorded_at_ms)
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        return stopped_partitions(self._of_flow(flow, *STOP_KINDS))
+
+    def requests(self, flow: str) -> FlowRequests:
+        return FlowRequests.of_rows(self._of_flow(flow, *REQUEST_ROWS))
+
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        return acceptances(self._of_flow(flow, OperationKind.RECEIPT))
+
+    def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
+        """The flow's configuration of that hash, when it was recorded."""
+        changes = map(ConfigurationChanged.of_row, self._of_flow(flow, ConfigurationChanged.kind))
+        found = [dict(change.configuration) for change in changes if change.new_hash == config_hash]
+        return found[-1] if found else None
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        return open_findings(self._of_flow(flow, *FINDING_KINDS))
+
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        return open_findings(self._operations(("kind", "in", FINDING_KINDS), ("writer", "=", writer)))
+
+    def accepted_reductions(self, flow: str) -> dict[str, int]:
+        """Topics that the flow was told to leave out, with how far they had been copied then."""
+        return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        return created_acls(self._of_flow(flow, OperationKind.ACLS_FOLLOWED))
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        return followed_settings(self._of_flow(flow, OperationKind.TOPIC_FOLLOWED))
+
+    # -- clusters --------------------------------------------------------------------------------
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        rows = self._source.rows(TOPICS.name, [("cluster", "=", cluster), ("event", "=", TopicEvent.DELETED)])
+        return frozenset(row["topic_id"] for row in rows)
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
+        rows = self._newest(CHECKPOINTS.name, cluster, ("group_id", "topic", "partition"))
+        return [recorded_checkpoint(row) for row in rows]
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
+        rows = self._newest(HIGH_WATERMARKS.name, cluster, ("topic", "topic_id", "partition"))
+        return [HighWatermark(**row) for row in rows]
+
+    def last_topic_states(self, cluster: str) -> list[TopicState]:
+        rows = self._newest(TOPICS.name, cluster, ("topic",))
+        return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    # --------------------------------------------------------------------------------------------
+
+    def _syncs(self, *filters: Filter) -> Rows:
+        return self._source.rows(OFFSET_SYNCS.name, filters)
+
+    def _operations(self, *filters: Filter) -> Rows:
+        return self._source.rows(OPERATIONS.name, filters)
+
+    def _of_flow(self, flow: str, *kinds: str) -> Rows:
+        return self._operations(("kind", "in", kinds), ("flow", "=", flow))
+
+    def _newest(self, table: str, cluster: str, grain: Sequence[str]) -> Rows:
+        return self._source.newest(table, [("cluster", "=", cluster)], grain)
+
+
+def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -> LastClaim:
+    """From all rows of `writers` of one writer."""
+    last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
+    claim = min(
+        (row for row in rows if row["writer_epoch"] == last["writer_epoch"]), key=lambda row: row["round"]
+    )
+    return LastClaim(
+        epoch=last["writer_epoch"],
+        host=last["host"],
+        released=last["event"] == WriterEvent.RELEASED,
+        last_recorded_at_ms=last_recorded_at_ms,
+        claimed_at_ms=claim["recorded_at_ms"],
+        config_hash=claim["config_hash"],
+    )
+
+
+def _topic_state(row: Mapping[str, Any]) -> TopicState:
+    return TopicState(
+        cluster=row["cluster"],
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partitions=row["partitions"],
+        replication_factor=row["replication_factor"],
+        configuration=tuple(sorted(json.loads(row["configuration"]).items())),
+    )

@@ -1,0 +1,173 @@
+"""One epoch of a writer: claim, number rounds, append, read back, say that one lives, release.
+
+Whatever appends under a claim does it through a session: drivers, adoption, key resync, recorders. So the
+writer's side of invariant L4 of PROTOCOL.md stands here and nowhere else: (writer, epoch, round) is in a table
+at most once, and never from an epoch that was shut out.
+
+    claim       Commits the next epoch to each table that the writer appends to, then a row of `writers`. A session
+                appends to no other table: an earlier epoch would not have been shut out of it.
+    number      Every append takes the next round, whatever its table, so all that one epoch records is in one
+                order. What is found at one time may be one round of several tables, a commit in each.
+    append      The fact log tries again what it knows was not committed, under the same number, and reads back:
+                an append that returns is in the ledger once.
+    failed      An append that raises may be in the ledger or not. Its number is taken all the same: no other rows
+                ever get it. Nothing is repeated here. Who appended finds what it was about again: a driver ends, and
+                the next one finds the records on the target; a recorder repeats the rows in a later round.
+    shut out    `ShutOutError` says that a later epoch has been claimed. What was appended before stays; a round that
+                met it may be in none, some or all of its tables. Whoever holds the session ends, or gives up its role.
+    alive       A row of `writers`, the claim's: silence is taken for death (`domain.writer_roles`).
+    release     The same row says that the role is free. Only who ended as it meant to releases; after an error
+                others see whether the process lives.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+from ledger.domain.facts import WriterEvent
+from ledger.ports import FactLog, Row, WriterClaim
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS, WRITERS
+
+FLOW_TABLES = (OFFSET_SYNCS.name, OPERATIONS.name)
+"""What a flow's writer appends to beside `writers`: a claim shuts earlier epochs out of each."""
+RECORDER_TABLES = (CHECKPOINTS.name, HIGH_WATERMARKS.name, TOPICS.name, OPERATIONS.name)
+"""The same of a recorder."""
+
+
+class PendingAppend(Protocol):
+    """An append under way."""
+
+    def result(self) -> None:
+        """Wait until it is over; raises what it failed with."""
+        ...
+
+
+class AppendExecutor(Protocol):
+    """Where a session appends in the background: one append after the other, in the order in which they are given."""
+
+    def submit(self, append: Callable[[], None], /) -> PendingAppend: ...
+
+    def shutdown(self, *, wait: bool) -> None:
+        """Take no further append; with `wait` all that were given are over when it returns."""
+        ...
+
+
+def one_thread() -> AppendExecutor:
+    """A thread of this process, started by the first append."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="append")
+
+
+class WriterSession:
+    """A claimed epoch, safe to use from several threads. As a context it ends what appends in the background.
+
+    Appends that wait are made one at a time, so that rounds rise in the order of the commits to a table. So they
+    do in the background, where at most one append is under way. The same table is not appended to in both ways.
+    """
+
+    def __init__(
+        self,
+        fact_log: FactLog,
+        claim: WriterClaim,
+        tables: Sequence[str],
+        row: Row,
+        executor: AppendExecutor,
+    ) -> None:
+        self._fact_log = fact_log
+        self._claim = claim
+        self._tables = frozenset({WRITERS.name, *tables})
+        self._row = row
+        self._executor = executor
+        self._last_round = 0
+        self._under_way: PendingAppend | None = None
+        self._taking = threading.Lock()
+        self._appending = threading.Lock()
+
+    @classmethod
+    def claimed(
+        cls,
+        fact_log: FactLog,
+        writer: str,
+        tables: Sequence[str],
+        row: Row,
+        *,
+        executor: AppendExecutor | None = None,
+    ) -> Self:
+        """Claim the writer's next epoch; `row`: what `writers` is told of it, by which it is released as well.
+
+        Raises `PreconditionError` when the epoch was claimed by another process at the same moment.
+        """
+        return cls(fact_log, fact_log.claim(writer, tables, row), tables, row, executor or one_thread())
+
+    @property
+    def epoch(self) -> int:
+        return self._claim.epoch
+
+    @property
+    def last_round(self) -> int:
+        """The last number that was taken, whether its append is over or not; 0: none but the claim's."""
+        return self._last_round
+
+    def append(self, table: str, rows: Sequence[Row]) -> int:
+        """Append the rows as the next round and read back; returns its number."""
+        return self.append_round({table: rows})
+
+    def append_round(self, rows: Mapping[str, Sequence[Row]]) -> int:
+        """The same with rows by table, a commit in each, one after the other under one number."""
+        with self._appending:
+            number = self._take_number()
+            for table, found in rows.items():
+                self._append(table, number, found)
+        return number
+
+    def append_in_background(self, table: str, rows: Sequence[Row]) -> None:
+        """Append the rows as the next round while the caller goes on; nothing is appended for none.
+
+        Waits for the append before it. The next call, `wait` and the end of the context raise what it fails with.
+        """
+        self.wait()
+        if rows:
+            append = partial(self._append, table, self._take_number(), list(rows))
+            self._under_way = self._executor.submit(append)
+
+    def wait(self) -> None:
+        """Until the append in the background is read back; raises its error."""
+        if self._under_way is not None:
+            under_way, self._under_way = self._under_way, None
+            under_way.result()
+
+    def alive(self) -> None:
+        """Say in `writers` that the writer lives, and read back."""
+        self.append(WRITERS.name, [self._said(WriterEvent.ALIVE)])
+
+    def alive_in_background(self) -> None:
+        self.append_in_background(WRITERS.name, [self._said(WriterEvent.ALIVE)])
+
+    def release(self) -> None:
+        """Give the role back, as the last thing: after what is appended in the background."""
+        self.wait()
+        self.append(WRITERS.name, [self._said(WriterEvent.RELEASED)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.shutdown(wait=True)
+        if error is None:
+            self.wait()
+
+    def _append(self, table: str, number: int, rows: Sequence[Row]) -> None:
+        assert table in self._tables, f"{table} was not claimed"
+        self._fact_log.append(self._claim, table, number, rows)
+
+    def _said(self, event: WriterEvent) -> Row:
+        return {**self._row, "event": str(event)}
+
+    def _take_number(self) -> int:
+        with self._taking:
+            self._last_round += 1
+            return self._last_round

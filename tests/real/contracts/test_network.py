@@ -1,0 +1,59 @@
+"""`KafkaNetwork` keeps the contract of the network: real brokers behind lines that go wrong."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.system import SystemClock
+from ledger.config import ClusterConfig
+from ledger.sandbox import SandboxCluster
+from tests.support.contracts.cluster_admin import Site
+from tests.support.contracts.network import Far, NetworkContract
+from tests.support.copies import config_of
+from tests.support.forwarder import Forwarder
+from tests.support.kafka_applications import KafkaApplications
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLine:
+    """Implements `contracts.network.Line`: a forwarder before the broker."""
+
+    forwarder: Forwarder
+
+    def hang(self) -> None:
+        self.forwarder.freeze()
+
+    def wake(self) -> None:
+        self.forwarder.thaw()
+
+    def cut(self) -> None:
+        self.forwarder.cut()
+
+    def refuse(self) -> None:
+        self.forwarder.refuse()
+
+    def accept(self) -> None:
+        self.forwarder.accept()
+
+
+@pytest.fixture(scope="module")
+def target(broker_pair: Mapping[str, SandboxCluster]) -> Iterator[Site]:
+    servers = broker_pair["west"].bootstrap_servers
+    with closing(KafkaAdmin("west", config_of("west", servers), SystemClock())) as admin:
+        yield Site(admin, KafkaApplications(servers))
+
+
+@pytest.mark.fault(8)
+class TestKafkaNetwork(NetworkContract):
+    @pytest.fixture
+    def far(
+        self, site: Site, target: Site, east: ClusterConfig, lines: Mapping[str, Forwarder]
+    ) -> Iterator[Far]:
+        west = config_of("west", lines["target"].address)
+        own = Site(target.admin, target.applications)  # with a name of its own
+        with closing(KafkaNetwork(east, west, request_timeout_s=1.5)) as network:
+            yield Far(network, KafkaLine(lines["target"]), site, own)
