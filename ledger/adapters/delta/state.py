@@ -7,12 +7,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_of
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
@@ -189,7 +188,7 @@ class DeltaLedgerState:
     def _relation(self, table: str) -> Relation:
         uri = table_uri(self._ledger.path, table)
         with _told_when_unreadable(uri):
-            return relation_of(DeltaTable(uri), table)
+            return relation_of(newest_version(self._ledger.path, table), table)
 
     def _latest(self) -> DeltaSnapshot:
         return self._ledger.now()

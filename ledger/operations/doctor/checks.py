@@ -200,7 +200,7 @@ class Check(StrEnum):
         "ledger",
         "are all tables there, of the schema version of this program?",
         "a table is missing, unreadable or of another version",
-        None,
+        "a table is missing that has come within the schema version: it is read as empty",
     )
     LEDGER_APPEND_ONLY = (
         "ledger_append_only",

@@ -8,7 +8,7 @@ from ledger.errors import Trouble
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, named, size, unknown
 from ledger.operations.doctor.measurements import TableCommit, TableState
-from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
 
 LEDGER = "ledger"
 MACHINE = "machine"
@@ -52,7 +52,8 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
         return _no_ledger(tables.reason, "check ledger.path and the rights to it")
-    if missing := [name for name, state in tables.items() if state is None]:
+    absent = [name for name, state in tables.items() if state is None]
+    if missing := [name for name in absent if not was_added(name)]:
         return _no_ledger(f"no table {named(missing)}", "correct ledger.path, or run `mirror-ledger init`")
     others = {
         name: state.properties.get(SCHEMA_VERSION_PROPERTY, "none")
@@ -63,7 +64,12 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
         told = named([f"{name} has schema version {version}" for name, version in others.items()])
         advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
         return _no_ledger(told, advice)
-    return Finding(LEDGER, check, Verdict.OK, f"{len(tables)} tables of schema version {SCHEMA_VERSION}")
+    there = f"{len(tables) - len(absent)} tables of schema version {SCHEMA_VERSION}"
+    if absent:
+        advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
+        told = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
+        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+    return Finding(LEDGER, check, Verdict.OK, there)
 
 
 def _no_ledger(measured: str, advice: str) -> Finding:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ledger import schema
 from ledger.domain.table_upkeep import BEHIND_FILES, DataFile
 from ledger.operations.doctor import places
 from ledger.operations.doctor.checks import Check, Verdict
@@ -59,6 +60,15 @@ def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | Non
     rest = {check: finding.verdict for check, finding in found.items() if check is not Check.LEDGER_TABLES}
     assert len(rest) == 6
     assert set(rest.values()) == {Verdict.UNKNOWN}
+
+
+def test_a_table_that_came_within_the_schema_version_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "ADDED_TABLES", frozenset({"t1"}))
+    found = findings(table(), None)
+    tables = found.pop(Check.LEDGER_TABLES)
+    assert (tables.verdict, "no table t1, which has come since" in tables.measured) == (Verdict.WARNING, True)
+    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    assert findings(None, table())[Check.LEDGER_TABLES].verdict is Verdict.FAILED
 
 
 def test_a_store_that_cannot_be_read_fails() -> None:
