@@ -244,6 +244,13 @@ class Check(StrEnum):
         None,
         None,
     )
+    LEDGER_CLOCKS = (
+        "ledger_clocks",
+        "ledger",
+        "do the recorded times of each writer rise from round to round?",
+        None,
+        "within seven days a time was more than a second earlier than that of the writer's append before",
+    )
     LEDGER_EXCLUSIVE_CREATE = (
         "ledger_exclusive_create",
         "ledger",
