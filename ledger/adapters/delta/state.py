@@ -14,7 +14,7 @@ from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, relation_o
 from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, connect, run_query
 from ledger.adapters.duck.rows import Filter, filtered_rows, last_recorded_at_ms, newest_rows
-from ledger.catalog import query
+from ledger.catalog import needed, query
 from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import (
@@ -47,6 +47,7 @@ from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
 
 _ASKED_AGAIN = "operations"
 """A driver asks it for requests before every round."""
+_STOPS = ("partition_events",)
 _STAMP_NAMES = {column.name for column in STAMP}
 
 
@@ -58,7 +59,8 @@ class DeltaLedgerState:
         self._kept: dict[str, KeptRows] = {}
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
+        positions = query("flow_positions")
+        rows = run_query(positions, {"flow": flow}, self._latest(positions.reads)).to_pylist()
         return [flow_position(row) for row in rows]
 
     def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
@@ -100,7 +102,7 @@ class DeltaLedgerState:
         )
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
-        with connect(self._latest(), {}, ["partition_events"]) as connection:
+        with connect(self._latest(_STOPS), {}, _STOPS) as connection:
             found = connection.execute(
                 "select source_topic_id, source_partition, cause, message from partition_events where flow = ? "
                 "qualify row_number() over (partition by source_topic_id, source_partition "
@@ -190,8 +192,9 @@ class DeltaLedgerState:
         with _told_when_unreadable(uri):
             return relation_of(newest_version(self._ledger.path, table), table)
 
-    def _latest(self) -> DeltaSnapshot:
-        return self._ledger.now()
+    def _latest(self, reads: Collection[str]) -> DeltaSnapshot:
+        """Of the tables that these relations need; no other is opened."""
+        return self._ledger.now(needed(reads).tables)
 
 
 @contextmanager
