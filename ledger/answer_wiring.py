@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
 from ledger.adapters.duck import engine
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
@@ -15,7 +15,7 @@ from ledger.errors import PreconditionError
 
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     """The ledger at the cut that `as_of` names; none is now."""
-    return open_ledger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
+    return DeltaLedger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
 
 
 def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:

@@ -13,11 +13,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring
+from ledger import answer_wiring, catalog
 from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.delta.upkeeps import table_upkeeps
@@ -63,6 +63,7 @@ from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
+from ledger.schema import OPERATIONS, WRITERS
 from ledger.status_wiring import driver_of
 from ledger.wiring import (
     background_maintenance,
@@ -366,7 +367,8 @@ def request(
     """
     require_complete(ask)
     flow = config.flow(flow_name)
-    at = answer_wiring.snapshot(config, None)
+    judged_by = (*catalog.query("flow_status").reads, WRITERS.name, OPERATIONS.name)
+    at = DeltaLedger(config.ledger.path).now(catalog.needed(judged_by).tables)
     answer_wiring.require_flow(config, at, flow_name)
     requests = flow_report.requests_of(_operations_of(at, flow_name))
     status_rows = answer_wiring.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
@@ -381,9 +383,10 @@ def request(
 
 def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
     """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
+    ledger = DeltaLedger(config.ledger.path)
 
     def receipts() -> list[Receipt]:
-        return flow_report.receipts_of(_operations_of(answer_wiring.snapshot(config, None), flow_name))
+        return flow_report.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
 
     return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
 

@@ -11,6 +11,8 @@ SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
+ADDED_TABLES: frozenset[str] = frozenset()
+"""Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
 
@@ -231,3 +233,8 @@ OPERATIONS = Table(
 
 TABLES: tuple[Table, ...] = (OFFSET_SYNCS, CHECKPOINTS, HIGH_WATERMARKS, TOPICS, WRITERS, OPERATIONS)
 TABLE_BY_NAME = {table.name: table for table in TABLES}
+
+
+def was_added(table: str) -> bool:
+    """Whether a ledger of this schema version may be without the table."""
+    return table in ADDED_TABLES

@@ -73,6 +73,8 @@ def _spark_table(at: DeltaSnapshot, table: Table) -> str:
     columns = ",\n    ".join(
         f"cast(null as {c.type}) as {c.name}" if c.name in lacking else c.name for c in table.columns
     )
+    if at.is_missing(table.name):
+        return _view(table, f"select\n    {columns}\nwhere false")
     path = at.path if "://" in at.path else str(Path(at.path).absolute())
     location = table_uri(path, table.name).replace("`", "``")
     last = at.cut.of_table(table.name)

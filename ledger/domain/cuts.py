@@ -31,6 +31,26 @@ class LastAppend:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockStep:
+    """An append that says an earlier time, `recorded_at_ms`, than its writer's append to the table before, `before_ms`.
+
+    The clock was set back, or the writer has moved to a host whose clock is behind. At a time between the two neither
+    counts, nor what comes after them: a time means the appends before the first that was recorded later.
+    """
+
+    table: str
+    writer: str
+    epoch: int
+    round: int
+    recorded_at_ms: int
+    before_ms: int
+
+    @property
+    def back_ms(self) -> int:
+        return self.before_ms - self.recorded_at_ms
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """Of a ledger the last appends that count, in the order of tables and writers; what it does not name is empty."""
 

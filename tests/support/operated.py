@@ -1,8 +1,9 @@
 """A flow's ledger as drivers and operators leave it, written without a broker or a JVM, and commands on it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,28 @@ class WrittenLedger:
 
     path: str
     clock: LaterClock
+    _appended: dict[tuple[str, object, object], set[int]] = field(
+        default_factory=lambda: defaultdict(set), init=False, repr=False
+    )
+    """The rounds of each table, writer and epoch."""
 
     def append(self, table: str, *rows: Row, at_ms: int | None = None) -> None:
-        """One commit; all rows say the same time, which is now unless it is given."""
+        """One commit; all rows say the same time, which is now unless it is given.
+
+        Where a row names no round it is the next one of its writer. Raises when a round was appended before: of two
+        appends with one stamp nobody can tell which a cut counts (L4).
+        """
         at_ms = self.clock.now_ms() if at_ms is None else at_ms
-        append(self.path, table, [{**row(table), **given, "recorded_at_ms": at_ms} for given in rows])
+        made = [{**row(table), **given, "recorded_at_ms": at_ms} for given in rows]
+        stamped = [self._stamped(table, one, given) for one, given in zip(made, rows, strict=True)]
+        for one in stamped:
+            self._appended[_of_writer(table, one)].add(one["round"])
+        append(self.path, table, stamped)
+
+    def _stamped(self, table: str, made: dict[str, Any], given: Row) -> dict[str, Any]:
+        before = self._appended[_of_writer(table, made)]
+        assert given.get("round") not in before, f"{_of_writer(table, made)} has appended that round: {given}"
+        return made if "round" in given else {**made, "round": max(before, default=0) + 1}
 
     def writer(
         self, event: str, host: str, *, epoch: int = 1, round_number: int = 0, at_ms: int | None = None
@@ -66,7 +84,6 @@ class WrittenLedger:
     def _copied(self, topic: str, partition: int, end: int) -> Row:
         return {
             **self._partition(topic, partition),
-            "round": 1,
             "source_end": end,
             "target_end": end,
             "records": end,
@@ -80,7 +97,6 @@ class WrittenLedger:
     def lost_row(self, topic: str, partition: int, start: int, end: int, **values: object) -> Row:
         return {
             **self._partition(topic, partition),
-            "round": 2,
             "source_start": start,
             "source_end": end,
             "target_start": start,
@@ -109,13 +125,12 @@ class WrittenLedger:
         partition: int,
         *,
         end: int,
-        round_number: int = 1,
         at_ms: int | None = None,
         cluster: str = "east",
     ) -> None:
         at_ms = self.clock.now_ms() if at_ms is None else at_ms
         of_partition = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
-        ends = {"last_stable": end, "high_watermark": end, "round": round_number, "read_at_ms": at_ms}
+        ends = {"last_stable": end, "high_watermark": end, "read_at_ms": at_ms}
         self.append("high_watermarks", {"cluster": cluster, **of_partition, **ends}, at_ms=at_ms)
 
     def sign(self, *, round_number: int, at_ms: int | None = None, cluster: str = "east") -> None:
@@ -123,13 +138,11 @@ class WrittenLedger:
         of_recorder = {"writer": f"recorder:{cluster}", "source_cluster": cluster, "host": "elsewhere:1:1"}
         self.append("writers", {**of_recorder, "event": "alive", "round": round_number}, at_ms=at_ms)
 
-    def topic(self, name: str, *events: str, topic_id: str | None = None, first_round: int = 1) -> None:
+    def topic(self, name: str, *events: str, topic_id: str | None = None) -> None:
         """What the recorder of the source saw, round after round."""
         topic = {"cluster": "east", "topic": name, "topic_id": topic_id or f"id-of-{name}", "writer_epoch": 1}
-        rows = [
-            {**topic, "event": event, "round": number} for number, event in enumerate(events, first_round)
-        ]
-        self.append("topics", *rows)
+        for event in events:
+            self.append("topics", {**topic, "event": event})
 
     def operation(
         self,
@@ -170,6 +183,10 @@ class WrittenLedger:
         """Rows of `operations` that a person asked for."""
         found = DeltaTable(table_uri(self.path, "operations")).to_pyarrow_table().to_pylist()
         return [row for row in found if row["operator"] != "somebody"]
+
+
+def _of_writer(table: str, made: Row) -> tuple[str, object, object]:
+    return table, made["writer"], made["writer_epoch"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.duck.engine import Snapshot
+from ledger.adapters.duck.engine import Relation, Snapshot
 from ledger.schema import TABLES
 from tests.support.cases import Case, cases_of
 from tests.support.ledger_rows import append
@@ -21,10 +21,14 @@ def written(path: Path, source: Snapshot) -> DeltaSnapshot:
     """The rows of a ledger in memory, each table in two appends where it has two rows."""
     create_tables(str(path), now_ms=1)
     for table in TABLES:
-        relation = source.relation(table.name)
-        assert isinstance(relation, pa.Table)
-        rows = relation.to_pylist()
-        for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
-            if part:
-                append(str(path), table.name, part)
+        appended_in_two(str(path), table.name, source.relation(table.name))
     return open_ledger(str(path)).now()
+
+
+def appended_in_two(path: str, table: str, relation: Relation) -> None:
+    """The rows of a table in memory in two appends where there are two rows."""
+    assert isinstance(relation, pa.Table)
+    rows = relation.to_pylist()
+    for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+        if part:
+            append(path, table, part)

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.file_merging import data_files
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, MERGE
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.reading import DeltaLedger, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.duck.stamps import steps_back
+from ledger.domain.cuts import ClockStep
 from ledger.errors import EnvironmentError_, Trouble
 from ledger.operations.doctor.measurements import TableCommit, TableState
 from ledger.ports import FlowPosition
+from ledger.schema import TABLES
 
 COMMITS_LOOKED_AT = 10_000
 
@@ -45,6 +49,11 @@ class DeltaLedgerProbe:
             table = DeltaTable(uri)
             commits = tuple(map(_commit, table.history(limit=COMMITS_LOOKED_AT)))
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
+
+    def clock_steps(self) -> Sequence[ClockStep]:
+        with _told(self.path):
+            now = DeltaLedger(self.path).now()
+            return [step for table in TABLES for step in steps_back(table.name, now.relation(table.name))]
 
     def cluster_ids(self) -> Mapping[str, str]:
         ledger = open_ledger(self.path)
@@ -103,5 +112,5 @@ def _told(where: str) -> Iterator[None]:
     """What the store or the Delta library refuses, as an error of ours."""
     try:
         yield
-    except (DeltaError, OSError) as error:
+    except (DeltaError, OSError, duckdb.Error) as error:
         raise EnvironmentError_(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error

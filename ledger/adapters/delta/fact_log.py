@@ -34,7 +34,13 @@ from tenacity import (
 
 from ledger.adapters.arrow_schema import arrow_rows
 from ledger.adapters.delta.reading import relation_of
-from ledger.adapters.delta.tables import RECORDED_AT, STATISTICS, add_missing_columns, table_uri
+from ledger.adapters.delta.tables import (
+    RECORDED_AT,
+    STATISTICS,
+    add_missing_columns,
+    add_missing_table,
+    table_uri,
+)
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports import Clock, Filter, Row, WriterClaim
@@ -95,6 +101,7 @@ class DeltaFactLog:
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         for table in (_WRITERS, *tables):
+            self._add_missing(table)
             add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
         claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
@@ -126,6 +133,7 @@ class DeltaFactLog:
     def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
         for attempt in _CONFLICT_RETRIES:
             with attempt:
+                self._add_missing(table)
                 opened = self._opened(table)
                 claim, number = WriterClaim(writer, 0), _last_version(opened, writer) + 1
                 try:
@@ -217,6 +225,14 @@ class DeltaFactLog:
                 f"{table} does not hold round {round_number} of {claim.writer} epoch {claim.epoch} "
                 "after its append"
             )
+
+    def _add_missing(self, table: str) -> None:
+        try:
+            add_missing_table(self._path, table, now_ms=self._clock.now_ms())
+        except (DeltaError, OSError) as error:
+            raise AppendFailedError(
+                f"whether {table} is there cannot be told, nothing was appended to it: {error}"
+            ) from error
 
     def _opened(self, table: str) -> DeltaTable:
         uri = table_uri(self._path, table)

@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from ledger.adapters.delta.file_merging import TableFolder, WrittenFile, data_files, write_merged
-from ledger.adapters.delta.tables import settle_properties, table_uri
+from ledger.adapters.delta.tables import newest_version, settle_properties, table_uri
 from ledger.domain.table_upkeep import DataFile, Merge, due_merges
 from ledger.errors import LedgerUnavailableError
 from ledger.ports import Clock
@@ -63,6 +63,7 @@ class Upkeep:
 class TableUpkeep:
     """Looks after one table; `keep_hours`: for how long superseded files and entries of the log stay.
 
+    A ledger may be without a table that was added within the schema version; then there is nothing to do for it.
     Every method raises `LedgerUnavailableError` when the table cannot be read or written.
     """
 
@@ -77,7 +78,8 @@ class TableUpkeep:
     def planned(self) -> Upkeep:
         """What would be done now."""
         with _told(self._uri):
-            opened = DeltaTable(self._uri)
+            if (opened := self._opened()) is None:
+                return Upkeep(self.table, files=0, log_entries=None)
             files = data_files(opened)
             merges = due_merges(files, now_ms=self._clock.now_ms())
             merged = [file for merge in merges for file in merge.files]
@@ -93,7 +95,8 @@ class TableUpkeep:
     def due(self) -> tuple[list[DataFile], list[Merge]]:
         """The files of the newest version, and what is to be merged of them."""
         with _told(self._uri):
-            files = data_files(DeltaTable(self._uri))
+            opened = self._opened()
+            files = [] if opened is None else data_files(opened)
         return files, due_merges(files, now_ms=self._clock.now_ms())
 
     def merge(self, *, ended: Callable[[], bool] = lambda: False) -> Upkeep:
@@ -180,7 +183,8 @@ class TableUpkeep:
         before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
         """
         with _told(self._uri):
-            opened = DeltaTable(self._uri)
+            if (opened := self._opened()) is None:
+                return 0, 0
             removed = 0
             for path in self._removable(opened):
                 if ended():
@@ -195,6 +199,9 @@ class TableUpkeep:
             if opened.version() - self._last_checkpoint() >= CHECKPOINT_AFTER_COMMITS:
                 opened.create_checkpoint()
         return removed, None if before is None or after is None else before - after
+
+    def _opened(self) -> DeltaTable | None:
+        return newest_version(self._path, self.table)
 
     def _removable(self, opened: DeltaTable) -> list[str]:
         """Superseded long enough ago; and what no version names and nobody can still be about to commit."""

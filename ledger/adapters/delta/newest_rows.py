@@ -6,12 +6,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.reading import relation_of
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.domain.operations.order import in_order
@@ -55,7 +54,7 @@ class DeltaRows:
         return kept.of(relation, lambda files: filtered_rows(files, filters))
 
     def _relation(self, table: str) -> Relation:
-        return relation_of(DeltaTable(table_uri(self._path, table)), table)
+        return relation_of(newest_version(self._path, table), table)
 
     @contextmanager
     def _told_when_unreadable(self, table: str) -> Iterator[None]:

@@ -5,7 +5,7 @@ merging files, removing old ones and shortening the Delta log change no answer.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import check_table, missing_columns, table_uri
+from ledger.adapters.delta.tables import missing_columns, open_table
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
@@ -38,30 +38,45 @@ _IDENTIFIED_BY = "writers"
 
 @dataclass(frozen=True, slots=True)
 class OpenedTables:
-    """Every table of a ledger at its newest version when it was opened."""
+    """Tables of a ledger, each at its newest version when it was opened: once, all of them together.
+
+    None is a table that the ledger is too old to have. `of` raises unless this program can read what it opens.
+    """
 
     path: str
-    by_name: Mapping[str, DeltaTable]
+    _by_name: dict[str, DeltaTable | None]
     _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: str) -> "OpenedTables":
-        return cls(path, {table.name: DeltaTable(table_uri(path, table.name)) for table in TABLES})
+    def of(cls, path: str, names: Collection[str] = TABLE_BY_NAME) -> "OpenedTables":
+        """Those of these names; another one is opened when somebody asks for it."""
+        return cls(path, {table: open_table(path, table) for table in TABLE_BY_NAME if table in names})
+
+    def table(self, name: str) -> DeltaTable | None:
+        if name not in self._by_name:
+            self._by_name[name] = open_table(self.path, name)
+        return self._by_name[name]
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
         if table not in self._relations:
-            self._relations[table] = relation_of(self.by_name[table], table)
+            self._relations[table] = relation_of(self.table(table), table)
         return self._relations[table]
 
     @property
     def ledger_id(self) -> str:
         """What tells one ledger from another, and is the same for its copies: the id of the table `writers`."""
-        return str(self.by_name[_IDENTIFIED_BY].metadata().id)
+        return str(self._identifying.metadata().id)
 
     @property
     def created_at_ms(self) -> int:
         """When it was created, by the clock of who did."""
-        return int(self.by_name[_IDENTIFIED_BY].metadata().created_time)
+        return int(self._identifying.metadata().created_time)
+
+    @property
+    def _identifying(self) -> DeltaTable:
+        found = self.table(_IDENTIFIED_BY)
+        assert found is not None, "no ledger is older than this table"
+        return found
 
 
 class DeltaSnapshot:
@@ -87,9 +102,15 @@ class DeltaSnapshot:
         rows = self._opened.relation(table)
         return rows if self._counted is None else self._counted.of(table, rows)
 
+    def is_missing(self, table: str) -> bool:
+        """Whether the ledger is from before the table was added."""
+        return self._opened.table(table) is None
+
     def lacking(self, table: str) -> frozenset[str]:
         """Columns that the table has not gained yet."""
-        return frozenset(column.name for column in missing_columns(self._opened.by_name[table], table))
+        found = self._opened.table(table)
+        missing = TABLE_BY_NAME[table].columns if found is None else missing_columns(found, table)
+        return frozenset(column.name for column in missing)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
@@ -121,13 +142,13 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class DeltaLedger:
-    """A path that was found to hold a ledger."""
+    """A path at which a ledger is looked for whenever it is read; each method raises where there is none."""
 
     path: str
 
-    def now(self) -> DeltaSnapshot:
-        """All that is recorded by now."""
-        return DeltaSnapshot(OpenedTables.of(self.path))
+    def now(self, tables: Collection[str] = TABLE_BY_NAME) -> DeltaSnapshot:
+        """All that is recorded by now; who needs some of the tables only names them, and no other is opened."""
+        return DeltaSnapshot(OpenedTables.of(self.path, tables))
 
     def at(self, cut: Cut) -> DeltaSnapshot:
         """The tables at a cut, after a check that it is one of this ledger and of this history of it."""
@@ -183,9 +204,8 @@ class DeltaLedger:
 
 
 def open_ledger(path: str) -> DeltaLedger:
-    """The ledger at `path`, after a check that it is one that this program can read."""
-    for table in TABLES:
-        check_table(path, table.name)
+    """The ledger at `path`, after a check that it is one that this program can read and write."""
+    OpenedTables.of(path)
     return DeltaLedger(path)
 
 
@@ -195,7 +215,7 @@ def _checked(opened: OpenedTables, cut: Cut) -> CountedRows:
         raise UsageError(
             f"the cut is of another ledger ({cut.ledger_id}; this one is {opened.ledger_id}); nothing was read"
         )
-    if strange := sorted({append.table for append in cut.last} - opened.by_name.keys()):
+    if strange := sorted({append.table for append in cut.last} - TABLE_BY_NAME.keys()):
         raise UsageError(
             f"the cut names {', '.join(strange)}, which this program does not know; nothing was read. Use a later one"
         )
@@ -247,8 +267,10 @@ def _parse_token(token: str) -> Cut:
         raise UsageError(f"{error}; nothing was read") from error
 
 
-def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
-    """The rows of a table of the ledger, as DuckDB reads them."""
+def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles":
+    """The rows of a table of the ledger, as DuckDB reads them; None: the ledger does not have it yet."""
+    if table is None:
+        return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     uris = [unquote(uri.removeprefix("file://")) for uri in _largest_first(table)]
     if not uris:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()

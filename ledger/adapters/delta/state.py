@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.adapters.delta.newest_rows import DeltaRows
-from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
+from ledger.adapters.delta.reading import DeltaLedger
 from ledger.adapters.duck.engine import run_query
-from ledger.catalog import query
+from ledger.catalog import needed, query
 from ledger.domain.facts import SyncCause, SyncKind, source_may_be_gone
 from ledger.ports import FlowPosition
 from ledger.recording.recorded_state import RecordedState
@@ -20,11 +20,10 @@ class DeltaLedgerState(RecordedState):
         self._ledger = ledger
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        rows = run_query(query("flow_positions"), {"flow": flow}, self._latest()).to_pylist()
+        positions = query("flow_positions")
+        snapshot = self._ledger.now(needed(positions.reads).tables)
+        rows = run_query(positions, {"flow": flow}, snapshot).to_pylist()
         return [flow_position(row) for row in rows]
-
-    def _latest(self) -> DeltaSnapshot:
-        return self._ledger.now()
 
 
 def flow_position(row: Mapping[str, Any]) -> FlowPosition:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
@@ -18,6 +18,7 @@ from ledger.schema import (
     TABLES,
     Column,
     Table,
+    was_added,
 )
 
 RECORDED_AT = "recorded_at_ms"
@@ -26,6 +27,7 @@ STATISTICS = ("writer", "writer_epoch", "round", "recorded_at_ms")
 
 With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file of a driver; with these 1 kB.
 """
+_ALWAYS_THERE = "writers"
 _REMEMBERED_HOURS = 1
 """So much longer the log remembers which files were superseded: until they are removed."""
 _PROPERTIES = {
@@ -86,28 +88,60 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
     missing = [table for table in TABLES if not DeltaTable.is_deltatable(table_uri(path, table.name))]
     for table in TABLES:
         if table not in missing:
-            check_table(path, table.name)
-    for table in missing:
-        _create(path, table, now_ms, keep_hours)
+            open_table(path, table.name)
+    created = [table.name for table in missing if _create(path, table, now_ms, keep_hours)]
     for table in TABLES:
         add_missing_columns(path, table.name, now_ms=now_ms)
-    return [table.name for table in missing]
+    return created
 
 
-def check_table(path: str, table: str) -> None:
-    """Raises unless the table is one of a ledger that this program can read and write.
+def open_table(path: str, table: str) -> DeltaTable | None:
+    """The newest version of a table, after a check that it is one of a ledger that this program can read and write.
 
-    `PreconditionError` for a later schema version: only a later program knows what its rows mean.
+    None: the ledger is from before the table was added within the schema version, and has no rows of it.
+    Raises `EnvironmentError_` where there is no such table, and `PreconditionError` for a later schema version: only
+    a later program knows what its rows mean.
     """
-    location = table_uri(path, table)
-    found = DeltaTable.is_deltatable(location)
-    version = DeltaTable(location).metadata().configuration.get(SCHEMA_VERSION_PROPERTY) if found else None
+    try:
+        opened = newest_version(path, table)
+    except TableNotFoundError as error:
+        raise _no_ledger(path, table) from error
+    if opened is not None:
+        _check_version(path, table, opened)
+    return opened
+
+
+def newest_version(path: str, table: str) -> DeltaTable | None:
+    """The same without a check, as deltalake opens it: raises its errors, `TableNotFoundError` among them.
+
+    That a table is missing is known only where the ledger is there: a folder that is away for a while has none.
+    """
+    try:
+        return DeltaTable(table_uri(path, table))
+    except TableNotFoundError:
+        if was_added(table) and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
+            return None
+        raise
+
+
+def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
+    """Create a table that was added within the schema version, where the ledger is from before."""
+    if was_added(table) and newest_version(path, table) is None:
+        _create(path, TABLE_BY_NAME[table], now_ms, KEEP_SUPERSEDED_HOURS)
+
+
+def _no_ledger(path: str, table: str) -> EnvironmentError_:
+    return EnvironmentError_(
+        f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
+        "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
+        trouble=Trouble.LEDGER,
+    )
+
+
+def _check_version(path: str, table: str, opened: DeltaTable) -> None:
+    version = opened.metadata().configuration.get(SCHEMA_VERSION_PROPERTY)
     if version is None:
-        raise EnvironmentError_(
-            f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
-            "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
-            trouble=Trouble.LEDGER,
-        )
+        raise _no_ledger(path, table)
     if version.isdecimal() and int(version) > SCHEMA_VERSION:
         raise PreconditionError(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "
@@ -157,7 +191,11 @@ def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
             raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {error}") from error
 
 
-def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> None:
+def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
+    """Of several that create a table at once one does, and returns that it did.
+
+    deltalake would commit the creation again as version 1, and with it another id: that of another ledger.
+    """
     uri = table_uri(path, table.name)
     try:
         DeltaTable.create(
@@ -166,12 +204,15 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> None:
             name=table.name,
             description=f"one row per {table.row_per}",
             configuration={**_PROPERTIES, **upkeep_properties(keep_hours)},
-            commit_properties=_commit_properties(now_ms),
+            commit_properties=_commit_properties(now_ms, max_commit_retries=0),
             raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:
-        raise MirrorLedgerError(f"table {table.name} cannot be created at {uri}: {error}") from error
+        if not DeltaTable.is_deltatable(uri):
+            raise MirrorLedgerError(f"table {table.name} cannot be created at {uri}: {error}") from error
+        return False
+    return True
 
 
-def _commit_properties(now_ms: int) -> CommitProperties:
-    return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)})
+def _commit_properties(now_ms: int, *, max_commit_retries: int | None = None) -> CommitProperties:
+    return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)}, max_commit_retries=max_commit_retries)

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ledger.adapters.duck.engine import Relation, register
-from ledger.domain.cuts import LastAppend
+from ledger.domain.cuts import ClockStep, LastAppend
 
 _STAMPS = "select writer, writer_epoch * 4294967296 + round as place, recorded_at_ms from wanted"
 _LAST = f"""
@@ -50,6 +50,25 @@ with stamps as ({_STAMPS})
 select writer, max(place), arg_max(recorded_at_ms, place)
 from stamps
 group by writer
+"""
+_BACK = f"""
+with stamps as ({_STAMPS}),
+
+appends as (
+    select writer, place, min(recorded_at_ms) as recorded_at_ms
+    from stamps
+    group by writer, place
+),
+
+ordered as (
+    select writer, place, recorded_at_ms, lag(recorded_at_ms) over (partition by writer order by place) as before_ms
+    from appends
+)
+
+select writer, place, recorded_at_ms, before_ms
+from ordered
+where recorded_at_ms < before_ms
+order by writer, place
 """
 
 
@@ -93,6 +112,15 @@ def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]
     with _readable(relation) as connection:
         connection.register("named", named)
         return [Named(at_ms, until_ms) for at_ms, until_ms in connection.execute(_NAMED).fetchall()]
+
+
+def steps_back(table: str, relation: Relation) -> list[ClockStep]:
+    """Where the times of a table's rows fall from one append of a writer to its next."""
+    with _readable(relation) as connection:
+        return [
+            ClockStep(table, writer, place >> 32, place & 0xFFFFFFFF, at_ms, before_ms)
+            for writer, place, at_ms, before_ms in connection.execute(_BACK).fetchall()
+        ]
 
 
 @contextmanager

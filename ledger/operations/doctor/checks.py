@@ -200,7 +200,7 @@ class Check(StrEnum):
         "ledger",
         "are all tables there, of the schema version of this program?",
         "a table is missing, unreadable or of another version",
-        None,
+        "a table is missing that has come within the schema version: it is read as empty",
     )
     LEDGER_APPEND_ONLY = (
         "ledger_append_only",
@@ -243,6 +243,13 @@ class Check(StrEnum):
         "when was the newest commit of each table?",
         None,
         None,
+    )
+    LEDGER_CLOCKS = (
+        "ledger_clocks",
+        "ledger",
+        "do the recorded times of each writer rise from round to round?",
+        None,
+        "within seven days a time was more than a second earlier than that of the writer's append before",
     )
     LEDGER_EXCLUSIVE_CREATE = (
         "ledger_exclusive_create",

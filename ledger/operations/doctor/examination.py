@@ -56,6 +56,7 @@ class Examination:
         ledger, folder = self.ledger, self.ledger.folder
         tables = measure(self._tables, places.LEDGER)
         yield from places.ledger(tables, now_ms=self.clock.now_ms())
+        yield places.clocks(measure(ledger.clock_steps, places.LEDGER), now_ms=self.clock.now_ms())
         refused = measure(ledger.exclusive_create) if folder else Unmeasured("not a local folder")
         yield places.exclusive_create(folder, refused)
         yield places.place()

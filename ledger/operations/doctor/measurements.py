@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from ledger.domain.cuts import ClockStep
 from ledger.domain.table_upkeep import DataFile
 from ledger.ports import FlowPosition, GroupListing, PartitionEnds, TopicDescription
 
@@ -237,6 +238,10 @@ class LedgerProbe(Protocol):
 
     def table(self, name: str) -> TableState | None:
         """None when there is no such table."""
+        ...
+
+    def clock_steps(self) -> Sequence[ClockStep]:
+        """Where the recorded times of a writer fall, in any table."""
         ...
 
     def cluster_ids(self) -> Mapping[str, str]:

@@ -3,12 +3,23 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ledger.domain.cuts import ClockStep
 from ledger.domain.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
+from ledger.domain.time_words import instant
 from ledger.errors import Trouble
 from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, named, size, unknown
+from ledger.operations.doctor.findings import (
+    Finding,
+    Unmeasured,
+    counted,
+    duration,
+    failed,
+    named,
+    size,
+    unknown,
+)
 from ledger.operations.doctor.measurements import TableCommit, TableState
-from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
 
 LEDGER = "ledger"
 MACHINE = "machine"
@@ -18,7 +29,8 @@ DELTA_CHECKPOINT_INTERVAL = 10
 BEHIND_ENTRIES = 1000
 """A table with so many entries in its log takes twice as long to open as one with a hundred."""
 CLEANED_WITHIN_HOURS = 1
-_HOUR_MS = 3_600_000
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+CLOCK_STEP_MS, CLOCK_STEP_DAYS = 1_000, 7
 DISK_FAILED_BYTES, DISK_WARNING_BYTES = 512 * 2**20, 5 * 2**30
 OLDEST_PYTHON = (3, 11)
 
@@ -52,7 +64,8 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
         return _no_ledger(tables.reason, "check ledger.path and the rights to it")
-    if missing := [name for name, state in tables.items() if state is None]:
+    absent = [name for name, state in tables.items() if state is None]
+    if missing := [name for name in absent if not was_added(name)]:
         return _no_ledger(f"no table {named(missing)}", "correct ledger.path, or run `mirror-ledger init`")
     others = {
         name: state.properties.get(SCHEMA_VERSION_PROPERTY, "none")
@@ -63,7 +76,12 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
         told = named([f"{name} has schema version {version}" for name, version in others.items()])
         advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
         return _no_ledger(told, advice)
-    return Finding(LEDGER, check, Verdict.OK, f"{len(tables)} tables of schema version {SCHEMA_VERSION}")
+    there = f"{len(tables) - len(absent)} tables of schema version {SCHEMA_VERSION}"
+    if absent:
+        advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
+        told = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
+        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+    return Finding(LEDGER, check, Verdict.OK, there)
 
 
 def _no_ledger(measured: str, advice: str) -> Finding:
@@ -204,6 +222,37 @@ _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
     Check.LEDGER_CHECKPOINTS: _checkpoints,
     Check.LEDGER_HISTORY: _history,
 }
+
+
+def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
+    """Whether times rise with rounds. What lies long back is told and needs nothing: its times are past too."""
+    check = Check.LEDGER_CLOCKS
+    if isinstance(steps, Unmeasured):
+        return unknown(LEDGER, check, steps)
+    matter = [
+        step
+        for step in steps
+        if step.back_ms > CLOCK_STEP_MS and now_ms - step.before_ms <= CLOCK_STEP_DAYS * _DAY_MS
+    ]
+    if matter:
+        told = named([_step(step) for step in sorted(matter, key=lambda step: step.back_ms, reverse=True)])
+        advice = (
+            "set the clocks of hosts that write (NTP); where --as-of names a TIME between the two, nothing counts that "
+            "the writer appended there from the later time on: name a cut instead"
+        )
+        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+    if steps:
+        last = _step(max(steps, key=lambda step: step.before_ms))
+        short = f"by at most a second or over {CLOCK_STEP_DAYS} days ago"
+        return Finding(
+            LEDGER, check, Verdict.OK, f"{counted(len(steps), 'step')} back, {short}; the last: {last}"
+        )
+    return Finding(LEDGER, check, Verdict.OK, "the times of each writer rise in all tables")
+
+
+def _step(step: ClockStep) -> str:
+    where = f"{step.table}, {step.writer} epoch {step.epoch} round {step.round}"
+    return f"{where}: {instant(step.recorded_at_ms)}, {duration(step.back_ms)} before its append before"
 
 
 # Where it is -----------------------------------------------------------------------------------

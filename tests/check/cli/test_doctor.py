@@ -11,6 +11,7 @@ import pytest
 from ledger.operations.doctor.checks import Check
 from tests.support.commands import Done, mirror_ledger
 from tests.support.config_files import write_config
+from tests.support.operated import FLOW, Operated
 
 REFUSED = "[Errno 111] Connection refused"
 
@@ -79,6 +80,22 @@ def test_only_filters_what_is_printed_and_not_the_exit_code(
     rows = list(csv.DictReader(io.StringIO(bad.out)))
     assert [row["verdict"] for row in rows] == ["failed"] * 3
     assert all(json.loads(row["not_made"]) for row in rows)
+
+
+def test_a_clock_that_was_set_back_is_told_with_both_times(idle: Operated) -> None:
+    """And between the two what was recorded later does not count."""
+    now_ms = idle.clock.now_ms()
+    idle.copied({("orders", 0): 100}, at_ms=now_ms - 60_000)
+    idle.copied({("orders", 0): 200}, at_ms=now_ms)
+    idle.copied({("orders", 0): 300}, at_ms=now_ms - 30_000)
+    rows = {row["check"]: row for row in json.loads(idle.command("doctor", "-o", "json").out)}
+    found = rows[Check.LEDGER_CLOCKS]
+    assert found["verdict"] == "warning"
+    assert f"offset_syncs, flow:{FLOW} epoch 1 round 3: " in found["measured"]
+    assert ", 30 s before its append before" in found["measured"]
+    ends = ("sql", "select max(source_end) as n from offset_syncs", "-o", "csv", "--as-of")
+    assert idle.command(*ends, str(now_ms - 1)).out == "n\n100\n"
+    assert idle.command(*ends, str(now_ms)).out == "n\n300\n"
 
 
 def test_an_unknown_verdict_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,12 @@ What is granted and what is refused is tried in `operations/test_requests.py`; h
 import json
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.commands import Done
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
@@ -191,6 +195,39 @@ def test_the_receipt_is_waited_for(flow: Operated, result: str, code: int) -> No
     assert done.code == code
     assert "as the driver saw it" in done.err
     assert done.out.strip() == flow.operations()[0]["operation_id"]
+
+
+def test_no_table_is_opened_that_a_request_does_not_need(
+    flow: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that tell whether it makes sense, once; that of requests again to append; and for each look at receipts."""
+    opened: list[str] = []
+    opening = DeltaTable.__init__
+
+    def counted(self: DeltaTable, table_uri: str, *options: Any, **named: Any) -> None:
+        opened.append(Path(table_uri).name)
+        opening(self, table_uri, *options, **named)
+
+    def looked_for(table_uri: str, *_options: Any) -> bool:
+        raise AssertionError(f"{table_uri} is opened anyway")
+
+    before: list[list[str]] = []
+
+    def sleep(_seconds: float) -> None:
+        before.append(opened.copy())
+        if len(before) == 3:
+            request = flow.operations()[0]["operation_id"]
+            flow.receipt(request, "pause", "done", "")
+        opened.clear()
+
+    monkeypatch.setattr(DeltaTable, "__init__", counted)
+    monkeypatch.setattr(DeltaTable, "is_deltatable", looked_for)
+    monkeypatch.setattr("ledger.app.time", SimpleNamespace(sleep=sleep))
+    done = flow.command("pause", FLOW, "--wait", "20")
+    assert done.code == 0, done.err
+    judged = ["offset_syncs", "topics", "writers", "operations"]
+    look = ["operations"]
+    assert [*before, opened] == [[*judged, "operations", *look], look, look, look]
 
 
 def test_no_receipt_in_time(flow: Operated) -> None:

@@ -191,7 +191,7 @@ def test_what_stopped_and_is_gone_at_the_source_needs_nothing(flow: Operated) ->
     flow.stopped("orders", 0, "denied")
     flow.topic("orders", "observed")
     assert flow.command("status", "--check").code == 4
-    flow.topic("orders", "deleted", first_round=2)
+    flow.topic("orders", "deleted")
     flow.copied({("events", 0): 7})
     flow.topic("events", "observed", "deleted")
     told = text(flow, "--check")
@@ -217,7 +217,7 @@ def test_what_stopped_and_is_gone_at_the_source_needs_nothing(flow: Operated) ->
 
 def test_a_recreated_topic_that_stopped_is_not_gone(flow: Operated) -> None:
     flow.topic("orders", "observed")
-    flow.topic("orders", "recreated", topic_id="new", first_round=2)
+    flow.topic("orders", "recreated", topic_id="new")
     flow.stopped("orders", 0, "source_recreated", topic_id="new")
     assert "stopped   orders partition 0: source_recreated since" in text(flow, "--check", code=4)
 

@@ -25,7 +25,7 @@ def flow(idle: Operated) -> Operated:
     ):
         idle.append("checkpoints", commit(group, offset))
     for group in ("vanished", "gone-unlucky"):
-        idle.append("checkpoints", {**commit(group, None), "round": 2, "absence": "gone", "read_at_ms": 7})
+        idle.append("checkpoints", {**commit(group, None), "absence": "gone", "read_at_ms": 7})
     return idle
 
 
@@ -54,7 +54,6 @@ def commit(group: str, offset: int | None, topic: str = "orders") -> dict[str, o
         "group_id": group,
         **at,
         "committed_offset": offset,
-        "round": 1,
         "read_at_ms": 1,
     }
 

@@ -5,6 +5,7 @@ import random
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from ledger.adapters.delta.examination import DeltaLedgerProbe
 from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb
-from ledger.domain.cuts import Cut, LastAppend
+from ledger.domain.cuts import ClockStep, Cut, LastAppend
 from ledger.errors import UsageError
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
@@ -109,6 +111,20 @@ def test_a_time_means_the_same_for_every_table_and_writer(recorded: Appended) ->
         counted.add(sum(map(len, found.values())))
     assert len(counted) > 10
     assert max(counted) == len(recorded.stamps)
+
+
+def test_clocks_that_stepped_back_are_found(recorded: Appended) -> None:
+    """Each append that says an earlier time than the one before of its writer in the table, with both times."""
+    expected = set()
+    for table in APPENDED:
+        for writer in WRITERS:
+            times = {one[2:4]: one[4] for one in sorted(recorded.stamps) if one[:2] == (table, writer)}
+            for before, place in pairwise(sorted(times)):
+                if times[place] < times[before]:
+                    expected.add(ClockStep(table, writer, *place, times[place], times[before]))
+    found = DeltaLedgerProbe(recorded.path).clock_steps()
+    assert len(found) == len(expected) > 1
+    assert set(found) == expected
 
 
 def merged(path: str) -> None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ledger import schema
+from ledger.domain.cuts import ClockStep
 from ledger.domain.table_upkeep import BEHIND_FILES, DataFile
 from ledger.operations.doctor import places
 from ledger.operations.doctor.checks import Check, Verdict
@@ -59,6 +61,15 @@ def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | Non
     rest = {check: finding.verdict for check, finding in found.items() if check is not Check.LEDGER_TABLES}
     assert len(rest) == 6
     assert set(rest.values()) == {Verdict.UNKNOWN}
+
+
+def test_a_table_that_came_within_the_schema_version_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "ADDED_TABLES", frozenset({"t1"}))
+    found = findings(table(), None)
+    tables = found.pop(Check.LEDGER_TABLES)
+    assert (tables.verdict, "no table t1, which has come since" in tables.measured) == (Verdict.WARNING, True)
+    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    assert findings(None, table())[Check.LEDGER_TABLES].verdict is Verdict.FAILED
 
 
 def test_a_store_that_cannot_be_read_fails() -> None:
@@ -170,6 +181,42 @@ def test_a_table_without_commits_in_sight_has_no_age() -> None:
 
 
 # Where it is -----------------------------------------------------------------------------------
+
+
+def step(back_ms: int, days_ago: int, number: int = 1) -> ClockStep:
+    before_ms = NOW - days_ago * 86_400_000
+    return ClockStep("offset_syncs", "flow:f", 2, number, before_ms - back_ms, before_ms)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected", "telling"),
+    [
+        ([], Verdict.OK, "rise in all tables"),
+        ([step(1_001, 7)], Verdict.WARNING, "offset_syncs, flow:f epoch 2 round 1: "),
+        ([step(1_001, 7)], Verdict.WARNING, "Z, 1 s 1 ms before its append before"),
+        (
+            [step(1_000, 7)],
+            Verdict.OK,
+            "1 step back, by at most a second or over 7 days ago; the last: offset",
+        ),
+        ([step(1_001, 8)], Verdict.OK, "1 step back, by at most a second or over 7 days ago"),
+        ([step(90_000_000, -1)], Verdict.WARNING, "1 d 1 h before"),
+        ([step(2_000, 1, 3), step(5_000, 2, 4)], Verdict.WARNING, "round 4: "),
+        (
+            [step(500, 1, 3), step(5_000, 9, 4)],
+            Verdict.OK,
+            "2 steps back, by at most a second or over 7 days ago",
+        ),
+        (Unmeasured("no such bucket"), Verdict.UNKNOWN, "no such bucket"),
+    ],
+)
+def test_clocks_that_stepped_back(
+    steps: list[ClockStep] | Unmeasured, expected: Verdict, telling: str
+) -> None:
+    """What a clock says that is ahead of ours is no longer ago for that."""
+    found = places.clocks(steps, now_ms=NOW)
+    assert (found.verdict, telling in found.measured) == (expected, True), found.measured
+    assert (found.advice is None) == (expected is Verdict.OK)
 
 
 @pytest.mark.parametrize(

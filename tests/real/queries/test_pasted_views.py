@@ -1,39 +1,102 @@
 """What `mirror-ledger views --engine spark` prints makes a Spark session answer as the program does."""
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ledger import catalog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.tables import create_tables, table_uri
+from ledger.adapters.duck.engine import run_query
 from ledger.adapters.pasted_views import for_spark
+from ledger.schema import TABLES
+from tests.support.added_tables import ADDED, add_within_the_version, made_before
+from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append
-from tests.support.written_ledgers import largest_case, written
+from tests.support.written_ledgers import appended_in_two, largest_case
 
-SYNCS = "offset_syncs"
-OTHER_VIEWS = set(catalog.view_names()) - {"last_syncs"}
+ASKED = ("topic_drift", "flow_positions")
+"""One reads the table that is added; both are planned quickly by Spark."""
+NEEDED = catalog.needed(name for asked in ASKED for name in catalog.query(asked).reads).views
+OTHER_VIEWS = {name for name in catalog.view_names() if f"view {name} as" not in NEEDED}
 """Spark takes long to look at all of them; `test_spark.py` does."""
+CASE = largest_case("topic_drift")
+PARAMS = CASE.params(catalog.query(CASE.query))
+SYNCS = "offset_syncs"
+
+Answers = Mapping[str, list[dict[str, Any]]]
 
 
-def test_a_spark_session_reads_the_cut_that_was_printed(spark: SparkSession, tmp_path: Path) -> None:
-    """As `queries/README.md` does it, with a query that Spark plans quickly, at a token from before the files were
-    merged, removed and appended to."""
-    case, query = largest_case("flow_positions"), catalog.query("flow_positions")
-    path = str(tmp_path / "ledger")
-    token = written(tmp_path / "ledger", case).cut.token
-    rows = open_ledger(path).now().rows(SYNCS, [])
-    later = [{**one, "writer_epoch": 1 << 20, "source_end": 1 << 40} for one in rows]
-    append(path, SYNCS, later)
-    syncs = DeltaTable(table_uri(path, SYNCS))
-    syncs.optimize.compact()
-    assert syncs.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    at = open_ledger(path).as_of(token, now_ms=0)
+def on_duckdb(at: DeltaSnapshot) -> Answers:
+    return {name: run_query(catalog.query(name), PARAMS, at).to_pylist() for name in ASKED}
+
+
+def on_spark(spark: SparkSession, at: DeltaSnapshot) -> Answers:
+    """As `queries/README.md` does it."""
     own = spark.newSession()
     for statement in for_spark(at).split(";\n"):
         if statement.strip() and not any(f"view {name} as" in statement for name in OTHER_VIEWS):
             own.sql(statement)
-    params = case.params(query)
-    own.createDataFrame([tuple(params.values())], "flow string").createOrReplaceTempView("params")
-    assert [row.asDict() for row in own.sql(query.sql).collect()] == case.expected(query).to_pylist()
+    own.createDataFrame([tuple(PARAMS.values())], "flow string").createOrReplaceTempView("params")
+    return {name: [row.asDict() for row in own.sql(catalog.query(name).sql).collect()] for name in ASKED}
+
+
+@pytest.fixture
+def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A ledger from before a table was added, with the rows of a case in all others."""
+    add_within_the_version(monkeypatch)
+    path = made_before(tmp_path / "ledger")
+    for table in TABLES:
+        if table.name != ADDED:
+            appended_in_two(path, table.name, CASE.relation(table.name))
+    return path
+
+
+def test_a_token_answers_the_same_after_all_that_can_happen_to_a_ledger(
+    spark: SparkSession, before: str, tmp_path: Path
+) -> None:
+    """A table is added, files are merged, old files and entries of the log removed, and the ledger is copied elsewhere.
+
+    In this order, and rows are appended all the while: what is there then answers otherwise.
+    """
+    at = open_ledger(before).now()
+    token, expected = at.cut.token, on_duckdb(at)
+    assert all(expected.values())
+    assert on_spark(spark, at) == expected
+    assert create_tables(before, now_ms=2) == [ADDED]
+    appended_in_two(before, ADDED, CASE.relation(ADDED))
+    append(before, SYNCS, later(before))
+    for table in TABLES:
+        merged_and_cleaned(before, table.name)
+    (tmp_path / "elsewhere").mkdir()
+    copy = copied_to(tmp_path / "elsewhere", Path(before))
+    shutil.rmtree(before)
+    at = open_ledger(copy).as_of(token, now_ms=0)
+    assert on_duckdb(at) == expected
+    assert on_spark(spark, at) == expected
+    assert at.cut.token == token
+    now = on_duckdb(open_ledger(copy).now())
+    assert {name: now[name] == expected[name] for name in ASKED} == dict.fromkeys(ASKED, False)
+
+
+def later(path: str) -> list[dict[str, Any]]:
+    rows = open_ledger(path).now().rows(SYNCS, [])
+    return [{**one, "writer_epoch": 1 << 20, "source_end": 1 << 40} for one in rows]
+
+
+def merged_and_cleaned(path: str, table: str) -> None:
+    """Nothing is left of what the newest version does not need."""
+    opened = DeltaTable(table_uri(path, table))
+    files = opened.file_uris()
+    opened.optimize.compact()
+    removed = opened.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert len(removed) == (len(files) if len(files) > 1 else 0)
+    opened.create_checkpoint()
+    for entry in (Path(table_uri(path, table)) / "_delta_log").glob("*.json"):
+        if int(entry.stem) < opened.version():
+            entry.unlink()

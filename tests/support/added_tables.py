@@ -1,0 +1,23 @@
+"""Ledgers from before a table was added within the schema version: `topics`, as if it had come later."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ledger import schema
+from ledger.adapters.delta.tables import create_tables, table_uri
+
+ADDED = "topics"
+
+
+def add_within_the_version(patched: pytest.MonkeyPatch) -> None:
+    """From now on a ledger may be without the table."""
+    patched.setattr(schema, "ADDED_TABLES", frozenset({ADDED}))
+
+
+def made_before(path: Path) -> str:
+    """A ledger as the first program of the schema version makes it."""
+    create_tables(str(path), now_ms=1)
+    shutil.rmtree(table_uri(str(path), ADDED))
+    return str(path)
