@@ -14,6 +14,9 @@ Invariants, by name
         batch of its own. Where nothing may come between, in an exclusive target, every batch is looked before
 """
 
+from dataclasses import replace
+
+from ledger.domain.position import TailKnowledge
 from ledger.errors import ProtocolError
 from ledger.mirror import partition_stops
 from ledger.mirror.assignments import Divergence, PartitionResult, StopCause
@@ -42,7 +45,7 @@ class PartitionCopy(TailReconciliation):
     def wants_records(self, now: float, *, buffer_limit: int) -> bool:
         """Not before the tail is read: what cannot be sent yet would take the room of what can."""
         stop_at = self.assignment.stop_at
-        is_first = self._source_ends is None and self.assignment.is_first_look
+        is_first = self._source_ends is None and not self.assignment.tail.both_sides_seen
         wanted = stop_at is None or self.fetch_position < stop_at or is_first
         has_enough = self._search is not None and self._search.has_enough_source
         room = self.pending_bytes < buffer_limit and not self.tail.needs_read and not has_enough
@@ -190,7 +193,7 @@ class PartitionCopy(TailReconciliation):
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
         """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
-        if base_offset >= self._builder.target_end:
+        if base_offset >= self._builder.position.target_offset:
             self.generation += 1
             self._tail_start = 0
             self._fall_back()
@@ -217,25 +220,30 @@ class PartitionCopy(TailReconciliation):
         return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
 
     def result(self) -> PartitionResult:
+        syncs = self._builder.syncs()
         has_read_tail = self.tail.complete and self._search is None
+        position = self._builder.position.told_by(syncs)
         return PartitionResult(
             assignment=self.assignment,
-            syncs=self._builder.syncs(),
-            position=self._builder.position,
-            target_end=self._builder.target_end,
-            next_sequence=self._builder.next_sequence,
+            syncs=syncs,
+            position=replace(position, former_sequence=None) if has_read_tail else position,
+            tail=self._tail_knowledge(has_read_tail=has_read_tail),
             stop=self.stop,
             trouble=self.trouble,
             unreached=self.unreached,
             throttled_ms=self.throttled_ms,
-            leader_epoch=self._builder.leader_epoch,
             divergence=self._divergence,
             target_lost_from=self._target_lost_from,
             source_ends=self._source_ends,
-            tail_start=self._next_tail_start(),
-            target_leader_epoch=self._target_leader_epoch,
-            refused_sequences=0 if self.stop is not None else self.refused_sequences,
-            former_sequence=None if has_read_tail else self._builder.former_sequence,
-            has_seen_both=self._source_ends is not None and has_read_tail and self.tail.head is None,
             copied_again=self.copied_again,
+        )
+
+    def _tail_knowledge(self, *, has_read_tail: bool) -> TailKnowledge:
+        """For the next task; of a partition that stops nothing is known of where its tail begins."""
+        are_seen = self._source_ends is not None and has_read_tail and self.tail.head is None
+        return TailKnowledge(
+            start=self._next_tail_start(),
+            leader_epoch=self._target_leader_epoch,
+            refused_sequences=0 if self.stop is not None else self.refused_sequences,
+            both_sides_seen=are_seen or self.assignment.tail.both_sides_seen,
         )

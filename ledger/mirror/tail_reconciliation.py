@@ -36,14 +36,14 @@ class TailReconciliation(Troubles):
         self.reading_tail = False
         self.produce_requests = 0
         self.stop: Stop | None = None
-        self.refused_sequences = assignment.refused_sequences
+        self.refused_sequences = assignment.tail.refused_sequences
         self._divergence: Divergence | None = None
         self._target_lost_from: int | None = None
         self._source_ends: tuple[int, int] | None = None
         self._node: int | None = None
         self._builder = SyncBuilder(assignment)
-        self._tail_start = assignment.tail_start
-        self._target_leader_epoch = assignment.target_leader_epoch
+        self._tail_start = assignment.tail.start
+        self._target_leader_epoch = assignment.tail.leader_epoch
         self._has_expired = False
         self.copied_again: str | None = None
         self._fall_back()
@@ -53,11 +53,13 @@ class TailReconciliation(Troubles):
         self.pending_bytes = 0
         self._unsettled: deque[Sent] = deque()
         self._is_known_to_target = False
-        self.fetch_position = self._builder.position
-        self.fetch_epoch = self._builder.leader_epoch
+        self.fetch_position = self._builder.position.source_offset
+        self.fetch_epoch = self._builder.position.leader_epoch
         self._is_drained = False
-        self._next_offset = max(self._builder.target_end, self._tail_start, self.assignment.target_log_start)
-        self._next_sequence = self._builder.next_sequence
+        self._next_offset = max(
+            self._builder.position.target_offset, self._tail_start, self.assignment.target_log_start
+        )
+        self._next_sequence = self._builder.position.next_sequence
         self.tail = TargetTail(start=self._next_offset)
         self._looks_for_last_record = False
         self._landed: Sent | None = None
@@ -78,9 +80,9 @@ class TailReconciliation(Troubles):
     @property
     def has_reached_end(self) -> bool:
         stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position >= stop_at
+        is_there = stop_at is not None and self._builder.position.source_offset >= stop_at
         is_seen = self._source_ends is not None and not self.tail.needs_read
-        return is_there and (is_seen or not self.assignment.is_first_look)
+        return is_there and (is_seen or self.assignment.tail.both_sides_seen)
 
     def wants_tail(self, now: float) -> bool:
         """P2, P4: the tail is read when no request of this partition can still change it."""
@@ -96,12 +98,12 @@ class TailReconciliation(Troubles):
             return
         self._target_leader_epoch = leader_epoch
         if (
-            self._builder.next_sequence
-            and self._builder.target_end
-            and not self._builder.target_end < self.assignment.target_log_start
+            self._builder.position.next_sequence
+            and self._builder.position.target_offset
+            and not self._builder.position.target_offset < self.assignment.target_log_start
         ):
             self._looks_for_last_record = True
-            self.tail = TargetTail(start=self._builder.target_end - 1)
+            self.tail = TargetTail(start=self._builder.position.target_offset - 1)
 
     def stops_looking(self) -> bool:
         """The target answers that the last record's offset is out of range: its retention may have deleted it.
@@ -116,15 +118,15 @@ class TailReconciliation(Troubles):
 
     def _take_last_record(self) -> None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        found, last = self.tail.first, self._builder.target_end - 1
+        found, last = self.tail.first, self._builder.position.target_offset - 1
         if found is None:
             self.tail = TargetTail(start=self._next_offset)
         elif found.base_offset <= last:
             sequence = found.sequence_at(last)
             is_former = found.producer_id in self._producer.former
-            is_next = next_sequence(sequence, 1) == self._builder.next_sequence
+            is_next = next_sequence(sequence, 1) == self._builder.position.next_sequence
             if not self._producer.wrote(found.producer_id) or not (is_former or is_next):
-                wanted = self._builder.next_sequence - 1
+                wanted = self._builder.position.next_sequence - 1
                 self.stop_at_once(partition_stops.another_record(found, offset=last, wanted=wanted))
             elif not found.is_control:
                 self.tail.pop()
@@ -138,7 +140,7 @@ class TailReconciliation(Troubles):
             pass
         self._settle()
         if self.tail.complete and self.tail.head is None and not self._unsettled:
-            if self._builder.target_end < self.assignment.target_log_start:
+            if self._builder.position.target_offset < self.assignment.target_log_start:
                 self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
             self._next_offset = max(self._next_offset, self.tail.position)
@@ -155,7 +157,7 @@ class TailReconciliation(Troubles):
         if not self._producer.wrote(found.header.producer_id):
             self._meet_foreign(found)
             return True
-        if self._builder.target_end < self.assignment.target_log_start:
+        if self._builder.position.target_offset < self.assignment.target_log_start:
             self._begin_behind_expired(found.header)
         if self._leaves_tail:
             self._leave_unpaired(found, SyncCause.COMPACTED)
@@ -185,9 +187,9 @@ class TailReconciliation(Troubles):
         """Go on where the target's log begins."""
         self._settle()
         end = end_of_expired(self.assignment, first)
-        if end > self._builder.target_end:
-            following = sequence_behind_expired(self.assignment, first, self._builder.next_sequence)
-            self._has_expired = self._has_expired or following != self._builder.next_sequence
+        if end > self._builder.position.target_offset:
+            following = sequence_behind_expired(self.assignment, first, self._builder.position.next_sequence)
+            self._has_expired = self._has_expired or following != self._builder.position.next_sequence
             self._builder.expired(target_end=end, next_sequence=following, first=first)
             self._next_sequence = following
 
@@ -218,8 +220,8 @@ class TailReconciliation(Troubles):
         self._pass(found)
 
     def _pass(self, found: TailBatch) -> None:
-        self._next_offset = self._builder.target_end
-        self._next_sequence = self._builder.next_sequence
+        self._next_offset = self._builder.position.target_offset
+        self._next_sequence = self._builder.position.next_sequence
         self._take_over(found)
 
     def _take_over(self, found: TailBatch) -> None:
@@ -254,7 +256,7 @@ class TailReconciliation(Troubles):
     def _may_be_gone(self) -> bool:
         """Whether source records before the next one may be gone that this flow had copied."""
         is_hole_passed = self._is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self.assignment.lost_before or self._has_expired
+        return is_hole_passed or self.assignment.position.source_may_be_gone or self._has_expired
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if self._is_accepted(found):
@@ -288,7 +290,7 @@ class TailReconciliation(Troubles):
         self._fall_back()
         self._search = TailSearch(
             self._builder,
-            follows_loss=self.assignment.lost_before,
+            source_may_be_gone=self.assignment.position.source_may_be_gone,
             is_target_cleaned=self.assignment.is_target_cleaned,
             is_target_known=not self._has_expired,
         )
@@ -312,7 +314,9 @@ class TailReconciliation(Troubles):
         if proof is not None:
             search.record(proof)
         if is_lost and self.assignment.copies_tail_again:
-            self.copied_again = partition_stops.copied_again(self._builder.target_end, self._builder.position)
+            self.copied_again = partition_stops.copied_again(
+                self._builder.position.target_offset, self._builder.position.source_offset
+            )
         if proof is not None and (self.assignment.copies_tail_again or not is_lost):
             search.leave_unpaired(proof.rest)
         self.generation += 1
@@ -331,7 +335,7 @@ class TailReconciliation(Troubles):
             return False
         # Behind a stop nothing is looked at any more: what has others before it is left to the next look.
         may_look = self.stop is None or not self.assignment.exclusive
-        return may_look or sent.base_offset == self._builder.target_end
+        return may_look or sent.base_offset == self._builder.position.target_offset
 
     def _settle_first(self) -> None:
         sent = self._unsettled.popleft()

@@ -35,6 +35,7 @@ from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
+from ledger.domain.position import Position
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -229,12 +230,14 @@ def flow_position(row: Mapping[str, Any]) -> FlowPosition:
         partition=row["source_partition"],
         target_topic=row["target_topic"],
         target_topic_id=row["target_topic_id"],
-        source_end=row["source_end"],
-        target_end=row["target_end"],
-        next_sequence=row["next_sequence"],
-        leader_epoch=row["source_leader_epoch"],
-        follows_loss=source_may_be_gone(
-            SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+        position=Position(
+            source_offset=row["source_end"],
+            target_offset=row["target_end"],
+            next_sequence=row["next_sequence"],
+            leader_epoch=row["source_leader_epoch"],
+            source_may_be_gone=source_may_be_gone(
+                SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+            ),
         ),
         producer_id=row["producer_id"],
     )

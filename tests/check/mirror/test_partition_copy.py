@@ -1,10 +1,9 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
-from dataclasses import replace
-
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
+from ledger.domain.position import TailKnowledge
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.partition_copy import PartitionCopy
 from ledger.mirror.troubles import Side
@@ -37,7 +36,7 @@ def test_p3_what_is_not_acknowledged_is_not_recorded() -> None:
     target.fetch()
     target.send()
     result = target.copy.result()
-    assert (result.syncs, result.position, result.next_sequence) == ((), 0, 0)
+    assert (result.syncs, result.position.source_offset, result.position.next_sequence) == ((), 0, 0)
 
 
 def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
@@ -124,7 +123,7 @@ def test_own_records_out_of_sequence_are_explained_by_no_loss() -> None:
         [content(b"else", b"v")] * 2, [NOW_MS] * 2, producer=Producer(OWN_PRODUCER_ID, 0, 7)
     )
     log.append(own, now_ms=NOW_MS)
-    target = Target(source_log(2), replace(assignment(), lost_before=True), log)
+    target = Target(source_log(2), assignment(source_may_be_gone=True), log)
     target.copy_all()
     assert (target.stop, target.ranges()) == (StopCause.TAIL_MISMATCH, [])
 
@@ -209,7 +208,7 @@ def test_a_batch_that_waits_to_be_looked_before_is_not_recorded_when_the_task_en
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
     result = target.copy.result()
-    assert (result.syncs, result.position, result.tail_start) == ((), 0, 0)
+    assert (result.syncs, result.position.source_offset, result.tail.start) == ((), 0, 0)
 
 
 def test_a_marker_at_the_target_takes_an_offset_and_is_nobodys_record() -> None:
@@ -232,7 +231,9 @@ def test_gaps_around_copied_batches_settle_in_source_order() -> None:
     target = Target(source, assignment())
     target.read_tail()
     target.fetch()
-    assert target.copy.result().position == 0, "the gap behind an unacknowledged batch is not settled"
+    assert target.copy.result().position.source_offset == 0, (
+        "the gap behind an unacknowledged batch is not settled"
+    )
     base_offset = target.send()[1]
     target.acknowledge(base_offset)
     [sync] = target.copy.result().syncs
@@ -347,12 +348,12 @@ def test_what_others_wrote_to_a_shared_partition_is_read_once_over_rounds_that_a
     read = log.read(0, committed=False, max_bytes=1, at_least_one=True)
     first.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
     assert first.copy.next_copy is None
-    assert first.copy.result().tail_start == 4
-    second = Target(first.source, replace(assignment(exclusive=False), tail_start=4), log)
+    assert first.copy.result().tail.start == 4
+    second = Target(first.source, assignment(exclusive=False, tail=TailKnowledge(start=4)), log)
     assert second.copy.tail.position == 4
     second.copy_all()
     assert second.ranges() == [(0, 2, 12, 14, False)]
-    assert second.copy.result().tail_start == 12
+    assert second.copy.result().tail.start == 12
 
 
 def test_own_records_that_wait_for_their_source_are_read_again() -> None:
@@ -361,8 +362,8 @@ def test_own_records_that_wait_for_their_source_are_read_again() -> None:
     writing.copy_all()
     again = Target(writing.source, assignment(exclusive=False), log)
     again.read_tail()
-    assert again.copy.result().tail_start == 3
-    last = Target(writing.source, replace(assignment(exclusive=False), tail_start=3), log)
+    assert again.copy.result().tail.start == 3
+    last = Target(writing.source, assignment(exclusive=False, tail=TailKnowledge(start=3)), log)
     last.copy_all()
     assert last.ranges() == [(0, 2, 3, 5, True)]
 
@@ -370,16 +371,18 @@ def test_own_records_that_wait_for_their_source_are_read_again() -> None:
 def test_an_exclusive_or_stopped_partition_is_read_from_its_last_record() -> None:
     exclusive = Target(source_log(2), assignment())
     exclusive.copy_all()
-    assert exclusive.copy.result().tail_start == 0
-    stopped = Target(source_log(2), replace(assignment(exclusive=False), tail_start=2), filled_by_others(2))
+    assert exclusive.copy.result().tail.start == 0
+    stopped = Target(
+        source_log(2), assignment(exclusive=False, tail=TailKnowledge(start=2)), filled_by_others(2)
+    )
     stopped.read_tail()
     stopped.copy.halt(StopCause.TARGET_OUT_OF_RANGE, "lost")
-    assert stopped.copy.result().tail_start == 0
+    assert stopped.copy.result().tail.start == 0
 
 
 def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() -> None:
     log = filled_by_others(6)
-    target = Target(source_log(2, 3), replace(assignment(exclusive=False), tail_start=6), log)
+    target = Target(source_log(2, 3), assignment(exclusive=False, tail=TailKnowledge(start=6)), log)
     target.read_tail()
     target.fetch()
     log.lose_end(0)
