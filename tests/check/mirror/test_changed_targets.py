@@ -128,7 +128,6 @@ def late(log: PartitionLog, *, sequence: int) -> None:
     batch = Target(source_log(3), assignment(next_sequence=sequence))
     batch.read_tail()
     batch.fetch()
-    batch.copy.produce_requests = 0
     log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
     assert log.produce(bytes(batch.copy.send_next(NODE)), now_ms=NOW_MS).error == 0
 

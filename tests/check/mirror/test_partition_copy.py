@@ -22,6 +22,18 @@ def test_everything_is_sent_in_order_and_recorded_once_acknowledged() -> None:
     assert {h.producer_id for h in target.log.headers()} == {OWN_PRODUCER_ID}
 
 
+def test_p1_answers_are_of_the_oldest_batch_and_settle_in_source_order() -> None:
+    target = Target(source_log(1, 2, 3), assignment())
+    target.read_tail()
+    target.fetch()
+    target.acknowledge(target.send()[1])
+    second, third = target.send()[1], target.send()[1]
+    target.acknowledge(second)
+    assert target.copy.has_more, "the third is not known to be there"
+    target.acknowledge(third)
+    assert target.ranges() == [(0, 6, 0, 6, False)]
+
+
 def test_p2_nothing_is_sent_before_the_tail_is_read() -> None:
     target = Target(source_log(2), assignment())
     target.fetch()
@@ -45,7 +57,7 @@ def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
     target.fetch()
     target.acknowledge(target.send()[1])
     target.send()
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("the connection was lost", now=5.0)
     assert not target.copy.wants_tail(5.0)
     assert target.copy.wants_tail(5.2)
@@ -61,7 +73,7 @@ def test_p4_the_tail_waits_for_requests_in_flight() -> None:
     target.send()
     target.copy.doubt("45", now=0.0)
     assert not target.copy.wants_tail(9.0)
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     assert target.copy.wants_tail(9.0)
 
 
@@ -255,11 +267,11 @@ def test_bad_bytes_stop_the_partition_after_what_is_good() -> None:
 def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
     copy = PartitionCopy(assignment(), writers())
     for _ in range(3):
-        copy.pause(Side.TARGET, "the target does not answer", now=0.0)
+        copy.troubles.pause(Side.TARGET, "the target does not answer", now=0.0)
         copy.take_fetched(fetched_from(source_log(), 0))
-    assert (copy.failures(Side.TARGET), copy.trouble) == (3, "the target does not answer")
+    assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (3, "the target does not answer")
     copy.take_tail(memoryview(b""), high_watermark=0)
-    assert (copy.failures(Side.TARGET), copy.trouble) == (0, None)
+    assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (0, None)
 
 
 def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> None:
@@ -267,12 +279,12 @@ def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> 
     target.read_tail()
     target.fetch()
     _, written = target.send()
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
     target.read_tail()
-    before = target.copy.trouble
+    before = target.copy.troubles.trouble
     target.fetch()  # the first batch is recognised at the target
-    assert (written, before, target.copy.trouble) == (0, "too few replicas", None)
+    assert (written, before, target.copy.troubles.trouble) == (0, "too few replicas", None)
 
 
 def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
@@ -280,18 +292,18 @@ def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
     target.read_tail()
     target.fetch()
     target.copy.send_next(NODE)
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
     target.copy_all()
-    assert target.copy.trouble is None
+    assert target.copy.troubles.trouble is None
 
 
 def test_pauses_grow_up_to_two_seconds() -> None:
     copy = PartitionCopy(assignment(), writers())
     waits = []
     for _ in range(8):
-        copy.pause(Side.SOURCE, "no answer", now=100.0)
-        waits.append(round(copy.retry_at - 100.0, 3))
+        copy.troubles.pause(Side.SOURCE, "no answer", now=100.0)
+        waits.append(round(copy.troubles.retry_at - 100.0, 3))
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
 
 
