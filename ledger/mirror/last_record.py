@@ -30,8 +30,10 @@ class LastRecord:
             return False
         self._leader_epoch = leader_epoch
         has_expired = at.target_offset < self._target_log_start
-        self._is_looked_for = bool(at.next_sequence and at.target_offset) and not has_expired
-        return self._is_looked_for
+        if not at.next_sequence or not at.target_offset or has_expired:
+            return False
+        self._is_looked_for = True
+        return True
 
     def end(self) -> bool:
         """It is not looked for any more; returns whether it was."""
