@@ -3,7 +3,7 @@
 Where ranges are called ascending they are also apart from each other.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
@@ -52,9 +52,18 @@ def without(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[Offset
         yield start, whole_end
 
 
+def overlapping(ranges: Sequence[OffsetRange], start: int, end: int) -> Sequence[OffsetRange]:
+    """Those of ascending ranges that reach into `[start, end)`."""
+    return ranges[bisect_right(ranges, start, key=_end) : bisect_left(ranges, end, key=_start)]
+
+
 def from_offset(ranges: Sequence[OffsetRange], offset: int) -> tuple[OffsetRange, ...]:
     """Those of ascending ranges that reach beyond an offset."""
     return tuple(ranges[bisect_right(ranges, offset, key=_end) :])
+
+
+def _start(found: OffsetRange) -> int:
+    return found[0]
 
 
 def _end(found: OffsetRange) -> int:

@@ -49,8 +49,13 @@ class CopyRules:
         return GapCause.MIRROR_WRITE if is_adopted else self._of_application(record)
 
     def _of_application(self, record: Record) -> GapCause | None:
-        fields = read_fields(record.content)
-        is_kept = self.record_filter.keeps(
-            key=fields.key, headers=fields.headers, timestamp_ms=record.timestamp
-        )
-        return None if is_kept else GapCause.FILTERED
+        return filtered(self.record_filter, record.content, timestamp_ms=record.timestamp)
+
+
+def filtered(record_filter: RecordFilter, content: bytes, *, timestamp_ms: int) -> GapCause | None:
+    """Why a record of an application is left out; None when it is copied."""
+    if record_filter.keeps_all:
+        return None
+    fields = read_fields(content)
+    is_kept = record_filter.keeps(key=fields.key, headers=fields.headers, timestamp_ms=timestamp_ms)
+    return None if is_kept else GapCause.FILTERED

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ledger.domain.facts import Gap, GapCause
+from ledger.domain.offset_ranges import OffsetRange, joined
 from ledger.errors import MirrorLedgerError
 from ledger.operations.adoption.records import LogRecord
 from ledger.wire.record_fields import key_state
@@ -16,15 +17,11 @@ class RefusedPartitionError(MirrorLedgerError):
     """The partition cannot be taken over; the message says why and where. Nothing of it is recorded."""
 
 
-Range = tuple[int, int]
-"""Half-open offsets."""
-
-
 class Ranges:
     """Offsets as half-open ranges, in any order, neighbours joined."""
 
     def __init__(self) -> None:
-        self._ranges: list[Range] = []
+        self._ranges: list[OffsetRange] = []
         self.records = 0
 
     def add(self, offset: int) -> None:
@@ -38,14 +35,8 @@ class Ranges:
             self._ranges.append((start, end))
             _check_pieces(len(self._ranges))
 
-    def __iter__(self) -> Iterator[Range]:
-        joined: list[Range] = []
-        for start, end in sorted(self._ranges):
-            if joined and joined[-1][1] >= start:
-                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-            else:
-                joined.append((start, end))
-        return iter(joined)
+    def __iter__(self) -> Iterator[OffsetRange]:
+        return joined(sorted(self._ranges))
 
     def __bool__(self) -> bool:
         return bool(self._ranges)

@@ -1,11 +1,12 @@
 """A comparison's findings as offset syncs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
 from ledger.domain.facts import Gap, OffsetSync, SyncCause, SyncKind
+from ledger.domain.offset_ranges import OffsetRange, overlapping, without
 from ledger.mirror.flow_topics import PartitionPair
-from ledger.operations.adoption.findings import Findings, Range, Run
+from ledger.operations.adoption.findings import Findings, Run
 
 _GAPS_PER_ROW = 10_000
 
@@ -29,7 +30,7 @@ def adoption_syncs(pair: PartitionPair, findings: Findings, *, target_end: int) 
     return rows.finished
 
 
-Piece = Run | Gap | Range
+Piece = Run | Gap | OffsetRange
 
 
 def _pieces(findings: Findings) -> Iterator[Piece]:
@@ -43,20 +44,11 @@ def _start(piece: Piece) -> int:
     return piece[0] if isinstance(piece, tuple) else piece.source_start
 
 
-def _without(gaps: Iterable[Gap], taken_out: list[Range]) -> Iterator[Gap]:
-    ahead = iter(taken_out)
-    out = next(ahead, None)
+def _without(gaps: Iterable[Gap], taken_out: Sequence[OffsetRange]) -> Iterator[Gap]:
     for gap in gaps:
-        start = gap.source_start
-        while out is not None and out[0] < gap.source_end:
-            if start < out[0]:
-                yield Gap(start, out[0], gap.cause)
-            start = max(start, out[1])
-            if out[1] > gap.source_end:
-                break
-            out = next(ahead, None)
-        if start < gap.source_end:
-            yield Gap(start, gap.source_end, gap.cause)
+        whole = gap.source_start, gap.source_end
+        for start, end in without(whole, overlapping(taken_out, *whole)):
+            yield Gap(start, end, gap.cause)
 
 
 class _Rows:

@@ -7,13 +7,12 @@ from ledger.domain.facts import Gap, GapCause, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.batch_plan import Copy, Skip, plan_batches
-from ledger.mirror.copy_rules import CopyRules
+from ledger.mirror.copy_rules import CopyRules, filtered
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from ledger.ports import Clock, ClusterLink, FetchItem, Network
 from ledger.wire.error_codes import TOPIC_GONE, ErrorCode, describe
 from ledger.wire.record_batch import BatchHeader, batches
-from ledger.wire.record_fields import read_fields
 from ledger.wire.records import decode
 from ledger.wire.requests import Fetched
 
@@ -67,11 +66,7 @@ class PartitionLog:
                     offset = piece.offset + 1
 
     def _filtered(self, record: LogRecord) -> GapCause | None:
-        if self._filter.keeps_all:
-            return None
-        fields = read_fields(record.content)
-        is_kept = self._filter.keeps(key=fields.key, headers=fields.headers, timestamp_ms=record.timestamp)
-        return None if is_kept else GapCause.FILTERED
+        return filtered(self._filter, record.content, timestamp_ms=record.timestamp)
 
     def _pieces(self, fetched: Fetched, position: int) -> Iterator[LogRecord | Gap]:
         """Records and gaps that tile the log from `position` on, as far as the response goes."""
