@@ -16,6 +16,7 @@ from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
+from ledger.domain.position import Position
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
@@ -256,10 +257,7 @@ class FactLog(Protocol):
 class FlowPosition:
     """Where a flow stands on one partition, from its last row.
 
-    `leader_epoch`: that of the last source batch, None when the last row does not tell. `follows_loss`:
-    after the last row the flow's own records at the target may have no source any more. `next_sequence` is for
-    `producer_id`, None when the flow has had one only. `former_sequence`: the one that it had before, and the next
-    sequence of that.
+    Sequences are of `producer_id`, None when the flow has had one only.
     """
 
     source_topic: str
@@ -267,20 +265,15 @@ class FlowPosition:
     partition: int
     target_topic: str
     target_topic_id: str
-    source_end: int
-    target_end: int
-    next_sequence: int
-    leader_epoch: int | None = None
-    follows_loss: bool = False
+    position: Position
     producer_id: int | None = None
-    former_sequence: tuple[int, int] | None = None
 
     def for_producer(self, producer_id: int) -> "FlowPosition":
         """As a driver with this producer id goes on: nothing was written with it when the last row is of another."""
         if self.producer_id is None or self.producer_id == producer_id:
             return self
-        former = self.producer_id, self.next_sequence
-        return replace(self, producer_id=producer_id, next_sequence=0, former_sequence=former)
+        position = self.position.with_another_producer(self.producer_id)
+        return replace(self, producer_id=producer_id, position=position)
 
 
 Comparison = Literal["=", "<", ">=", "in", "not in"]

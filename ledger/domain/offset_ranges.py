@@ -52,14 +52,14 @@ def without(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[Offset
         yield start, whole_end
 
 
+def overlapping(ranges: Sequence[OffsetRange], start: int, end: int) -> Sequence[OffsetRange]:
+    """Those of ascending ranges that reach into `[start, end)`."""
+    return ranges[bisect_right(ranges, start, key=_end) : bisect_left(ranges, end, key=_start)]
+
+
 def from_offset(ranges: Sequence[OffsetRange], offset: int) -> tuple[OffsetRange, ...]:
     """Those of ascending ranges that reach beyond an offset."""
     return tuple(ranges[bisect_right(ranges, offset, key=_end) :])
-
-
-def overlapping(ranges: Sequence[OffsetRange], start: int, end: int) -> Sequence[OffsetRange]:
-    """Those of ascending ranges that have offsets of `[start, end)`."""
-    return ranges[bisect_right(ranges, start, key=_end) : bisect_left(ranges, end, key=_start)]
 
 
 def _start(found: OffsetRange) -> int:

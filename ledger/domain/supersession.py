@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, OffsetSync, SyncKind
+from ledger.domain.position import Position
 
 SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
 """Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""
@@ -113,16 +114,6 @@ def holding(recorded: Iterable[RecordedSync]) -> list[OffsetSync]:
     return [sync for sync in effective(oldest_first) if sync.kind is not SyncKind.SUPERSEDED]
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """Where a flow goes on with a partition: both ends, the next sequence, the last batch's leader epoch."""
-
-    source_start: int
-    target_end: int
-    next_sequence: int
-    leader_epoch: int | None
-
-
 def by_source_incarnation(recorded: Iterable[RecordedSync]) -> dict[str, list[RecordedSync]]:
     """The rows of one partition by the topic id that its source had."""
     found: dict[str, list[RecordedSync]] = {}
@@ -133,7 +124,7 @@ def by_source_incarnation(recorded: Iterable[RecordedSync]) -> dict[str, list[Re
 
 def restart_after_target_truncation(
     holding_there: Iterable[OffsetSync], target_end: int, *, next_sequence: int
-) -> Restart | None:
+) -> Position | None:
     """The first source offset whose record the target lost when its log ends at `target_end`.
 
     `holding_there`: what holds of one incarnation of the source in that log, oldest first. None when nothing of
@@ -144,10 +135,10 @@ def restart_after_target_truncation(
         if sync.records and sync.target_end > target_end:
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
-            return Restart(
+            return Position(
                 # A gap at its start may be of the same leader epoch as the sync, and is told again with it.
-                source_start=_source_of(sync, kept) if kept else sync.source_start,
-                target_end=target_end,
+                source_offset=_source_of(sync, kept) if kept else sync.source_start,
+                target_offset=target_end,
                 next_sequence=next_sequence,
                 leader_epoch=None if epoch_of is None else epoch_of.source_leader_epoch,
             )

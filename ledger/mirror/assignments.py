@@ -6,6 +6,7 @@ from enum import StrEnum
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
+from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.troubles import Side
 
 
@@ -82,20 +83,13 @@ class Divergence:
 class Assignment:
     """One partition of a copy task, where it stands, and how far it is to go.
 
-    It is written with `producer_id`; `next_sequence` counts what was. `former_producer_ids`: the flow wrote with
-    these before, so batches with them are its own, too. `former_sequence`: of the last of these, the sequence that
-    comes next where the flow has not written with `producer_id` yet.
-    `leader_epoch`: that of the last source batch before `position`, None when unknown. `stop_at`: the
-    source offset to reach (None: no end). `exclusive`: nobody else may write to the target partition,
-    except below `accepted_below`, where an operator accepted what lies there. `lost_before`: source
-    records before `position` are gone, so the flow's own records at the target may have no source any more.
-    `tail_start`: target offsets below it were found to hold nothing unrecorded of this flow, in this run.
-    `target_leader_epoch`: that of the target's leader under which the flow's last record was looked for, None
-    when it was not in this run. `is_first_look`: the partition is read at both sides though it may be at its end.
-    `target_log_start`: where the target's log began when it was found to begin behind `target_end`: whatever the
+    It is written with `producer_id`. `former_producer_ids`: the flow wrote with these before, so batches with them
+    are its own, too. `stop_at`: the source offset to reach (None: no end); until both sides were seen they are read
+    though the partition may be there. `exclusive`: nobody else may write to the target partition,
+    except below `accepted_below`, where an operator accepted what lies there.
+    `target_log_start`: where the target's log began when it was found to begin behind the position: whatever the
     flow wrote between and did not record is gone; `remembered_sequence`: the flow's next one as the target then
     remembered it, None when it did not.
-    `refused_sequences`: how often the target refused the next sequence since it last took one.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `record_filter`: what is left out of the rest.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
@@ -104,23 +98,15 @@ class Assignment:
 
     source: TopicPartition
     target: TopicPartition
-    position: int
-    target_end: int
-    next_sequence: int
+    position: Position
     producer_id: int
     stop_at: int | None
     exclusive: bool
+    tail: TailKnowledge = NOTHING_KNOWN
     former_producer_ids: frozenset[int] = frozenset()
-    former_sequence: tuple[int, int] | None = None
-    leader_epoch: int | None = None
     accepted_below: int = 0
-    lost_before: bool = False
-    tail_start: int = 0
-    target_leader_epoch: int | None = None
-    is_first_look: bool = False
     target_log_start: int = 0
     remembered_sequence: int | None = None
-    refused_sequences: int = 0
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
@@ -141,32 +127,23 @@ class Assignment:
 class PartitionResult:
     """What a task did for one partition; `trouble` is transient and says why progress fell short.
 
-    `leader_epoch`: that of the last source batch before `position`. `divergence`: what the source said
-    when it no longer knew the end of that epoch. `target_lost_from`: the target offset at which a batch
-    landed though this flow had written beyond it. `source_ends`: last stable offset and high watermark of
-    the source as of the last answer, None when there was none. `tail_start`, `target_leader_epoch` and
-    `refused_sequences`: as of the next assignment. `has_seen_both`: the source answered and the target's tail
-    was read up to its end. `unreached`: by side what kept the task from reading or writing there at its end;
+    `position` and `tail`: as of the next assignment. `divergence`: what the source said when it no longer knew the
+    end of the position's leader epoch. `target_lost_from`: the target offset at which a batch landed though this
+    flow had written beyond it. `source_ends`: last stable offset and high watermark of the source as of the last
+    answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its end;
     `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
     """
 
     assignment: Assignment
     syncs: tuple[OffsetSync, ...]
-    position: int
-    target_end: int
-    next_sequence: int
+    position: Position
+    tail: TailKnowledge
     stop: Stop | None
     trouble: str | None
-    leader_epoch: int | None = None
     divergence: Divergence | None = None
     target_lost_from: int | None = None
     source_ends: tuple[int, int] | None = None
-    tail_start: int = 0
-    target_leader_epoch: int | None = None
-    has_seen_both: bool = False
-    refused_sequences: int = 0
-    former_sequence: tuple[int, int] | None = None
     unreached: tuple[tuple[Side, str], ...] = ()
     throttled_ms: tuple[tuple[Side, int], ...] = ()
     copied_again: str | None = None

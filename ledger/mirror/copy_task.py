@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.open_requests import Asked
 from ledger.mirror.partition_copy import PartitionCopy
 from ledger.mirror.troubles import LEDGER, Side
 from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem, WriterDirectory
@@ -20,7 +21,6 @@ from ledger.wire.requests import Fetched, Produced
 
 _GONE_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
-_REFUSED_SEQUENCES = 6
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
 Answer = TypeVar("Answer", Fetched, Produced)
@@ -28,11 +28,11 @@ Answer = TypeVar("Answer", Fetched, Produced)
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """Partitions of one request with the generation in which each was asked, and how to take the answer."""
+    """Partitions of one request, in which attempt of each it was sent, and how to take the answer."""
 
     copies: tuple[PartitionCopy, ...]
-    generations: tuple[int, ...]
-    side: Side
+    attempts: tuple[int, ...]
+    asked: Asked
     take: Callable[["_Flight", Completion], None]
     size: int = 0
     node: int = 0
@@ -115,14 +115,12 @@ class CopyTask:
             ticket = target.fetch(
                 node, items, committed=False, max_wait_ms=0, max_bytes=self._limits.fetch_bytes
             )
-            for copy in copies:
-                copy.reading_tail = True
-            self._track(ticket, copies, Side.TARGET, self._take_tails)
+            attempts = [copy.asked(Asked.TAIL) for copy in copies]
+            self._flights[ticket] = _Flight(tuple(copies), tuple(attempts), Asked.TAIL, self._take_tails)
 
     def _take_tails(self, flight: _Flight, completion: Completion) -> None:
-        for copy, generation, fetched in _zip(flight, completion.fetched):
-            copy.reading_tail = False
-            if generation != copy.generation:
+        for copy, attempt, fetched in _zip(flight, completion.fetched):
+            if not copy.answered(Asked.TAIL, attempt):
                 continue
             if fetched is None or fetched.error:
                 self._tail_failed(copy, fetched, completion.failure)
@@ -176,16 +174,14 @@ class CopyTask:
             max_wait_ms=max(0, min(wait_ms, int(time_left_s * 1000))),
             max_bytes=self._limits.fetch_bytes,
         )
-        for copy in copies:
-            copy.fetching = True
+        attempts = tuple(copy.asked(Asked.RECORDS) for copy in copies)
         self._fetching_nodes.add(node)
-        self._track(ticket, copies, Side.SOURCE, self._take_records, node=node)
+        self._flights[ticket] = _Flight(tuple(copies), attempts, Asked.RECORDS, self._take_records, node=node)
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
-        for copy, generation, fetched in _zip(flight, completion.fetched):
-            copy.fetching = False
-            if generation != copy.generation or copy.stop is not None:
+        for copy, attempt, fetched in _zip(flight, completion.fetched):
+            if not copy.answered(Asked.RECORDS, attempt) or copy.stop is not None:
                 continue
             if fetched is None or fetched.error:
                 self._fetch_failed(copy, fetched, completion.failure)
@@ -197,7 +193,7 @@ class CopyTask:
             with _halting(copy):
                 copy.take_fetched(fetched)
         except LedgerUnavailableError as error:
-            copy.pause(LEDGER, str(error), now=self._clock.monotonic())
+            copy.troubles.pause(LEDGER, str(error), now=self._clock.monotonic())
 
     def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -217,14 +213,16 @@ class CopyTask:
         if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             copy.halt(StopCause.DENIED, f"the {side} denies READ on this topic; nothing was copied from it")
             return
-        copy.pause(side, failure or f"the {side} answered a fetch with error {describe(error)}", now=now)
+        copy.troubles.pause(
+            side, failure or f"the {side} answered a fetch with error {describe(error)}", now=now
+        )
         self._refresh_at[side] = min(self._refresh_at[side], now)
         if error in TOPIC_GONE:
             self._halt_if_gone(copy, side)
 
     def _halt_if_gone(self, copy: PartitionCopy, side: Side) -> None:
         """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
-        if copy.failures(side) >= _GONE_AFTER_FAILURES:
+        if copy.troubles.failures(side) >= _GONE_AFTER_FAILURES:
             copy.halt(
                 _GONE[side],
                 f"the {side} does not know this topic id any more: the topic was deleted or recreated",
@@ -271,14 +269,16 @@ class CopyTask:
             return False
         ticket = target.produce(node, items, timeout_ms=self._limits.request_timeout_ms)
         self._in_flight.setdefault(node, []).append(size)
-        self._track(ticket, chosen, Side.TARGET, self._take_acknowledgements, node=node, size=size)
+        attempts = tuple(copy.attempt for copy in chosen)
+        self._flights[ticket] = _Flight(
+            tuple(chosen), attempts, Asked.WRITE, self._take_acknowledgements, size, node
+        )
         return True
 
     def _take_acknowledgements(self, flight: _Flight, completion: Completion) -> None:
         self._in_flight[flight.node].remove(flight.size)
-        for copy, generation, produced in _zip(flight, completion.produced):
-            copy.produce_requests -= 1
-            if generation != copy.generation:
+        for copy, attempt, produced in _zip(flight, completion.produced):
+            if not copy.answered(Asked.WRITE, attempt):
                 continue
             if produced is not None and produced.error == ErrorCode.NONE:
                 with _halting(copy):
@@ -311,21 +311,11 @@ class CopyTask:
                 self._halt_if_gone(copy, Side.TARGET)
             self._refresh_at[Side.TARGET] = min(self._refresh_at[Side.TARGET], now)
         elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._sequence_refused(copy)
+            copy.sequence_refused()
         else:
             copy.halt(
                 StopCause.REFUSED,
                 f"the target answered with error {detail}, which this version does not know",
-            )
-
-    def _sequence_refused(self, copy: PartitionCopy) -> None:
-        """45 means look: only when looking at the tail has explained nothing several times is it a stop."""
-        copy.refused_sequences += 1
-        if copy.refused_sequences >= _REFUSED_SEQUENCES:
-            copy.halt(
-                StopCause.SEQUENCE_REFUSED,
-                f"the target refused the next sequence {copy.refused_sequences} times, and its log holds nothing of "
-                "this flow that the ledger does not know: it remembers another last sequence; nothing more was written",
             )
 
     # -- both ------------------------------------------------------------------------------------
@@ -352,9 +342,11 @@ class CopyTask:
                 StopCause.DENIED, f"the {side} denies DESCRIBE on this topic; nothing more was copied there"
             )
         elif not link.is_gone(copy.side(side)):
-            copy.note(side, f"a partition without a leader at the {side}")
-        elif now >= copy.retry_at:
-            copy.pause(side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now)
+            copy.troubles.note(side, f"a partition without a leader at the {side}")
+        elif now >= copy.troubles.retry_at:
+            copy.troubles.pause(
+                side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now
+            )
             self._halt_if_gone(copy, side)
 
     def _refresh_if_needed(
@@ -368,21 +360,8 @@ class CopyTask:
             link.refresh(sorted(topics))
         except ClusterUnavailableError as error:
             for copy in copies:
-                copy.pause(side, str(error), now=now)
+                copy.troubles.pause(side, str(error), now=now)
             self._refresh_at[side] = now + _REFRESH_PAUSE_S
-
-    def _track(
-        self,
-        ticket: int,
-        copies: list[PartitionCopy],
-        side: Side,
-        take: Callable[[_Flight, Completion], None],
-        *,
-        node: int = 0,
-        size: int = 0,
-    ) -> None:
-        generations = tuple(copy.generation for copy in copies)
-        self._flights[ticket] = _Flight(tuple(copies), generations, side, take, size, node)
 
     def _poll(self, timeout_s: float) -> None:
         for completion in self._network.poll(max(timeout_s, 0.0)):
@@ -390,7 +369,7 @@ class CopyTask:
             flight.take(flight, completion)
             if completion.throttle_ms:
                 for copy in flight.copies:
-                    copy.throttle(flight.side, completion.throttle_ms)
+                    copy.troubles.throttle(flight.asked.side, completion.throttle_ms)
 
 
 @contextmanager
@@ -411,6 +390,6 @@ def _halting(copy: PartitionCopy) -> Iterator[None]:
 def _zip(
     flight: _Flight, answers: tuple[Answer | None, ...]
 ) -> Iterable[tuple[PartitionCopy, int, Answer | None]]:
-    """Each partition of a request with its generation and its part of the answer; None without one."""
+    """Each partition of a request with its attempt and its part of the answer; None without one."""
     padded = answers or (None,) * len(flight.copies)
-    return zip(flight.copies, flight.generations, padded, strict=True)
+    return zip(flight.copies, flight.attempts, padded, strict=True)

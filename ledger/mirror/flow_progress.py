@@ -43,7 +43,7 @@ class FlowProgress:
         """The furthest position of any incarnation of the source on this target partition."""
         target = (pair.target.topic_id, pair.target.partition)
         found = [p for p in self._recorded.values() if (p.target_topic_id, p.partition) == target]
-        return max(found, key=lambda position: position.target_end, default=None)
+        return max(found, key=lambda found: found.position.target_offset, default=None)
 
     def other_incarnations(self, pair: PartitionPair) -> frozenset[str]:
         """Topic ids that this flow copied, or takes care of, under the source topic's name; its own left out."""
@@ -103,9 +103,11 @@ class FlowProgress:
         for fact in facts:
             key = (fact.source.topic_id, fact.source.partition)
             if fact.kind is SyncKind.SUPERSEDED and key in self._recorded and key not in self._standings:
-                self._recorded[key] = replace(
-                    self._recorded[key], target_end=fact.target_end, next_sequence=fact.first_sequence
+                recorded = self._recorded[key]
+                position = replace(
+                    recorded.position, target_offset=fact.target_end, next_sequence=fact.first_sequence
                 )
+                self._recorded[key] = replace(recorded, position=position)
 
     def standing_of(self, result: PartitionResult) -> Standing:
         source = result.assignment.source
@@ -118,22 +120,14 @@ class FlowProgress:
                 source=standing.pair.source,
                 target=standing.pair.target,
                 position=standing.position,
-                target_end=standing.target_end,
-                next_sequence=standing.next_sequence,
+                tail=standing.tail,
                 producer_id=producer.current,
                 former_producer_ids=producer.former,
-                former_sequence=standing.former_sequence,
                 stop_at=standing.stop_at,
                 exclusive=exclusive,
-                leader_epoch=standing.leader_epoch,
                 accepted_below=standing.accepted_below,
-                lost_before=standing.follows_loss,
-                tail_start=standing.tail_start,
-                target_leader_epoch=standing.target_leader_epoch,
                 target_log_start=standing.target_log_start,
                 remembered_sequence=standing.remembered_sequence,
-                refused_sequences=standing.refused_sequences,
-                is_first_look=not standing.is_looked_at,
             )
             for standing in self._standings.values()
             if standing.stop is None and not standing.has_reached_end
@@ -155,30 +149,22 @@ class FlowProgress:
     def unreached(self) -> list[Unreached]:
         """Partitions that are neither stopped nor at the end that they are to reach."""
         return [
-            Unreached(standing.pair.source.topic, standing.pair.source.partition, standing.position, end)
+            Unreached(standing.pair.source.topic, standing.pair.source.partition, at, end)
             for standing in self._standings.values()
-            if (end := standing.stop_at) is not None and standing.stop is None and standing.position < end
+            if (end := standing.stop_at) is not None
+            and standing.stop is None
+            and (at := standing.position.source_offset) < end
         ]
 
     def take(self, result: PartitionResult) -> Standing:
         """A task's result becomes the position of the next round."""
         standing = self.standing_of(result)
         standing.position = result.position
-        standing.target_end = result.target_end
-        standing.tail_start = result.tail_start
         if result.stop is None:
-            # What was found under a new leader is looked for again until it is dealt with.
-            standing.target_leader_epoch = result.target_leader_epoch
-        standing.refused_sequences = result.refused_sequences
-        standing.is_looked_at = standing.is_looked_at or result.has_seen_both
-        standing.next_sequence = result.next_sequence
-        standing.former_sequence = result.former_sequence
-        standing.leader_epoch = result.leader_epoch
+            standing.tail = result.tail
+        else:  # what was found under a new leader is looked for again until it is dealt with
+            standing.tail = replace(result.tail, leader_epoch=standing.tail.leader_epoch)
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
-        if result.source_ends is not None and result.position >= result.source_ends[0]:
+        if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
             standing.is_first_time = False
-        if any(sync.records and not sync.recovered for sync in result.syncs):
-            standing.follows_loss = False  # something new was written, so all of the tail was explained
-        if result.syncs and result.syncs[-1].kind is SyncKind.UNPAIRED:
-            standing.follows_loss = True  # as the next driver will take it from that row
         return standing

@@ -79,7 +79,7 @@ class FollowingRecord:
     def written_target_ids(self) -> frozenset[str]:
         """Ids of target topics that hold records of this flow, as the ledger has it now."""
         positions = self._state.positions(self._flow)
-        return frozenset(position.target_topic_id for position in positions if position.next_sequence > 0)
+        return frozenset(known.target_topic_id for known in positions if known.position.next_sequence > 0)
 
     def deleted_source_ids(self, cluster: str) -> frozenset[str]:
         """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""

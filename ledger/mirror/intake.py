@@ -12,7 +12,7 @@ from ledger.config import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
-from ledger.domain.supersession import Restart
+from ledger.domain.position import Position
 from ledger.mirror.assignments import AT_THE_TARGET, Stop, StopCause
 from ledger.mirror.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.flow_topics import PartitionPair
@@ -99,7 +99,7 @@ class Intake:
             return self._taken_already(pair, source, target, taken_already)
         if recorded is None:
             return self._begin(pair, source, target, started_at, is_first_look=is_first_look)
-        standing = Standing.recorded(pair, recorded)
+        standing = Standing(pair, recorded.position)
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(standing, recorded, source, target)
         self._accept_again(standing)
@@ -120,7 +120,7 @@ class Intake:
     def _accept_again(self, standing: Standing) -> None:
         """What was accepted stays so while the flow has written nothing since."""
         accepted = self.acceptances.get(key_of(standing.pair))
-        here = standing.pair.target.topic_id, standing.target_end
+        here = standing.pair.target.topic_id, standing.position.target_offset
         if accepted is not None and (accepted.target_topic_id, accepted.target_end) == here:
             standing.accepted_below = accepted.below
 
@@ -139,10 +139,8 @@ class Intake:
         if others:
             return self._begin_again(pair, source, target)
         applies = self.is_first_run and is_first_look
-        position, cause = (
-            self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
-        )
-        standing = Standing(pair, position, target.log_start, next_sequence=0)
+        start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
+        standing = Standing(pair, _unwritten(start, target))
         return TakenOn(standing, (standing.started(cause),), goes_on=self._was_taken(pair))
 
     def _was_taken(self, pair: PartitionPair) -> bool:
@@ -181,8 +179,13 @@ class Intake:
     def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> Standing:
         before = self.progress.recorded_at_target(pair)
         if before is None:
-            return Standing(pair, source.log_start, target.log_start, next_sequence=0)
-        return Standing(pair, source.log_start, before.target_end, before.next_sequence)
+            return Standing(pair, _unwritten(source.log_start, target))
+        position = Position(
+            source_offset=source.log_start,
+            target_offset=before.position.target_offset,
+            next_sequence=before.position.next_sequence,
+        )
+        return Standing(pair, position)
 
     def _target_recreated(
         self, standing: Standing, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
@@ -219,6 +222,10 @@ def copy_again(
 
     What the source deleted before it was copied at all is behind the position: it is met, and recorded as lost.
     """
-    start = min(source.log_start, standing.position)
-    restart = Restart(start, target.log_start, next_sequence=0, leader_epoch=None)
-    return standing.supersede(restart, cause)
+    start = min(source.log_start, standing.position.source_offset)
+    return standing.supersede(_unwritten(start, target), cause)
+
+
+def _unwritten(source_offset: int, target: PartitionEnds) -> Position:
+    """In a target partition that the flow has not written to."""
+    return Position(source_offset=source_offset, target_offset=target.log_start, next_sequence=0)

@@ -84,3 +84,12 @@ def another_record(found: BatchHeader, *, offset: int, wanted: int) -> Stop:
         f"{found.sequence_at(offset)}, where this flow's with sequence {wanted} was: the target lost what was there; "
         "nothing was written",
     )
+
+
+def sequence_refused(times: int) -> Stop:
+    """The target says 45 though nothing that was found there explains it."""
+    return Stop(
+        StopCause.SEQUENCE_REFUSED,
+        f"the target refused the next sequence {times} times, and its log holds nothing of this flow that the ledger "
+        "does not know: it remembers another last sequence; nothing more was written",
+    )

@@ -5,14 +5,14 @@ goes on or stops, as the flow says. Everything that a policy does not cover stop
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.position import Position
 from ledger.domain.supersession import (
     RecordedSync,
-    Restart,
     by_source_incarnation,
     common_end,
     holding,
@@ -64,7 +64,7 @@ class _TruncatedTarget:
     end: int
     next_sequence: int
 
-    def restart(self, recorded: Sequence[RecordedSync]) -> Restart | None:
+    def restart(self, recorded: Sequence[RecordedSync]) -> Position | None:
         """Where the copy of one incarnation of the source goes on; None when nothing of it was lost."""
         there = [sync for sync in holding(recorded) if sync.target.topic_id == self.topic_id]
         return restart_after_target_truncation(there, self.end, next_sequence=self.next_sequence)
@@ -75,7 +75,8 @@ class _TruncatedTarget:
         if restart is None:
             return None
         last = holding(recorded)[-1]
-        standing = Standing(PartitionPair(last.source, last.target), last.source_end, last.target_end, 0)
+        position = Position(source_offset=last.source_end, target_offset=last.target_end, next_sequence=0)
+        standing = Standing(PartitionPair(last.source, last.target), position)
         return standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
 
 
@@ -108,11 +109,12 @@ class Reactions:
         ends = living_ends(self.source, standing.pair.source)
         if ends is None:
             return TRY_AGAIN
-        if ends.log_start > standing.position:
+        copied_end = standing.position.source_offset
+        if ends.log_start > copied_end:
             return self._lost(standing, ends.log_start)
-        if ends.high_watermark < standing.position:
+        if ends.high_watermark < copied_end:
             message = (
-                f"the source ends at {ends.high_watermark}, this flow had copied up to {standing.position}: "
+                f"the source ends at {ends.high_watermark}, this flow had copied up to {copied_end}: "
                 "the source lost records"
             )
             return self._source_truncated(standing, Divergence(None, ends.high_watermark), message)
@@ -125,20 +127,21 @@ class Reactions:
         )
 
     def _lost(self, standing: Standing, log_start: int) -> Reaction:
-        message = f"source offsets {standing.position} to {log_start} were deleted before they were copied"
+        copied_end = standing.position.source_offset
+        message = f"source offsets {copied_end} to {log_start} were deleted before they were copied"
         fact = standing.lose(log_start, self.judge_loss(standing))
         return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
 
     def _source_truncated(self, standing: Standing, divergence: Divergence, message: str) -> Reaction:
         recorded = by_source_incarnation(self.recorded(standing)).get(standing.pair.source.topic_id, [])
         common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
-        restart = Restart(
-            source_start=min(common.source_end, standing.position),
-            target_end=standing.target_end,
-            next_sequence=standing.next_sequence,
+        at = standing.position
+        restart = replace(
+            at,
+            source_offset=min(common.source_end, at.source_offset),
             leader_epoch=common.leader_epoch,
         )
-        message = f"{message}; source offsets {restart.source_start} to {standing.position} are superseded"
+        message = f"{message}; source offsets {restart.source_offset} to {at.source_offset} are superseded"
         fact = standing.supersede(restart, SyncCause.SOURCE_TRUNCATED)
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
@@ -147,15 +150,15 @@ class Reactions:
         ends = living_ends(self.target, standing.pair.target)
         if ends is None:
             return TRY_AGAIN
-        if ends.log_start > standing.target_end:
+        if ends.log_start > standing.position.target_offset:
             return self._expired(standing, ends.log_start)
         recorded = self.recorded(standing)
         history = TargetHistory(self.target, standing.pair.target, self.producer, tuple(recorded))
-        known_end = min(standing.target_end, ends.high_watermark)
+        known_end = min(standing.position.target_offset, ends.high_watermark)
         held_end = history.held_end(
             known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
         )
-        if held_end == standing.target_end:
+        if held_end == standing.position.target_offset:
             return TRY_AGAIN
         return self._target_truncated(standing, held_end, recorded)
 
@@ -166,8 +169,9 @@ class Reactions:
         lies between but what the flow wrote and did not record, or what nobody was to write.
         """
         told = (
-            f"the target's log begins at {log_start} and this flow is recorded up to {standing.target_end}: what lay "
-            "between was deleted there, unrecorded records of this flow included if there were any"
+            f"the target's log begins at {log_start} and this flow is recorded up to "
+            f"{standing.position.target_offset}: what lay between was deleted there, unrecorded records of this flow "
+            "included if there were any"
         )
         is_accepted = standing.accepted_below >= log_start
         if self.flow.target_mode is TargetMode.EXCLUSIVE and not is_accepted:
@@ -187,11 +191,12 @@ class Reactions:
         if ends is None:
             return TRY_AGAIN
         remembered = self.target.next_sequence(standing.pair.target, self.producer.current)
-        may_be_deleted = ends.log_start > 0 and standing.target_end <= ends.log_start
-        if remembered is None or remembered == standing.next_sequence or not may_be_deleted:
+        may_be_deleted = ends.log_start > 0 and standing.position.target_offset <= ends.log_start
+        expected = standing.position.next_sequence
+        if remembered is None or remembered == expected or not may_be_deleted:
             return Reaction(stop=stop)
         told = (
-            f"the target remembers that {remembered} is next of this flow, not {standing.next_sequence}, and its log "
+            f"the target remembers that {remembered} is next of this flow, not {expected}, and its log "
             f"begins at {ends.log_start}: unrecorded records of this flow below were deleted there"
         )
         return Reaction((standing.expired(next_sequence=remembered),), notice=f"{told}; going on there")
@@ -202,15 +207,17 @@ class Reactions:
         """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
         target_id = standing.pair.target.topic_id
         sequence = sequence_at(recorded, target_id, kept_end, producer_id=self.producer.current)
-        log = _TruncatedTarget(target_id, kept_end, standing.next_sequence if sequence is None else sequence)
+        expected = standing.position.next_sequence
+        log = _TruncatedTarget(target_id, kept_end, expected if sequence is None else sequence)
         incarnations = by_source_incarnation(recorded)
-        restart = log.restart(incarnations.pop(standing.pair.source.topic_id, ())) or Restart(
-            standing.position, kept_end, log.next_sequence, standing.leader_epoch
+        restart = log.restart(incarnations.pop(standing.pair.source.topic_id, ())) or replace(
+            standing.position, target_offset=kept_end, next_sequence=log.next_sequence
         )
         gone = [fact for rows in incarnations.values() if (fact := log.gone(rows)) is not None]
         message = (
-            f"the target went back to {kept_end}, this flow had written up to {standing.target_end}: the target lost "
-            f"records; source offsets {restart.source_start} to {standing.position} are superseded"
+            f"the target went back to {kept_end}, this flow had written up to {standing.position.target_offset}: the "
+            f"target lost records; source offsets {restart.source_offset} to {standing.position.source_offset} are "
+            "superseded"
         )
         for former in gone:
             message += (

@@ -41,7 +41,7 @@ class RecordSelection:
             told,
             record_filter=self._filter,
             returning=self._returning.get(_key(told), ()),
-            adopted=from_offset(self._adopted.get(_key(told), ()), told.position),
+            adopted=from_offset(self._adopted.get(_key(told), ()), told.position.source_offset),
         )
 
     def _look_up(self, unknown: Sequence[Assignment]) -> None:

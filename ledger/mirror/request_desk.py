@@ -56,5 +56,5 @@ class RequestDesk:
 
 def _accepted(standing: Standing) -> tuple[SourcePlace, Acceptance]:
     source, target = standing.pair.source, standing.pair.target
-    acceptance = Acceptance(target.topic_id, standing.target_end, standing.accepted_below)
+    acceptance = Acceptance(target.topic_id, standing.position.target_offset, standing.accepted_below)
     return (source.topic_id, source.partition), acceptance

@@ -262,7 +262,7 @@ class RoundLoop:
         self._tell_stops(results)
         self._tell_copied_again(results)
         self._submit(facts)
-        if facts or any(result.tail_start > result.assignment.tail_start for result in results):
+        if facts or any(result.tail.start > result.assignment.tail.start for result in results):
             self._progressed_at = self.clock.monotonic()
         for result in results:
             self._react(result)

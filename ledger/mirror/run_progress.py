@@ -78,7 +78,7 @@ class SourceEnds:
                 seen.end, seen.asked_at = end, asked_at
                 seen.beyond.append((now, end))
             if key in self._seen:
-                self._seen[key].pass_to(result.position)
+                self._seen[key].pass_to(result.position.source_offset)
 
     def lag(self, standings: Iterable[Standing], *, now: float) -> Lag:
         """Of partitions that are being copied; to the end that the run is to reach, where there is one."""
@@ -95,7 +95,7 @@ class SourceEnds:
             if end is None and seen is not None:
                 end = seen.end
                 ages.append(now - seen.asked_at)
-            behind = max(0, (end or 0) - standing.position)
+            behind = max(0, (end or 0) - standing.position.source_offset)
             offsets += behind
             if behind and seen is not None and seen.beyond:
                 waits.append(now - seen.beyond[0][0])

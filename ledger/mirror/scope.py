@@ -46,8 +46,9 @@ def require_scope(
 
 def _reached(positions: Sequence[FlowPosition]) -> dict[str, int]:
     reached: dict[str, int] = {}
-    for position in positions:
-        reached[position.source_topic] = reached.get(position.source_topic, 0) + position.source_end
+    for known in positions:
+        copied_end = known.position.source_offset
+        reached[known.source_topic] = reached.get(known.source_topic, 0) + copied_end
     return reached
 
 

@@ -13,6 +13,10 @@ class Sent:
     expected_offset: int
     base_offset: int | None = None
 
+    def land_at(self, base_offset: int) -> None:
+        """It is acknowledged there."""
+        self.base_offset = base_offset
+
     @property
     def landed_offset(self) -> int:
         """Where it lies, once it is acknowledged."""

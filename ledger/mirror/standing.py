@@ -3,10 +3,10 @@
 Each method that moves the standing returns the fact to record, so that the two cannot disagree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, source_may_be_gone
-from ledger.domain.supersession import Restart
+from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.assignments import NOT_BEGUN, Stop
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.ports import FlowPosition, PartitionEnds
@@ -16,40 +16,20 @@ from ledger.ports import FlowPosition, PartitionEnds
 class Standing:
     """One partition that the flow takes care of; `stop`: why it stands still.
 
-    `is_first_time`: it began in this run and was not at the source's end yet. `is_looked_at`: a task of this run
-    has read at both sides.
+    `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
+    `remembered_sequence`: as an assignment has them.
     """
 
     pair: PartitionPair
-    position: int
-    target_end: int
-    next_sequence: int
-    leader_epoch: int | None = None
-    follows_loss: bool = False
+    position: Position
+    tail: TailKnowledge = NOTHING_KNOWN
     accepted_below: int = 0
-    tail_start: int = 0
     stop_at: int | None = None
     stop: Stop | None = None
     copied_bytes: int = 0
     is_first_time: bool = False
-    is_looked_at: bool = False
-    target_leader_epoch: int | None = None
-    refused_sequences: int = 0
-    former_sequence: tuple[int, int] | None = None
     target_log_start: int = 0
     remembered_sequence: int | None = None
-
-    @classmethod
-    def recorded(cls, pair: PartitionPair, position: FlowPosition) -> "Standing":
-        return cls(
-            pair,
-            position.source_end,
-            position.target_end,
-            position.next_sequence,
-            position.leader_epoch,
-            position.follows_loss,
-            former_sequence=position.former_sequence,
-        )
 
     def as_recorded(self) -> FlowPosition:
         """The position that its facts add up to."""
@@ -60,11 +40,7 @@ class Standing:
             partition=source.partition,
             target_topic=target.topic,
             target_topic_id=target.topic_id,
-            source_end=self.position,
-            target_end=self.target_end,
-            next_sequence=self.next_sequence,
-            leader_epoch=self.leader_epoch,
-            follows_loss=self.follows_loss,
+            position=self.position,
         )
 
     @property
@@ -79,7 +55,8 @@ class Standing:
     @property
     def has_reached_end(self) -> bool:
         """Where it is to go; it is looked at all the same, once: either side may have taken records back."""
-        return self.stop_at is not None and self.position >= self.stop_at and self.is_looked_at
+        is_there = self.stop_at is not None and self.position.source_offset >= self.stop_at
+        return is_there and self.tail.both_sides_seen
 
     def end_at(self, source: PartitionEnds) -> None:
         """Go up to what is stable now."""
@@ -87,45 +64,46 @@ class Standing:
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
-        self.follows_loss = source_may_be_gone(SyncKind.STARTED, cause)
+        self.position = replace(self.position, source_may_be_gone=source_may_be_gone(SyncKind.STARTED, cause))
         self.is_first_time = True
-        return self._fact(SyncKind.STARTED, cause, self.position, self.position)
+        return self._fact(SyncKind.STARTED, cause)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
         """Source offsets up to `source_end` are not copied (L6): go on there."""
-        fact = self._fact(SyncKind.LOST, cause, self.position, source_end)
-        self.position = source_end
-        self.leader_epoch = None
-        self.follows_loss = True
+        fact = self._fact(SyncKind.LOST, cause, source_end=source_end)
+        self.position = self.position.lost_up_to(source_end)
         return fact
 
     def expired(self, *, next_sequence: int) -> OffsetSync:
         """What the flow wrote and did not record was deleted at the target: of it only the sequence is left."""
-        self.next_sequence = next_sequence
-        self.follows_loss = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
-        return self._fact(SyncKind.UNPAIRED, SyncCause.RETENTION, self.position, self.position)
+        gone = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
+        self.position = replace(self.position, next_sequence=next_sequence, source_may_be_gone=gone)
+        return self._fact(SyncKind.UNPAIRED, SyncCause.RETENTION)
 
-    def supersede(self, restart: Restart, cause: SyncCause) -> OffsetSync:
-        """What was recorded from `restart.source_start` on holds no longer: go on there."""
-        source_end = max(self.position, restart.source_start)
-        self.position = restart.source_start
-        self.target_end = restart.target_end
-        self.tail_start = self.target_log_start = 0
-        self.next_sequence = restart.next_sequence
-        self.leader_epoch = restart.leader_epoch
-        self.follows_loss = source_may_be_gone(SyncKind.SUPERSEDED, cause)
-        return self._fact(SyncKind.SUPERSEDED, cause, restart.source_start, source_end)
+    def supersede(self, restart: Position, cause: SyncCause) -> OffsetSync:
+        """What was recorded from `restart.source_offset` on holds no longer: go on there."""
+        source_end = max(self.position.source_offset, restart.source_offset)
+        self.position = replace(
+            restart,
+            source_may_be_gone=source_may_be_gone(SyncKind.SUPERSEDED, cause),
+            former_sequence=self.position.former_sequence,
+        )
+        self.tail = replace(self.tail, start=0)
+        self.target_log_start = 0
+        return self._fact(SyncKind.SUPERSEDED, cause, source_end=source_end)
 
-    def _fact(self, kind: SyncKind, cause: SyncCause, source_start: int, source_end: int) -> OffsetSync:
+    def _fact(self, kind: SyncKind, cause: SyncCause, *, source_end: int | None = None) -> OffsetSync:
+        """From the source offset where it stands up to `source_end`, or of none."""
+        at = self.position
         return OffsetSync(
             source=self.pair.source,
             target=self.pair.target,
-            source_leader_epoch=self.leader_epoch,
-            source_start=source_start,
-            source_end=source_end,
-            target_start=self.target_end,
-            target_end=self.target_end,
-            first_sequence=self.next_sequence,
+            source_leader_epoch=at.leader_epoch,
+            source_start=at.source_offset,
+            source_end=at.source_offset if source_end is None else source_end,
+            target_start=at.target_offset,
+            target_end=at.target_offset,
+            first_sequence=at.next_sequence,
             kind=kind,
             cause=cause,
         )

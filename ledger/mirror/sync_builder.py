@@ -25,18 +25,14 @@ class SyncBuilder:
         self._assignment = assignment
         self._finished: list[OffsetSync] = []
         self.position = assignment.position
-        self.target_end = assignment.target_end
-        self.next_sequence = assignment.next_sequence
-        self.leader_epoch = assignment.leader_epoch
-        self.former_sequence = assignment.former_sequence
         self.gap_count = 0
         self._last_gap: Gap | None = None
         self._open()
 
     def _open(self) -> None:
-        self._source_start = self.position
-        self._target_start = self.target_end
-        self._first_sequence = self.next_sequence
+        self._source_start = self.position.source_offset
+        self._target_start = self.position.target_offset
+        self._first_sequence = self.position.next_sequence
         self._gaps: list[Gap] = []
         self._recovered = False
         self._former_producer_id: int | None = None
@@ -48,13 +44,17 @@ class SyncBuilder:
     def ends_in_hole(self) -> bool:
         """The last offsets behind us had been removed by a cleaner."""
         last = self._last_gap
-        return last is not None and last.cause is GapCause.COMPACTED and last.source_end == self.position
+        return (
+            last is not None
+            and last.cause is GapCause.COMPACTED
+            and last.source_end == self.position.source_offset
+        )
 
     def skip(self, step: Skip) -> None:
         """Source offsets without a record to copy are behind us."""
         self._enter_epoch(step.leader_epoch)
         self._add_gap(step.gap)
-        self.position = step.source_end
+        self.position = replace(self.position, source_offset=step.source_end)
         self._close_if_full()
 
     def copied(
@@ -65,7 +65,8 @@ class SyncBuilder:
         self._enter_epoch(step.leader_epoch)
         origin = recovered, former_producer_id
         if self._records and (
-            base_offset != self.target_end or origin != (self._recovered, self._former_producer_id)
+            base_offset != self.position.target_offset
+            or origin != (self._recovered, self._former_producer_id)
         ):
             self._close()
         if not self._records:
@@ -81,9 +82,10 @@ class SyncBuilder:
         self._raw += step.raw
         self._record_path += not step.raw
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
-        self.position = step.source_end
-        self.target_end = base_offset + step.count
-        self._count(step.count, self.next_sequence, former_producer_id)
+        self.position = replace(
+            self.position, source_offset=step.source_end, target_offset=base_offset + step.count
+        )
+        self._count(step.count, self.position.next_sequence, former_producer_id)
         self._close_if_full()
 
     def unpaired(
@@ -102,7 +104,7 @@ class SyncBuilder:
         self._close()
         former_producer_id = self._former(producer_id)
         found = self._unpaired(
-            self.next_sequence if former_producer_id is not None else first_sequence,
+            self.position.next_sequence if former_producer_id is not None else first_sequence,
             target_start,
             count,
             cause,
@@ -115,7 +117,7 @@ class SyncBuilder:
             )
         else:
             self._finished.append(found)
-        self.target_end = target_start + count
+        self.position = replace(self.position, target_offset=target_start + count)
         self._count(count, first_sequence, former_producer_id)
         self._open()
 
@@ -126,8 +128,8 @@ class SyncBuilder:
         former_producer_id = self._former(producer_id)
         self._enter_epoch(leader_epoch)
         origin = True, former_producer_id
-        follows = self.target_end == found.place.target_start and (
-            former_producer_id is not None or self.next_sequence == first_sequence
+        follows = self.position.target_offset == found.place.target_start and (
+            former_producer_id is not None or self.position.next_sequence == first_sequence
         )
         if self._records and (not follows or origin != (self._recovered, self._former_producer_id)):
             self._close()
@@ -139,8 +141,11 @@ class SyncBuilder:
                 self._first_sequence = first_sequence
         self._records += found.place.count
         self._last_timestamp_ms = max(found.last_timestamp, self._last_timestamp_ms or found.last_timestamp)
-        self.position = found.source_end
-        self.target_end = found.place.target_start + found.place.count
+        self.position = replace(
+            self.position,
+            source_offset=found.source_end,
+            target_offset=found.place.target_start + found.place.count,
+        )
         self._count(found.place.count, first_sequence, former_producer_id)
 
     def end_row(self) -> None:
@@ -149,7 +154,7 @@ class SyncBuilder:
 
     def former_next(self, producer_id: int) -> int | None:
         """The next sequence of a former producer id; None when it is not known any more."""
-        known = self.former_sequence
+        known = self.position.former_sequence
         return known[1] if known is not None and known[0] == producer_id else None
 
     def _former(self, producer_id: int | None) -> int | None:
@@ -158,13 +163,15 @@ class SyncBuilder:
     def _count(self, count: int, first_sequence: int, former_producer_id: int | None) -> None:
         """Records have a sequence of the producer id that they were written with."""
         if former_producer_id is None:
-            self.next_sequence = next_sequence(first_sequence, count)
-        elif self.former_sequence is not None and self.former_sequence[0] == former_producer_id:
-            self.former_sequence = former_producer_id, next_sequence(self.former_sequence[1], count)
+            self.position = replace(self.position, next_sequence=next_sequence(first_sequence, count))
+        elif (known := self.former_next(former_producer_id)) is not None:
+            self.position = replace(
+                self.position, former_sequence=(former_producer_id, next_sequence(known, count))
+            )
 
     def repeated(self, *, first_sequence: int, target_start: int, count: int, producer_id: int) -> None:
         """Records of this flow came late and are there a second time; its next sequence stays what it is."""
-        following, former = self.next_sequence, self.former_sequence
+        following, former = self.position.next_sequence, self.position.former_sequence
         self.unpaired(
             first_sequence=first_sequence,
             target_start=target_start,
@@ -172,8 +179,8 @@ class SyncBuilder:
             cause=SyncCause.REPEATED,
             producer_id=producer_id,
         )
-        self.next_sequence = self._first_sequence = following
-        self.former_sequence = former
+        self.position = replace(self.position, next_sequence=following, former_sequence=former)
+        self._first_sequence = following
 
     def expired(self, *, target_end: int, next_sequence: int, first: BatchHeader | None) -> None:
         """The target's log begins behind where the flow stood: what it may have written up to there is gone.
@@ -181,12 +188,11 @@ class SyncBuilder:
         `first`: the flow's own first batch that is left; one with a former producer id tells where that one stands.
         """
         self._close()
-        expired = self._unpaired(next_sequence, self.target_end, 0, SyncCause.RETENTION, None)
+        expired = self._unpaired(next_sequence, self.position.target_offset, 0, SyncCause.RETENTION, None)
         self._finished.append(replace(expired, target_end=target_end, recovered=False))
-        self.target_end = target_end
-        self.next_sequence = next_sequence
+        self.position = replace(self.position, target_offset=target_end, next_sequence=next_sequence)
         if first is not None and self._former(first.producer_id) is not None:
-            self.former_sequence = first.producer_id, first.base_sequence
+            self.position = replace(self.position, former_sequence=(first.producer_id, first.base_sequence))
         self._open()
 
     def syncs(self) -> tuple[OffsetSync, ...]:
@@ -195,10 +201,10 @@ class SyncBuilder:
         return tuple(self._finished)
 
     def _enter_epoch(self, leader_epoch: int | None) -> None:
-        if leader_epoch is None or leader_epoch == self.leader_epoch:
+        if leader_epoch is None or leader_epoch == self.position.leader_epoch:
             return
         self._close()
-        self.leader_epoch = leader_epoch
+        self.position = replace(self.position, leader_epoch=leader_epoch)
 
     def _add_gap(self, gap: Gap) -> None:
         last = self._gaps[-1] if self._gaps else None
@@ -214,7 +220,7 @@ class SyncBuilder:
             self._close()
 
     def _close(self) -> None:
-        if self.position > self._source_start:
+        if self.position.source_offset > self._source_start:
             self._finished.append(self._sync())
         self._open()
 
@@ -222,9 +228,9 @@ class SyncBuilder:
         return OffsetSync(
             source=self._assignment.source,
             target=self._assignment.target,
-            source_leader_epoch=self.leader_epoch,
+            source_leader_epoch=self.position.leader_epoch,
             source_start=self._source_start,
-            source_end=self.position,
+            source_end=self.position.source_offset,
             target_start=self._target_start,
             target_end=self._target_start + self._records,
             first_sequence=self._first_sequence,
@@ -253,9 +259,9 @@ class SyncBuilder:
         return OffsetSync(
             source=self._assignment.source,
             target=self._assignment.target,
-            source_leader_epoch=self.leader_epoch,
-            source_start=self.position,
-            source_end=self.position,
+            source_leader_epoch=self.position.leader_epoch,
+            source_start=self.position.source_offset,
+            source_end=self.position.source_offset,
             target_start=target_start,
             target_end=target_start + count,
             first_sequence=first_sequence,

@@ -1,74 +1,87 @@
 """What of one partition is at the target already: its tail is read and recognised before anything is sent there.
 
-The invariants P1 to P6 are those of `partition_copy`, which sends what is not there.
+The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
-from collections import deque
-
-from ledger.domain.facts import GapCause, SyncCause, TopicPartition
+from ledger.domain.facts import GapCause, SyncCause
+from ledger.domain.position import TailKnowledge
+from ledger.errors import ProtocolError
 from ledger.mirror import partition_stops
-from ledger.mirror.assignments import Assignment, Divergence, Stop, StopCause
+from ledger.mirror.assignments import Assignment, Stop
 from ledger.mirror.batch_plan import Copy, Skip, Step
-from ledger.mirror.copy_rules import CopyRules
+from ledger.mirror.between import Between
 from ledger.mirror.expired_target import end_of_expired, sequence_behind_expired
 from ledger.mirror.foreign_records import ForeignRecords
-from ledger.mirror.sent import Sent
+from ledger.mirror.last_record import LastRecord
+from ledger.mirror.open_requests import Asked, OpenRequests
+from ledger.mirror.send_window import SendWindow
+from ledger.mirror.settling import Settling
+from ledger.mirror.source_reading import SourceReading
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from ledger.mirror.tail_search import TailSearch
 from ledger.mirror.troubles import WRITING, Side, Troubles
-from ledger.ports import WriterDirectory
-from ledger.wire.record_batch import BatchHeader, next_sequence
+from ledger.wire.record_batch import BatchHeader
 
 
-class TailReconciliation(Troubles):
-    """The state of one partition, and the part of it that looks; does no IO."""
+class TailReconciliation:
+    """P2, P6: what is at the target is known before anything is sent there, and what came between before it is settled.
 
-    def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
-        super().__init__()
+    It settles what `window` has sent, and starts over with it and with `source` where that is not enough.
+    `stop`: why nothing more is written. `copied_again`: as a `PartitionResult` has it.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        source: SourceReading,
+        window: SendWindow,
+        requests: OpenRequests,
+        troubles: Troubles,
+    ) -> None:
         self.assignment = assignment
-        self._producer = assignment.producer
-        self._rules = CopyRules(
-            writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
-        )
-        self.generation = 0
-        self.fetching = False
-        self.reading_tail = False
-        self.produce_requests = 0
         self.stop: Stop | None = None
-        self.refused_sequences = assignment.refused_sequences
-        self._divergence: Divergence | None = None
-        self._target_lost_from: int | None = None
-        self._source_ends: tuple[int, int] | None = None
-        self._node: int | None = None
-        self._builder = SyncBuilder(assignment)
-        self._tail_start = assignment.tail_start
-        self._target_leader_epoch = assignment.target_leader_epoch
-        self._has_expired = False
         self.copied_again: str | None = None
-        self._fall_back()
+        self._producer = assignment.producer
+        self._source = source
+        self._window = window
+        self._requests = requests
+        self._troubles = troubles
+        self._builder = SyncBuilder(assignment)
+        self._settling = Settling(window, self._builder, exclusive=assignment.exclusive)
+        self._tail_start = assignment.tail.start
+        self._last_record = LastRecord(assignment)
+        self._lost_from: int | None = None
+        self._has_expired = False
+        self._begin()
 
-    def _fall_back(self) -> None:
-        self._pending: deque[Step] = deque()
-        self.pending_bytes = 0
-        self._unsettled: deque[Sent] = deque()
-        self._is_known_to_target = False
-        self.fetch_position = self._builder.position
-        self.fetch_epoch = self._builder.leader_epoch
-        self._is_drained = False
-        self._next_offset = max(self._builder.target_end, self._tail_start, self.assignment.target_log_start)
-        self._next_sequence = self._builder.next_sequence
-        self.tail = TargetTail(start=self._next_offset)
-        self._looks_for_last_record = False
-        self._landed: Sent | None = None
-        self._own_between: list[TailBatch] = []
-        self._others_between: ForeignRecords | None = None
+    def start_over(self) -> None:
+        """Fall back to what is settled; what is on its way is found in the tail, or sent again (P4)."""
+        self._requests.begin_anew()
+        self._begin()
+
+    def _begin(self) -> None:
+        at = self._builder.position
+        next_offset = max(at.target_offset, self._tail_start, self.assignment.target_log_start)
+        self._source.go_back_to(at)
+        self._window.begin_anew(next_offset=next_offset, next_sequence=at.next_sequence)
+        self.tail = TargetTail(start=next_offset)
+        self._last_record.end()
+        self._between: Between | None = None
         self._search: TailSearch | None = None
         self._was_searched = self._may_guess = self._leaves_tail = False
 
-    def side(self, side: Side) -> TopicPartition:
-        """The partition at one side."""
-        return self.assignment.side(side)
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def builder(self) -> SyncBuilder:
+        """What is proved to be at the target."""
+        return self._builder
+
+    @property
+    def lost_from(self) -> int | None:
+        """The target offset at which a batch landed though this flow had written beyond it."""
+        return self._lost_from
 
     @property
     def is_active(self) -> bool:
@@ -78,30 +91,53 @@ class TailReconciliation(Troubles):
     @property
     def has_reached_end(self) -> bool:
         stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position >= stop_at
-        is_seen = self._source_ends is not None and not self.tail.needs_read
-        return is_there and (is_seen or not self.assignment.is_first_look)
+        is_there = stop_at is not None and self._builder.position.source_offset >= stop_at
+        is_seen = self._source.ends is not None and not self.tail.needs_read
+        return is_there and (is_seen or self.assignment.tail.both_sides_seen)
+
+    @property
+    def may_send(self) -> bool:
+        """P2."""
+        return self.stop is None and self.tail.complete and self.tail.head is None
+
+    @property
+    def has_read_tail(self) -> bool:
+        """Up to its end, and nothing has to be found out about it any more."""
+        return self.tail.complete and self._search is None
+
+    def knowledge(self) -> TailKnowledge:
+        """For the next task, but for refused sequences."""
+        are_seen = self._source.ends is not None and self.has_read_tail and self.tail.head is None
+        return TailKnowledge(
+            start=self._next_tail_start(),
+            leader_epoch=self._last_record.leader_epoch,
+            both_sides_seen=are_seen or self.assignment.tail.both_sides_seen,
+        )
+
+    def _next_tail_start(self) -> int:
+        """A target that others fill is not read again from the flow's last record in every round."""
+        if self.assignment.exclusive or self.stop is not None or self._search is not None:
+            return 0
+        if self._between is not None:
+            return self._between.landed.expected_offset
+        return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
+
+    # -- reading the tail ------------------------------------------------------------------------
 
     def wants_tail(self, now: float) -> bool:
         """P2, P4: the tail is read when no request of this partition can still change it."""
-        idle = not self.reading_tail and self.produce_requests == 0
-        return self.is_active and idle and self.tail.needs_read and now >= self.retry_at
+        idle = not self._requests.is_open(Asked.TAIL) and not self._requests.is_open(Asked.WRITE)
+        return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
 
     def begin_tail(self, leader_epoch: int | None) -> None:
         """Under another leader than before the tail begins one record earlier, with the flow's last one.
 
         Where that is not there any more the log went back, and may have grown past it since by others' records.
         """
-        if leader_epoch == self._target_leader_epoch or self.tail.position != self._next_offset:
-            return
-        self._target_leader_epoch = leader_epoch
-        if (
-            self._builder.next_sequence
-            and self._builder.target_end
-            and not self._builder.target_end < self.assignment.target_log_start
-        ):
-            self._looks_for_last_record = True
-            self.tail = TargetTail(start=self._builder.target_end - 1)
+        at = self._builder.position
+        is_at_start = self.tail.position == self._window.next_offset
+        if is_at_start and self._last_record.look_under(leader_epoch, at):
+            self.tail = TargetTail(start=at.target_offset - 1)
 
     def stops_looking(self) -> bool:
         """The target answers that the last record's offset is out of range: its retention may have deleted it.
@@ -109,25 +145,94 @@ class TailReconciliation(Troubles):
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
         the last record was not looked for.
         """
-        was_looked_for, self._looks_for_last_record = self._looks_for_last_record, False
+        was_looked_for = self._last_record.end()
         if was_looked_for:
-            self.tail = TargetTail(start=self._next_offset)
+            self.tail = TargetTail(start=self._window.next_offset)
         return was_looked_for
+
+    def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
+        """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
+        between = self._between
+        try:
+            self.tail.add(
+                records, high_watermark=high_watermark if between is None else between.landed.landed_offset
+            )
+        except ProtocolError as error:
+            self.stop_at_once(partition_stops.unreadable(self.tail, error))
+            return
+        self._troubles.settle_trouble(Side.TARGET)
+        if between is not None:
+            self._take_between(between)
+            return
+        if self._last_record.end():
+            self._take_last_record()
+        self.advance()
+
+    @property
+    def looks_between(self) -> bool:
+        """A batch that is at the target waits to be settled until what came before it was read (P6)."""
+        return self._between is not None and self.stop is None
+
+    def _take_between(self, between: Between) -> None:
+        """A record of the flow's own among what came between was written twice; all of it is known at once."""
+        between.take(self.tail)
+        if not self.tail.complete:
+            return
+        self._between = None
+        for repeated in between.own:
+            self._builder.repeated(
+                first_sequence=repeated.header.base_sequence,
+                target_start=repeated.header.base_offset,
+                count=repeated.written,
+                producer_id=repeated.header.producer_id,
+            )
+        self._settling.settle_oldest()
+        if (stop := between.stop(self.assignment)) is not None:
+            self.stop_at_once(stop)
+        self.advance()
 
     def _take_last_record(self) -> None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        found, last = self.tail.first, self._builder.target_end - 1
+        found, at = self.tail.first, self._builder.position
         if found is None:
-            self.tail = TargetTail(start=self._next_offset)
-        elif found.base_offset <= last:
-            sequence = found.sequence_at(last)
-            is_former = found.producer_id in self._producer.former
-            is_next = next_sequence(sequence, 1) == self._builder.next_sequence
-            if not self._producer.wrote(found.producer_id) or not (is_former or is_next):
-                wanted = self._builder.next_sequence - 1
-                self.stop_at_once(partition_stops.another_record(found, offset=last, wanted=wanted))
+            self.tail = TargetTail(start=self._window.next_offset)
+        elif found.base_offset < at.target_offset:
+            if (stop := self._last_record.another(found, at)) is not None:
+                self.stop_at_once(stop)
             elif not found.is_control:
                 self.tail.pop()
+
+    # -- what is there and what is planned -------------------------------------------------------
+
+    def take_step(self, step: Step) -> None:
+        """The next step of the source's plan: to be sent, unless it is looked for at the target."""
+        if self._search is not None:
+            self._search.take_step(step)
+        else:
+            self._window.plan(step)
+
+    def acknowledged(self, base_offset: int) -> None:
+        """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
+        is_first = not self._window.is_known_to_target
+        sent = self._window.take_acknowledgement()
+        if base_offset < sent.expected_offset:
+            self._landed_below(base_offset, sent.expected_offset)
+            return
+        sent.land_at(base_offset)
+        may_hide_own = is_first or self.assignment.exclusive
+        if base_offset > sent.expected_offset and may_hide_own and self._between is None:
+            self._between = Between(sent, self._producer)  # P6
+            self.tail = TargetTail(start=sent.expected_offset)
+        self._settle()
+
+    def _landed_below(self, base_offset: int, expected_offset: int) -> None:
+        """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
+        if base_offset >= self._builder.position.target_offset:
+            self._tail_start = 0
+            self.start_over()
+            return
+        self._lost_from = base_offset
+        self.stop_at_once(partition_stops.landed_below(base_offset, expected=expected_offset))
 
     def advance(self) -> None:
         """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
@@ -137,17 +242,17 @@ class TailReconciliation(Troubles):
         while self.stop is None and self._advance_once():
             pass
         self._settle()
-        if self.tail.complete and self.tail.head is None and not self._unsettled:
-            if self._builder.target_end < self.assignment.target_log_start:
+        if self.tail.complete and self.tail.head is None and self._window.oldest is None:
+            if self._builder.position.target_offset < self.assignment.target_log_start:
                 self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
-            self._next_offset = max(self._next_offset, self.tail.position)
+            self._window.expect_behind(self.tail.position)
 
     def _advance_once(self) -> bool:
         """One step further; False when only IO brings more."""
-        step = self._pending[0] if self._pending else None
+        step = self._window.first
         if isinstance(step, Skip) and not self._may_be_in_tail(step):
-            self._pass_skip(step)
+            self._window.pass_first()
             return True
         found = self.tail.head
         if found is None:
@@ -155,12 +260,12 @@ class TailReconciliation(Troubles):
         if not self._producer.wrote(found.header.producer_id):
             self._meet_foreign(found)
             return True
-        if self._builder.target_end < self.assignment.target_log_start:
+        if self._builder.position.target_offset < self.assignment.target_log_start:
             self._begin_behind_expired(found.header)
         if self._leaves_tail:
             self._leave_unpaired(found, SyncCause.COMPACTED)
             return True
-        copy = next((planned for planned in self._pending if isinstance(planned, Copy)), None)
+        copy = self._window.first_copy
         if copy is None:
             return False
         self._recognise(copy, found)
@@ -171,25 +276,22 @@ class TailReconciliation(Troubles):
         is_read = self.tail.complete and self.tail.head is None
         return step.gap.cause is GapCause.COMPACTED and not is_read
 
-    def _pass_skip(self, step: Skip) -> None:
-        self._unsettled.append(Sent(step, self._next_offset))
-        self._pending.popleft()
-        self.pending_bytes -= step.held_bytes
-
     def _expected_sequence(self, found: TailBatch) -> int | None:
         """The next sequence of the batch's producer id; None when it is not known any more."""
         is_current = found.header.producer_id == self._producer.current
-        return self._next_sequence if is_current else self._builder.former_next(found.header.producer_id)
+        return (
+            self._window.next_sequence if is_current else self._builder.former_next(found.header.producer_id)
+        )
 
     def _begin_behind_expired(self, first: BatchHeader | None) -> None:
         """Go on where the target's log begins."""
         self._settle()
         end = end_of_expired(self.assignment, first)
-        if end > self._builder.target_end:
-            following = sequence_behind_expired(self.assignment, first, self._builder.next_sequence)
-            self._has_expired = self._has_expired or following != self._builder.next_sequence
+        if end > self._builder.position.target_offset:
+            following = sequence_behind_expired(self.assignment, first, self._builder.position.next_sequence)
+            self._has_expired = self._has_expired or following != self._builder.position.next_sequence
             self._builder.expired(target_end=end, next_sequence=following, first=first)
-            self._next_sequence = following
+            self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""
@@ -207,24 +309,23 @@ class TailReconciliation(Troubles):
                 source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
             return
-        self.settle_trouble(WRITING)
-        while isinstance(before := self._pending[0], Skip):
-            self._pass_skip(before)
+        self._troubles.settle_trouble(WRITING)
+        while isinstance(self._window.first, Skip):
+            self._window.pass_first()
         self._settle()
-        self._pending.popleft()
-        self.pending_bytes -= step.held_bytes
+        self._window.take_first()
         at = found.header
         self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
 
     def _pass(self, found: TailBatch) -> None:
-        self._next_offset = self._builder.target_end
-        self._next_sequence = self._builder.next_sequence
+        at = self._builder.position
+        self._window.expect_next(offset=at.target_offset, sequence=at.next_sequence)
         self._take_over(found)
 
     def _take_over(self, found: TailBatch) -> None:
         self.tail.pop()
-        self._next_offset = max(self._next_offset, found.header.end_offset)
+        self._window.expect_behind(found.header.end_offset)
 
     def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
         """The flow's own records without a source: recorded as such where that is explained, else a stop."""
@@ -248,13 +349,13 @@ class TailReconciliation(Troubles):
     @property
     def _is_behind_hole(self) -> bool:
         """A cleaner took what was before the next record, and an equal one may have been there."""
-        return bool(self._pending) and isinstance(self._pending[0], Skip)
+        return isinstance(self._window.first, Skip)
 
     @property
     def _may_be_gone(self) -> bool:
         """Whether source records before the next one may be gone that this flow had copied."""
         is_hole_passed = self._is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self.assignment.lost_before or self._has_expired
+        return is_hole_passed or self.assignment.position.source_may_be_gone or self._has_expired
 
     def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
         if self._is_accepted(found):
@@ -282,13 +383,17 @@ class TailReconciliation(Troubles):
         """Both sides are read from what is settled on, to find out what can be proved of the tail."""
         return self._search is not None and self.is_active
 
+    @property
+    def has_enough_source(self) -> bool:
+        """What comes next at the source is not needed to find that out."""
+        return self._search is not None and self._search.has_enough_source
+
     def _begin_search(self) -> None:
         self._settle()
-        self.generation += 1
-        self._fall_back()
+        self.start_over()
         self._search = TailSearch(
             self._builder,
-            follows_loss=self.assignment.lost_before,
+            source_may_be_gone=self.assignment.position.source_may_be_gone,
             is_target_cleaned=self.assignment.is_target_cleaned,
             is_target_known=not self._has_expired,
         )
@@ -300,9 +405,8 @@ class TailReconciliation(Troubles):
                 self.tail.pop()
             else:
                 self._meet_foreign(found)
-        stop_at = self.assignment.stop_at
-        has_all = self._is_drained or (stop_at is not None and self.fetch_position >= stop_at)
-        if self.stop is None and self.tail.complete and (has_all or search.has_enough_source):
+        has_enough = self._source.has_all or search.has_enough_source
+        if self.stop is None and self.tail.complete and has_enough:
             self._end_search(search)
 
     def _end_search(self, search: TailSearch) -> None:
@@ -312,40 +416,27 @@ class TailReconciliation(Troubles):
         if proof is not None:
             search.record(proof)
         if is_lost and self.assignment.copies_tail_again:
-            self.copied_again = partition_stops.copied_again(self._builder.target_end, self._builder.position)
+            self.copied_again = partition_stops.copied_again(
+                self._builder.position.target_offset, self._builder.position.source_offset
+            )
         if proof is not None and (self.assignment.copies_tail_again or not is_lost):
             search.leave_unpaired(proof.rest)
-        self.generation += 1
-        self._fall_back()
+        self.start_over()
         self._was_searched, self._may_guess = proof is None, search.is_given_up
         self._leaves_tail = self._was_searched and self.assignment.copies_tail_again
 
+    # -- recording -------------------------------------------------------------------------------
+
     def _settle(self) -> None:
-        while self._unsettled and self._may_settle(self._unsettled[0]):
-            self._settle_first()
-
-    def _may_settle(self, sent: Sent) -> bool:
-        if isinstance(sent.step, Skip):
-            return True
-        if sent.base_offset is None or sent is self._landed:
-            return False
-        # Behind a stop nothing is looked at any more: what has others before it is left to the next look.
-        may_look = self.stop is None or not self.assignment.exclusive
-        return may_look or sent.base_offset == self._builder.target_end
-
-    def _settle_first(self) -> None:
-        sent = self._unsettled.popleft()
-        if isinstance(sent.step, Skip):
-            self._builder.skip(sent.step)
-        else:
-            self._builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)
+        waiting = None if self._between is None else self._between.landed
+        self._settling.settle(waiting=waiting, has_stopped=self.stop is not None)
 
     def conclude(self) -> None:
         """The task ends: own records that still wait at the target for a source which has no more are unpaired.
 
         Not sooner: right after a change of leader a source may show less than it has.
         """
-        while self.stop is None and self._is_drained and not self._copies_wait and self.tail.head is not None:
+        while self._waits_in_vain and self.tail.head is not None:
             if self._producer.wrote(self.tail.head.header.producer_id):
                 self._meet_unpaired(self.tail.head, "the source has no more records")
             else:
@@ -353,15 +444,12 @@ class TailReconciliation(Troubles):
         self.advance()
 
     @property
-    def _copies_wait(self) -> bool:
-        return any(isinstance(step, Copy) for step in self._pending)
-
-    def halt(self, cause: StopCause, message: str) -> None:
-        self.stop_at_once(Stop(cause, message))
+    def _waits_in_vain(self) -> bool:
+        """What is left of the tail has no source: there are no more records to come, and none waits to be sent."""
+        return self.stop is None and self._source.is_drained and self._window.first_copy is None
 
     def stop_at_once(self, stop: Stop) -> None:
         """Nothing more is sent; what is on its way is still settled."""
         self.stop = stop
-        self._pending.clear()
-        self.pending_bytes = 0
+        self._window.drop_planned()
         self.tail = TargetTail(start=self.tail.position)

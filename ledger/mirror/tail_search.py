@@ -37,17 +37,22 @@ class TailSearch:
     """Takes the tail's own batches and the source's steps from where the builder stands; then says what is proved."""
 
     def __init__(
-        self, builder: SyncBuilder, *, follows_loss: bool, is_target_cleaned: bool, is_target_known: bool
+        self,
+        builder: SyncBuilder,
+        *,
+        source_may_be_gone: bool,
+        is_target_cleaned: bool,
+        is_target_known: bool,
     ) -> None:
-        """`follows_loss`: nobody knows how many records before the builder's position were copied, and are gone.
+        """`source_may_be_gone`: nobody knows how many records before the builder's position were copied, and are gone.
 
         `is_target_cleaned`: what the target lacks a cleaner may have taken; else it lost it otherwise, and that is not
         looked into. `is_target_known`: no record of the flow was deleted there before it was looked at.
         """
         self._is_target_cleaned = is_target_cleaned
         self._builder = builder
-        self._start = builder.position
-        self._hole_before = ANY_NUMBER if follows_loss else 0
+        self._start = builder.position.source_offset
+        self._hole_before = ANY_NUMBER if source_may_be_gone else 0
         self._producer_id: int | None = None
         self._first_sequence: int | None = None
         self._batches: list[TailRange] = []
@@ -175,7 +180,7 @@ class TailSearch:
 
     def _pass_to(self, source_end: int) -> None:
         """What was not paired up to there are gaps: of their own cause, or a cleaner has taken the copy."""
-        while (position := self._builder.position) < source_end:
+        while (position := self._builder.position.source_offset) < source_end:
             gap = self._gap_from(position, source_end)
             self._builder.skip(Skip(gap, self._epoch_at(position)))
 

@@ -29,6 +29,7 @@ from ledger.mirror.writer_directory import relaying_directory
 from ledger.ports import PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
+from tests.support.sources import BOTH_SEEN, copied_up_to
 
 LARGE_BYTES = 8_000_000
 LIMITS = CopyLimits()
@@ -118,9 +119,8 @@ def measure(
         Assignment(
             source=TopicPartition(topic, ids["east"], partition),
             target=TopicPartition(topic, ids["west"], partition),
-            position=positions[partition],
-            target_end=positions[partition],
-            next_sequence=positions[partition],
+            position=copied_up_to(positions[partition]),
+            tail=BOTH_SEEN,
             producer_id=producer_id,
             stop_at=ends[partition].high_watermark,
             exclusive=True,
@@ -134,7 +134,9 @@ def measure(
     results = task.run(seconds=DEADLINE_S)
     seconds = time.monotonic() - started
     network.close()
-    unreached = [result for result in results if result.position < (result.assignment.stop_at or 0)]
+    unreached = [
+        result for result in results if result.position.source_offset < (result.assignment.stop_at or 0)
+    ]
     if unreached:
         raise SystemExit(f"{len(unreached)} partitions did not get to their end: {unreached[0]}")
     syncs = [sync for result in results for sync in result.syncs]

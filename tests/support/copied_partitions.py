@@ -3,6 +3,7 @@
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.mirror.assignments import Assignment, StopCause
+from ledger.mirror.open_requests import Asked
 from ledger.mirror.partition_copy import PartitionCopy
 from tests.support.sources import fetched_from, writers
 
@@ -42,8 +43,12 @@ class Target:
         return appended.error, appended.base_offset
 
     def acknowledge(self, base_offset: int) -> None:
-        self.copy.produce_requests -= 1
+        self.lose_answer()
         self.copy.acknowledged(base_offset)
+
+    def lose_answer(self) -> None:
+        """A batch that was sent is on its way no longer."""
+        self.copy.answered(Asked.WRITE, self.copy.attempt)
 
     def copy_all(self) -> None:
         self.read_tail()

@@ -24,7 +24,7 @@ from ledger.ports import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
 from ledger.secret_config import SecretReference
 from ledger.wire.record_batch import BatchHeader, batches
-from tests.support.sources import writers
+from tests.support.sources import BOTH_SEEN, copied_up_to, writers
 from tests.support.waiting import eventually
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
@@ -116,13 +116,11 @@ class Pair:
                 Assignment(
                     source=self.at("source", partition),
                     target=self.at("target", partition),
-                    position=known.position if known else 0,
-                    target_end=known.target_end if known else 0,
-                    next_sequence=known.next_sequence if known else 0,
+                    position=known.position if known else copied_up_to(0),
+                    tail=BOTH_SEEN,
                     producer_id=self.producer_id,
                     stop_at=None if stop_at is None else stop_at[partition],
                     exclusive=self.exclusive,
-                    leader_epoch=known.leader_epoch if known else None,
                 )
             )
         return made

@@ -8,10 +8,11 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import TopicPartition
+from ledger.domain.position import Position
 from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.copy_task import CopyTask
 from ledger.ports import WriterDirectory
-from tests.support.sources import OWN_PRODUCER_ID, writers
+from tests.support.sources import BOTH_SEEN, OWN_PRODUCER_ID, writers
 
 NOW_MS = 1_700_000_000_000
 _LIMITS = CopyLimits(partition_fetch_bytes=2_000, max_wait_ms=50, request_timeout_ms=1_000, drain_ms=100)
@@ -53,9 +54,10 @@ class Bench:
         return Assignment(
             source=source,
             target=target,
-            position=self.source_log(partition).log_start,
-            target_end=0,
-            next_sequence=0,
+            position=Position(
+                source_offset=self.source_log(partition).log_start, target_offset=0, next_sequence=0
+            ),
+            tail=BOTH_SEEN,
             producer_id=OWN_PRODUCER_ID,
             stop_at=self.source_log(partition).end if stop_at is None else stop_at,
             exclusive=exclusive,

@@ -46,7 +46,7 @@ def assert_others_go_on_while_one_hangs(trio: Trio, *, is_connected: bool) -> No
 
 def _reached(pair: Pair, network: KafkaNetwork, partitions: list[int], end: int) -> bool:
     """Whether they are copied up to an end; a busy machine needs another round for it."""
-    if all(pair.standing[partition].position == end for partition in partitions):
+    if all(pair.standing[partition].position.source_offset == end for partition in partitions):
         return True
     pair.run(seconds=3, to_the_end=False, network=network)
     return False

@@ -1,8 +1,11 @@
 """Fetched answers, copied steps and assignments that the tests of the mirror put together by hand."""
 
+from dataclasses import replace
+
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import Gap, TopicPartition
+from ledger.domain.position import Position, TailKnowledge
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.batch_plan import Copy
 from ledger.mirror.writer_directory import CachedWriterDirectory
@@ -23,11 +26,33 @@ RECORDED = FlowPosition(
     partition=0,
     target_topic=TARGET.topic,
     target_topic_id=TARGET.topic_id,
-    source_end=30,
-    target_end=25,
-    next_sequence=24,
-    leader_epoch=2,
+    position=Position(source_offset=30, target_offset=25, next_sequence=24, leader_epoch=2),
 )
+BOTH_SEEN = TailKnowledge(both_sides_seen=True)
+"""What a task knows of the target that is not the first of its run."""
+
+
+def copied_up_to(offset: int) -> Position:
+    """From the first record on, without a gap on either side."""
+    return Position(source_offset=offset, target_offset=offset, next_sequence=offset)
+
+
+def moved(
+    told: Assignment,
+    *,
+    source_offset: int | None = None,
+    target_offset: int | None = None,
+    next_sequence: int | None = None,
+) -> Assignment:
+    """The assignment of a flow that stands elsewhere; None: where it stood."""
+    at = told.position
+    position = replace(
+        at,
+        source_offset=at.source_offset if source_offset is None else source_offset,
+        target_offset=at.target_offset if target_offset is None else target_offset,
+        next_sequence=at.next_sequence if next_sequence is None else next_sequence,
+    )
+    return replace(told, position=position)
 
 
 def assignment(
@@ -37,13 +62,19 @@ def assignment(
     next_sequence: int = 0,
     stop_at: int | None = None,
     exclusive: bool = True,
+    source_may_be_gone: bool = False,
+    tail: TailKnowledge = BOTH_SEEN,
 ) -> Assignment:
     return Assignment(
         source=SOURCE,
         target=TARGET,
-        position=position,
-        target_end=target_end,
-        next_sequence=next_sequence,
+        position=Position(
+            source_offset=position,
+            target_offset=target_end,
+            next_sequence=next_sequence,
+            source_may_be_gone=source_may_be_gone,
+        ),
+        tail=tail,
         producer_id=OWN_PRODUCER_ID,
         stop_at=stop_at,
         exclusive=exclusive,

@@ -8,6 +8,7 @@ from ledger.adapters.delta.reading import DeltaLedger
 from ledger.adapters.duck.engine import run_query
 from ledger.catalog import needed, query
 from ledger.domain.facts import SyncCause, SyncKind, source_may_be_gone
+from ledger.domain.position import Position
 from ledger.ports import FlowPosition
 from ledger.recording.recorded_state import RecordedState
 
@@ -34,12 +35,14 @@ def flow_position(row: Mapping[str, Any]) -> FlowPosition:
         partition=row["source_partition"],
         target_topic=row["target_topic"],
         target_topic_id=row["target_topic_id"],
-        source_end=row["source_end"],
-        target_end=row["target_end"],
-        next_sequence=row["next_sequence"],
-        leader_epoch=row["source_leader_epoch"],
-        follows_loss=source_may_be_gone(
-            SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+        position=Position(
+            source_offset=row["source_end"],
+            target_offset=row["target_end"],
+            next_sequence=row["next_sequence"],
+            leader_epoch=row["source_leader_epoch"],
+            source_may_be_gone=source_may_be_gone(
+                SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+            ),
         ),
         producer_id=row["producer_id"],
     )

@@ -11,6 +11,7 @@ from typing import Any
 from ledger.adapters.memory.rows import MemoryRows
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_may_be_gone
+from ledger.domain.position import Position
 from ledger.domain.supersession import SEQUENCED_KINDS
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.mirror.sync_rows import recorded_sync
@@ -113,10 +114,14 @@ def _position(row: dict[str, Any]) -> FlowPosition:
         partition=row["source_partition"],
         target_topic=row["target_topic"],
         target_topic_id=row["target_topic_id"],
-        source_end=row["source_start"] if kind is SyncKind.SUPERSEDED else row["source_end"],
-        target_end=row["target_end"],
-        next_sequence=(row["first_sequence"] + counted) % SEQUENCE_MODULUS,
-        leader_epoch=row["source_leader_epoch"],
-        follows_loss=source_may_be_gone(kind, None if row["cause"] is None else SyncCause(row["cause"])),
+        position=Position(
+            source_offset=row["source_start"] if kind is SyncKind.SUPERSEDED else row["source_end"],
+            target_offset=row["target_end"],
+            next_sequence=(row["first_sequence"] + counted) % SEQUENCE_MODULUS,
+            leader_epoch=row["source_leader_epoch"],
+            source_may_be_gone=source_may_be_gone(
+                kind, None if row["cause"] is None else SyncCause(row["cause"])
+            ),
+        ),
         producer_id=row["producer_id"],
     )

@@ -70,7 +70,9 @@ class MovedPartitions:
 
 
 def reached(standing: Standing, source: PartitionEnds) -> Reached:
-    return Reached(position=standing.position, log_start=source.log_start, end=source.high_watermark)
+    return Reached(
+        position=standing.position.source_offset, log_start=source.log_start, end=source.high_watermark
+    )
 
 
 def is_taken(standing: Standing) -> bool:

@@ -1,10 +1,11 @@
 """Copying again what the source holds, behind what the target holds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.domain.operations.requests import OperatorRequest, Request, RequestKind, command_line
-from ledger.domain.supersession import Restart
+from ledger.domain.position import Position
 from ledger.errors import PreconditionError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.request_kinds.known_flow import KnownFlow
@@ -47,7 +48,7 @@ class ResyncRules(RequestRules):
         facts = [_copied_again(standing, restart) for standing, restart in restarts]
         for standing in standings:
             partitions.go_on(standing)
-        told = ", ".join(f"{standing.name} from {standing.position}" for standing in standings)
+        told = ", ".join(f"{standing.name} from {standing.position.source_offset}" for standing in standings)
         return facts, f"copied again: {told}"
 
 
@@ -64,7 +65,7 @@ def _accept_expired(standings: Sequence[Standing], partitions: MovedPartitions) 
         standing.accepted_below = max(standing.accepted_below, log_start)
 
 
-def _restart(standing: Standing, asked: Request, partitions: MovedPartitions) -> Restart:
+def _restart(standing: Standing, asked: Request, partitions: MovedPartitions) -> Position:
     """Where to copy again from; refused outside of what was copied and the source still has."""
     source = partitions.source_ends(standing)
     known, at = reached(standing, source), source.log_start if asked.offset is None else asked.offset
@@ -75,11 +76,11 @@ def _restart(standing: Standing, asked: Request, partitions: MovedPartitions) ->
         )
     if standing.stop is not None and standing.stop.cause is StopCause.TARGET_RECREATED:
         log_start = partitions.target_ends(standing).log_start
-        return Restart(at, log_start, next_sequence=0, leader_epoch=None)
-    return Restart(at, standing.target_end, standing.next_sequence, leader_epoch=None)
+        return Position(source_offset=at, target_offset=log_start, next_sequence=0)
+    return replace(standing.position, source_offset=at, leader_epoch=None)
 
 
-def _copied_again(standing: Standing, restart: Restart) -> OffsetSync:
+def _copied_again(standing: Standing, restart: Position) -> OffsetSync:
     if standing.stop is not None and standing.stop.cause is StopCause.SOURCE_RECREATED:
         return standing.started(SyncCause.RECREATED)
     return standing.supersede(restart, SyncCause.RESYNC)

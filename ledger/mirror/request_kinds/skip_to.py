@@ -35,10 +35,10 @@ class SkipToRules(RequestRules):
         offset, ends = request.offset, partitions.source_ends(standing)
         if offset is None or not request.asked.is_possible(reached(standing, ends)):
             raise RefusedError(
-                f"{standing.name} stands at {standing.position} and its source ends at {ends.high_watermark}: "
-                f"{offset} is not beyond the one and within the other"
+                f"{standing.name} stands at {standing.position.source_offset} and its source ends at "
+                f"{ends.high_watermark}: {offset} is not beyond the one and within the other"
             )
-        skipped = offset - standing.position
+        skipped = offset - standing.position.source_offset
         facts = [*partitions.begun_again([standing]), standing.lose(offset, SyncCause.SKIPPED)]
         partitions.go_on(standing)
         return (

@@ -173,7 +173,7 @@ def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> 
 
 
 def _measured_standings(source: ClusterLook, positions: Sequence[FlowPosition]) -> list[Standing]:
-    at = {(position.source_topic, position.partition): position.source_end for position in positions}
+    at = {(known.source_topic, known.partition): known.position.source_offset for known in positions}
     topics = sorted({topic for topic, _ in at})
     ends = source.probe.ends(list(at))
     settings = source.probe.settings(topics)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.operations.partition_events import KeysResynced
+from ledger.domain.position import Position
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.assignments import Assignment
@@ -150,7 +151,7 @@ class _Comparison:
             for position in ports.state.positions(flow.name)
         }
 
-    def position(self, pair: PartitionPair) -> FlowPosition:
+    def recorded(self, pair: PartitionPair) -> FlowPosition:
         """Where the flow stands. Raises `RefusedPartitionError` when the ledger does not know."""
         found = self._positions.get((pair.source.topic_id, pair.source.partition))
         if found is None or found.target_topic_id != pair.target.topic_id:
@@ -166,7 +167,7 @@ class _Comparison:
             return PartitionKeys(pair, refused=str(error))
 
     def _compared(self, pair: PartitionPair) -> KeyComparison:
-        position = self.position(pair)
+        position = self.recorded(pair).position
         source, target = _ends(self._ports.source, pair.source), _ends(self._ports.target, pair.target)
         _require_both_ends(position, source, target)
         log.info(
@@ -174,8 +175,8 @@ class _Comparison:
         )
         network = self._ports.network
         return compare_keys(
-            self._records(network.source, pair.source, source.log_start, position.source_end),
-            self._records(network.target, pair.target, target.log_start, position.target_end),
+            self._records(network.source, pair.source, source.log_start, position.source_offset),
+            self._records(network.target, pair.target, target.log_start, position.target_offset),
         )
 
     def _records(
@@ -198,16 +199,16 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
     return found
 
 
-def _require_both_ends(position: FlowPosition, source: PartitionEnds, target: PartitionEnds) -> None:
-    if position.source_end != source.last_stable:
+def _require_both_ends(position: Position, source: PartitionEnds, target: PartitionEnds) -> None:
+    if position.source_offset != source.last_stable:
         raise RefusedPartitionError(
-            f"the flow stands at source offset {position.source_end}, the source ends at {source.last_stable}: run the "
-            "flow until it has caught up"
+            f"the flow stands at source offset {position.source_offset}, the source ends at {source.last_stable}: "
+            "run the flow until it has caught up"
         )
-    if position.target_end != target.high_watermark:
+    if position.target_offset != target.high_watermark:
         raise RefusedPartitionError(
-            f"the target ends at offset {target.high_watermark}, the flow's record of it at {position.target_end}: run "
-            "the flow until it has caught up"
+            f"the target ends at offset {target.high_watermark}, the flow's record of it at {position.target_offset}: "
+            "run the flow until it has caught up"
         )
 
 
@@ -226,7 +227,7 @@ class _Deletion:
         if keys.compared is None:
             return keys
         assignment = self._assignment(
-            keys.pair, comparison.position(keys.pair).for_producer(self._producer_id)
+            keys.pair, comparison.recorded(keys.pair).for_producer(self._producer_id)
         )
         written = write_tombstones(
             keys.compared.left_over, assignment, self._ports.network, self._ports.clock
@@ -236,17 +237,14 @@ class _Deletion:
         self._record_operation(done, keys.compared)
         return done
 
-    def _assignment(self, pair: PartitionPair, position: FlowPosition) -> Assignment:
+    def _assignment(self, pair: PartitionPair, recorded: FlowPosition) -> Assignment:
         return Assignment(
             source=pair.source,
             target=pair.target,
-            position=position.source_end,
-            target_end=position.target_end,
-            next_sequence=position.next_sequence,
+            position=recorded.position,
             producer_id=self._producer_id,
-            stop_at=position.source_end,
+            stop_at=recorded.position.source_offset,
             exclusive=True,
-            leader_epoch=position.leader_epoch,
         )
 
     def _record_syncs(self, syncs: Sequence[OffsetSync]) -> None:

@@ -66,7 +66,7 @@ def _batches(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 def _write(
     keys: Sequence[bytes], builder: SyncBuilder, assignment: Assignment, network: Network, clock: Clock
 ) -> None:
-    sequence, expected = builder.next_sequence, builder.target_end
+    sequence, expected = builder.position.next_sequence, builder.position.target_offset
     now_ms = clock.now_ms()
     batch = memoryview(
         encode(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.domain.offset_ranges import Share, from_offset, joined, share_of, without
+from ledger.domain.offset_ranges import Share, from_offset, joined, overlapping, share_of, without
 
 RANGES = [(2, 5), (8, 9)]
 
@@ -31,3 +31,11 @@ def test_what_reaches_beyond_an_offset() -> None:
     assert from_offset(RANGES, 4) == ((2, 5), (8, 9))
     assert from_offset(RANGES, 5) == ((8, 9),)
     assert from_offset(RANGES, 9) == ()
+
+
+@pytest.mark.parametrize("start", range(11))
+@pytest.mark.parametrize("length", range(1, 9))
+def test_what_reaches_into_a_stretch_is_what_counting_gives(start: int, length: int) -> None:
+    stretch = set(range(start, start + length))
+    expected = [(a, b) for a, b in RANGES if stretch & set(range(a, b))]
+    assert list(overlapping(RANGES, start, start + length)) == expected

@@ -7,16 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind
+from ledger.domain.position import Position
 from ledger.domain.supersession import (
     CommonEnd,
     RecordedSync,
-    Restart,
     common_end,
     holding,
     restart_after_target_truncation,
     sequence_at,
 )
 from tests.support.sequenced_syncs import COPY, row
+
+
+def at(source_offset: int, target_offset: int, next_sequence: int, leader_epoch: int | None) -> Position:
+    return Position(
+        source_offset=source_offset,
+        target_offset=target_offset,
+        next_sequence=next_sequence,
+        leader_epoch=leader_epoch,
+    )
 
 
 def in_rounds(*syncs: OffsetSync) -> list[RecordedSync]:
@@ -72,22 +81,22 @@ def test_a_later_epoch_comes_after_every_round_of_an_earlier_one() -> None:
     ("target_end", "expected"),
     [
         (118, None),
-        (117, Restart(19, 117, 17, 5)),
-        (108, Restart(10, 108, 8, 5)),
-        (107, Restart(9, 107, 7, 5)),
-        (104, Restart(6, 104, 4, 5)),
-        (103, Restart(3, 103, 3, 5)),
-        (100, Restart(0, 100, 0, None)),
-        (0, Restart(0, 0, 0, None)),
+        (117, at(19, 117, 17, 5)),
+        (108, at(10, 108, 8, 5)),
+        (107, at(9, 107, 7, 5)),
+        (104, at(6, 104, 4, 5)),
+        (103, at(3, 103, 3, 5)),
+        (100, at(0, 100, 0, None)),
+        (0, at(0, 0, 0, None)),
     ],
 )
 def test_a_target_that_lost_its_end_is_written_again_from_the_first_lost_record(
-    target_end: int, expected: Restart | None
+    target_end: int, expected: Position | None
 ) -> None:
     assert restart_at(in_rounds(FIRST, SECOND), target_end) == expected
 
 
-def restart_at(recorded: list[RecordedSync], target_end: int) -> Restart | None:
+def restart_at(recorded: list[RecordedSync], target_end: int) -> Position | None:
     """Where a copy goes on when nothing but `recorded` lies at its target."""
     sequence = sequence_at(recorded, COPY.topic_id, target_end, producer_id=7)
     return restart_after_target_truncation(holding(recorded), target_end, next_sequence=sequence or 0)
@@ -103,7 +112,7 @@ def test_the_sequence_counts_what_a_supersession_took_out_of_the_map() -> None:
         *in_rounds(row((0, 50), (0, 50), 0), row((40, 50), (50, 50), 50, kind=SyncKind.SUPERSEDED)),
         RecordedSync(1, 3, row((40, 60), (50, 70), 50)),
     ]
-    assert restart_at(orphaned, 45) == Restart(40, 45, 45, 5)
+    assert restart_at(orphaned, 45) == at(40, 45, 45, 5)
 
 
 def test_of_two_claims_of_a_target_offset_the_later_tells_the_sequence() -> None:
@@ -125,7 +134,7 @@ def test_a_truncation_inside_unpaired_records_keeps_their_sequences() -> None:
     recorded = in_rounds(
         FIRST, row((10, 10), (108, 112), 8, kind=SyncKind.UNPAIRED), row((10, 12), (112, 114), 12)
     )
-    assert restart_at(recorded, 110) == Restart(10, 110, 10, 5)
+    assert restart_at(recorded, 110) == at(10, 110, 10, 5)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +186,8 @@ def test_a_cut_keeps_exactly_the_records_below_it(sync: OffsetSync, place: int) 
     assert (lost is None) == (len(below) == len(copied))
     if lost is not None:
         following = copied[len(below)]
-        assert set(range(lost.source_start, following)) & set(copied) == set()
-        assert lost.source_start <= following
+        assert set(range(lost.source_offset, following)) & set(copied) == set()
+        assert lost.source_offset <= following
         assert lost.next_sequence == 7 + len(below)
 
 
@@ -186,4 +195,4 @@ def test_a_row_that_was_lost_as_a_whole_is_copied_again_with_the_gap_at_its_star
     """The gap is of the lost row's leader epoch, the restart tells that of the row before."""
     began_with_gap = row((20, 30), (118, 127), 18, gaps=(Gap(20, 21, GapCause.CONTROL),), epoch=6)
     recorded = in_rounds(FIRST, SECOND, began_with_gap)
-    assert restart_at(recorded, 118) == Restart(20, 118, 18, 5)
+    assert restart_at(recorded, 118) == at(20, 118, 18, 5)

@@ -8,9 +8,10 @@ import pytest
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import StoredBatch, application_batch, content
 from ledger.domain.facts import SyncCause, SyncKind
+from ledger.domain.position import NOTHING_KNOWN, TailKnowledge
 from ledger.mirror.assignments import Assignment, StopCause
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
-from tests.support.sources import OWN_PRODUCER_ID, assignment
+from tests.support.sources import OWN_PRODUCER_ID, assignment, moved
 
 OWN_END = 5
 
@@ -40,27 +41,27 @@ def test_under_another_leader_the_flows_last_record_is_looked_for_and_not_taken_
     assert target.copy.tail.position == OWN_END - 1
     target.copy_all()
     assert target.ranges() == [(5, 9, 5, 9, False)]
-    assert target.copy.result().target_leader_epoch == 3
+    assert target.copy.result().tail.leader_epoch == 3
 
 
 @pytest.mark.parametrize(
     "told",
     [
-        replace(AT_ITS_END, target_leader_epoch=3),
-        replace(AT_ITS_END, next_sequence=0),
-        replace(AT_ITS_END, target_end=0),
+        replace(AT_ITS_END, tail=TailKnowledge(leader_epoch=3)),
+        moved(AT_ITS_END, next_sequence=0),
+        moved(AT_ITS_END, target_offset=0),
     ],
     ids=["same leader", "nothing written", "empty target"],
 )
 def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(told: Assignment) -> None:
     target = again(written_log(), told)
-    assert target.copy.tail.position == target.copy.assignment.target_end
+    assert target.copy.tail.position == target.copy.assignment.position.target_offset
 
 
 @pytest.mark.parametrize("is_drained", [True, False], ids=["no more", "more to come"])
 def test_own_records_without_a_source_are_told_once_the_source_has_no_more(is_drained: bool) -> None:
     """Not before the task ends, and not while the source may still show what they are copies of."""
-    told = replace(assignment(position=5, target_end=0), lost_before=True)
+    told = assignment(position=5, target_end=0, source_may_be_gone=True)
     target = Target(source_log(2, 3), told, written_log())
     target.read_tail()
     if is_drained:
@@ -105,36 +106,35 @@ def test_a_target_without_anything_there_is_read_from_the_recorded_end() -> None
 
 
 def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
-    target = again(written_log(), replace(AT_ITS_END, stop_at=OWN_END, is_first_look=True))
+    target = again(written_log(), replace(AT_ITS_END, stop_at=OWN_END, tail=NOTHING_KNOWN))
     assert target.copy.is_active
     target.read_tail()
     assert target.copy.wants_records(0.0, buffer_limit=1)
     target.fetch()
     assert not target.copy.is_active
-    assert target.copy.result().has_seen_both
+    assert target.copy.result().tail.both_sides_seen
     assert target.ranges() == []
 
 
 def test_refused_sequences_are_counted_over_tasks_until_one_is_taken() -> None:
-    target = again(written_log(), replace(AT_ITS_END, refused_sequences=4))
-    assert target.copy.result().refused_sequences == 4
+    target = again(written_log(), replace(AT_ITS_END, tail=TailKnowledge(refused_sequences=4)))
+    assert target.copy.result().tail.refused_sequences == 4
     target.copy_all()
-    assert target.copy.result().refused_sequences == 0
+    assert target.copy.result().tail.refused_sequences == 0
 
 
 def late(log: PartitionLog, *, sequence: int) -> None:
     """A batch of the flow's own that a broker takes which has forgotten its producer id."""
-    batch = Target(source_log(3), replace(assignment(), next_sequence=sequence))
+    batch = Target(source_log(3), assignment(next_sequence=sequence))
     batch.read_tail()
     batch.fetch()
-    batch.copy.produce_requests = 0
     log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
     assert log.produce(bytes(batch.copy.send_next(NODE)), now_ms=NOW_MS).error == 0
 
 
 def landing_behind(log: PartitionLog, between: Callable[[], object], *, exclusive: bool = False) -> Target:
     """A copy whose first batch lands behind what came after the tail was read."""
-    told = replace(assignment(exclusive=exclusive), next_sequence=7)
+    told = assignment(exclusive=exclusive, next_sequence=7)
     target = Target(source_log(2, 3, 4), told, log)
     target.read_tail()
     target.fetch()
@@ -168,13 +168,13 @@ def test_p6_a_late_batch_of_its_own_among_them_is_recorded_and_stops_the_partiti
     assert (repeated.target_start, repeated.target_end, repeated.first_sequence) == (0, 3, 4)
     assert (landed.source_start, landed.source_end, landed.target_start) == (0, 2, 3)
     assert landed.first_sequence == 7, "the flow's next sequence stays what it was"
-    assert target.copy.result().next_sequence == 9
+    assert target.copy.result().position.next_sequence == 9
 
 
 def test_p6_holds_for_every_batch_of_an_exclusive_target() -> None:
     """The broker forgets the flow while it is written with, and takes what came late."""
     log = PartitionLog()
-    target = Target(source_log(2, 3, 4), replace(assignment(), next_sequence=7), log)
+    target = Target(source_log(2, 3, 4), assignment(next_sequence=7), log)
     target.read_tail()
     target.fetch()
     target.acknowledge(target.send()[1])
@@ -203,7 +203,7 @@ def begun_at(start: int, *, own: int = 0) -> PartitionLog:
     while log.end < start:
         log.append(FOREIGN, now_ms=NOW_MS)
     if own:
-        again = Target(source_log(2, 3, own), replace(SHARED, target_end=start), log)
+        again = Target(source_log(2, 3, own), moved(SHARED, target_offset=start), log)
         again.copy_all()
     log.delete_before(start)
     return log
@@ -227,7 +227,7 @@ def test_the_first_own_batch_that_is_left_tells_the_sequence() -> None:
     """Six own records before it are gone, and it is the copy of the very records that come next."""
     log = begun_at(5, own=6)
     log.delete_before(11)
-    own = replace(SHARED, position=5, target_end=11, next_sequence=11)
+    own = moved(SHARED, source_offset=5, target_offset=11, next_sequence=11)
     Target(source_log(2, 3, 4), own, log).copy_all()
     target = cut_off(log)
     target.copy_all()
@@ -257,7 +257,7 @@ def test_own_records_that_are_left_without_their_source_are_told() -> None:
     other = PartitionLog()
     for batch in (7, 8):
         other.append(application_batch([content(b"later", b"%d" % batch)], [NOW_MS]), now_ms=NOW_MS)
-    late_copy = replace(assignment(exclusive=False), target_end=11, next_sequence=11)
+    late_copy = assignment(exclusive=False, target_end=11, next_sequence=11)
     Target(other, late_copy, log).copy_all()
     target = cut_off(log)
     target.copy_all()
@@ -272,7 +272,7 @@ def test_a_quiet_partition_says_where_its_target_begins_without_a_record_to_copy
     target = Target(source_log(2, 3), replace(SHARED, target_log_start=8), begun_at(8))
     target.read_tail()
     assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 8, 5, 0)]
-    assert target.copy.result().target_end == 8
+    assert target.copy.result().position.target_offset == 8
 
 
 @pytest.mark.parametrize("where", [0, 1])

@@ -134,7 +134,7 @@ def test_records_behind_a_loss_are_paired_though_their_batch_is_cut() -> None:
     """Retention took the beginning of a batch; nobody knows how many of its records the target has before."""
     life = lived([], [[(key, 1, key) for key in range(5)]], [[(9, 1, 9)]], (0, 0, 0))
     life.source.delete_before(2)
-    life.told = replace(life.told, position=2, lost_before=True)
+    life.told = replace(life.told, position=life.told.position.lost_up_to(2))
     again = life.look_again(copies_again=False)
     assert (again.stop, life.sent_again) == (None, 1)
     assert life.pairs() == {2: 2, 3: 3, 4: 4, 5: 5}

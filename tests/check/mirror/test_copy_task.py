@@ -16,7 +16,7 @@ from ledger.mirror.partition_copy import PartitionCopy
 from ledger.mirror.troubles import Side
 from ledger.wire.requests import Fetched
 from tests.support.copy_bench import NOW_MS, Bench, cause
-from tests.support.sources import OWN_PRODUCER_ID
+from tests.support.sources import OWN_PRODUCER_ID, moved
 
 
 def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:
@@ -24,7 +24,9 @@ def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:
     bench.write(3, 4, 5)
     bench.write(1, 2, partition=1)
     results = bench.run(bench.assignment(0), bench.assignment(1))
-    assert [(r.position, r.target_end, r.next_sequence) for r in results] == [(12, 12, 12), (3, 3, 3)]
+    assert [
+        (r.position.source_offset, r.position.target_offset, r.position.next_sequence) for r in results
+    ] == [(12, 12, 12), (3, 3, 3)]
     assert bench.is_copied(0)
     assert bench.is_copied(1)
     assert bench.schedule.monotonic() < 1, "the task ends when everything has reached its end"
@@ -34,7 +36,7 @@ def test_a_deadline_ends_a_task_that_has_no_end() -> None:
     bench = Bench()
     bench.write(3)
     [result] = bench.run(bench.assignment(stop_at=99), seconds=2.0)
-    assert (result.position, cause(result)) == (3, None)
+    assert (result.position.source_offset, cause(result)) == (3, None)
     assert 2.0 <= bench.schedule.monotonic() < 2.2
 
 
@@ -61,7 +63,7 @@ def test_28_a_lost_answer_is_looked_up_at_the_target(lost: int, how: Fate) -> No
     [result] = bench.run(bench.assignment())
     assert bench.is_copied()
     assert [sync.recovered for sync in result.syncs].count(True) <= 1
-    assert (result.position, result.next_sequence, cause(result)) == (16, 16, None)
+    assert (result.position.source_offset, result.position.next_sequence, cause(result)) == (16, 16, None)
 
 
 def test_30_a_second_attempt_finds_what_the_first_has_written() -> None:
@@ -88,7 +90,7 @@ def test_25_a_full_disk_is_trouble_until_there_is_room() -> None:
     assert result.unreached == ((Side.TARGET, result.trouble),)
     bench.target_log().replication = Replication.FULL
     [result] = bench.run(bench.assignment())
-    assert (cause(result), result.position, bench.is_copied()) == (None, 5, True)
+    assert (cause(result), result.position.source_offset, bench.is_copied()) == (None, 5, True)
 
 
 @pytest.mark.parametrize("refused_s", [0.0005, 0.0025, 0.0045, 0.0065, 0.0085, 0.0105])
@@ -100,7 +102,7 @@ def test_p5_no_batch_overtakes_one_that_was_refused(refused_s: float) -> None:
     log.replication = Replication.REFUSED
     bench.schedule.after(refused_s, lambda: setattr(log, "replication", Replication.FULL))
     [result] = bench.run(bench.assignment())
-    assert (cause(result), result.position) == (None, 14)
+    assert (cause(result), result.position.source_offset) == (None, 14)
     assert bench.is_copied()
 
 
@@ -124,7 +126,7 @@ def test_p4_what_was_sent_before_a_doubt_and_is_taken_after_it_is_found_in_the_t
     bench.schedule.after(held_s, log.hold)
     bench.schedule.after(held_s + 0.003, lambda: log.fail_over(keep_held=True))
     [result] = bench.run(bench.assignment())
-    assert (cause(result), result.position, result.next_sequence) == (None, 24, 24)
+    assert (cause(result), result.position.source_offset, result.position.next_sequence) == (None, 24, 24)
     assert bench.is_copied()
 
 
@@ -148,7 +150,9 @@ def test_2_a_leader_that_moves_does_not_mix_up_acknowledgements(moved_s: float) 
         move = partial(bench.target.move_leader, "orders", partition, 3 - partition)
         bench.schedule.after(moved_s + partition * 0.01, move)
     results = bench.run(bench.assignment(0), bench.assignment(1), seconds=20)
-    assert [(cause(r), r.position, r.target_end) for r in results] == [(None, 60, 60)] * 2
+    assert [(cause(r), r.position.source_offset, r.position.target_offset) for r in results] == [
+        (None, 60, 60)
+    ] * 2
     assert bench.is_copied(0)
     assert bench.is_copied(1)
 
@@ -177,7 +181,7 @@ def test_14_16_a_topic_that_is_gone_stops_its_partitions_within_a_round(
         bench.schedule.after(0.6, lambda: bench.write(4))
     [result] = bench.run(told)
     assert cause(result) is gone
-    assert result.position == 3
+    assert result.position.source_offset == 3
     if recreate:
         assert cluster.log("orders", 0).end == 0, "nothing is written to another incarnation"
 
@@ -195,7 +199,7 @@ def test_a_partition_without_a_leader_is_trouble_and_no_stop() -> None:
     bench.write(3)
     bench.target.move_leader("orders", 0, None)
     [result] = bench.run(bench.assignment())
-    assert (result.position, cause(result)) == (0, None)
+    assert (result.position.source_offset, cause(result)) == (0, None)
     assert result.trouble == "a partition without a leader at the target"
 
 
@@ -209,7 +213,7 @@ def test_78_a_topic_that_may_not_be_described_stops_its_partitions(side: str) ->
     assert cause(result) is StopCause.DENIED
     assert result.stop is not None
     assert f"the {side} denies DESCRIBE" in result.stop.message
-    assert result.position == 0
+    assert result.position.source_offset == 0
 
 
 def test_12_retention_that_overtakes_stops_the_partition_where_it_stood() -> None:
@@ -219,7 +223,7 @@ def test_12_retention_that_overtakes_stops_the_partition_where_it_stood() -> Non
     bench.source_log().delete_before(4)
     [result] = bench.run(told)
     assert cause(result) is StopCause.SOURCE_OUT_OF_RANGE
-    assert (result.position, result.syncs) == (0, ())
+    assert (result.position.source_offset, result.syncs) == (0, ())
 
 
 def test_12_what_was_fetched_before_retention_came_is_still_copied() -> None:
@@ -238,13 +242,13 @@ def test_12_what_was_fetched_before_retention_came_is_still_copied() -> None:
     [result] = bench.run(told)
     assert cause(result) is StopCause.SOURCE_OUT_OF_RANGE
     assert arrived[0] < 10, "nothing was on its way when retention came"
-    assert (result.position, bench.target_log().end) == (10, 10)
+    assert (result.position.source_offset, bench.target_log().end) == (10, 10)
 
 
 def test_a_target_that_lost_its_end_is_not_written_to() -> None:
     bench = Bench()
     bench.write(3)
-    [result] = bench.run(replace(bench.assignment(), target_end=7))
+    [result] = bench.run(moved(bench.assignment(), target_offset=7))
     assert cause(result) is StopCause.TARGET_OUT_OF_RANGE
     assert bench.target_log().end == 0
 
@@ -256,9 +260,9 @@ def test_a_target_whose_retention_deleted_all_that_was_written_goes_on() -> None
     [first] = bench.run(bench.assignment())
     bench.target_log().delete_before(5)
     bench.write(2)
-    told = replace(bench.assignment(), position=5, target_end=5, next_sequence=first.next_sequence)
+    told = replace(bench.assignment(), position=first.position)
     [result] = bench.run(told)
-    assert (cause(result), result.position, result.target_end) == (None, 7, 7)
+    assert (cause(result), result.position.source_offset, result.position.target_offset) == (None, 7, 7)
 
 
 def test_33_a_fenced_producer_id_stops_the_partition() -> None:
@@ -277,7 +281,7 @@ def test_23_a_batch_above_the_limit_stops_the_partition() -> None:
     assert cause(result) is StopCause.REFUSED
     assert result.stop is not None
     assert "10 (MESSAGE_TOO_LARGE)" in result.stop.message
-    assert (result.position, bench.target_log().end) == (2, 2)
+    assert (result.position.source_offset, bench.target_log().end) == (2, 2)
 
 
 def test_an_unreachable_cluster_is_trouble_until_it_answers() -> None:
@@ -288,7 +292,7 @@ def test_an_unreachable_cluster_is_trouble_until_it_answers() -> None:
     assert result.trouble == "cluster 'west': no broker answers"
     bench.schedule.after(0.5, lambda: setattr(bench.target, "available", True))
     [result] = bench.run(bench.assignment())
-    assert (result.position, result.trouble) == (3, None)
+    assert (result.position.source_offset, result.trouble) == (3, None)
 
 
 def test_small_responses_reach_every_partition() -> None:
@@ -301,7 +305,7 @@ def test_small_responses_reach_every_partition() -> None:
     bench.write(*[9] * 40)
     bench.write(*[9] * 40, partition=1)
     results = bench.run(bench.assignment(0), bench.assignment(1), seconds=20)
-    assert [r.position for r in results] == [360, 360]
+    assert [r.position.source_offset for r in results] == [360, 360]
 
 
 class FailingDirectory:
@@ -331,7 +335,7 @@ def test_a_partition_waits_while_writers_cannot_be_looked_up_and_says_so() -> No
     bench.write(3)
     write_as(bench, 7, 2)
     (result,) = bench.run(bench.assignment(), seconds=5.0)
-    assert (result.position, result.stop, result.trouble) == (3, None, "the ledger is away")
+    assert (result.position.source_offset, result.stop, result.trouble) == (3, None, "the ledger is away")
     assert bench.target_log().end == 3
     assert 2 < directory.asked < 20, "it is asked again, less and less often"
 
@@ -343,7 +347,7 @@ def test_a_partition_goes_on_when_writers_can_be_looked_up_again() -> None:
         write_as(bench, producer_id, 2)
     bench.schedule.after(1.0, lambda: setattr(directory, "is_away", False))
     (result,) = bench.run(bench.assignment(), seconds=5.0)
-    assert (result.position, result.trouble) == (4, None)
+    assert (result.position.source_offset, result.trouble) == (4, None)
     assert [gap.cause for sync in result.syncs for gap in sync.gaps] == [GapCause.MIRROR_WRITE]
     assert bench.target_log().end == 2
 
@@ -353,7 +357,7 @@ def test_what_a_flow_adopted_at_the_source_is_left_out_in_the_middle_of_batches(
     bench = Bench()
     bench.write(3, 2, 4)
     (result,) = bench.run(replace(bench.assignment(), adopted=((1, 6),)))
-    assert (result.position, result.target_end, result.stop) == (9, 4, None)
+    assert (result.position.source_offset, result.position.target_offset, result.stop) == (9, 4, None)
     assert [gap for sync in result.syncs for gap in sync.gaps] == [Gap(1, 6, GapCause.MIRROR_WRITE)]
     source = [record.content for record in bench.source_log().readable()]
     assert [record.content for record in bench.target_log().readable()] == [source[0], *source[6:]]
@@ -389,16 +393,16 @@ def test_a_task_that_has_many_gaps_to_record_ends_before_its_time() -> None:
     position, rounds = 0, 0
     while position < 2_000:
         [result] = bench.run(
-            replace(
+            moved(
                 told,
-                position=position,
-                target_end=bench.target_log().end,
+                source_offset=position,
+                target_offset=bench.target_log().end,
                 next_sequence=bench.target_log().end,
             ),
             gaps=300,
         )
         gaps = sum(len(sync.gaps) for sync in result.syncs)
         assert 0 < gaps < 300 + 3 * 20 * 5, "what was on its way when it had enough is recorded as well"
-        position, rounds = result.position, rounds + 1
+        position, rounds = result.position.source_offset, rounds + 1
     assert rounds > 1
     assert bench.target_log().end == 1_000

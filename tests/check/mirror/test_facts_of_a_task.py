@@ -36,7 +36,11 @@ def test_a_contiguous_round_is_one_sync() -> None:
     assert (sync.records, sync.raw_batches, sync.record_path_batches) == (5, 1, 1)
     assert sync.bytes == len(first.batch) + len(second.batch)
     assert sync.checksum == payload_checksum(second.batch, payload_checksum(first.batch, 0))
-    assert (builder.position, builder.target_end, builder.next_sequence) == (16, 55, 12)
+    assert (
+        builder.position.source_offset,
+        builder.position.target_offset,
+        builder.position.next_sequence,
+    ) == (16, 55, 12)
 
 
 def test_a_break_at_the_target_begins_another_sync() -> None:
@@ -57,7 +61,7 @@ def test_another_leader_epoch_of_the_source_begins_another_sync() -> None:
     syncs = builder.syncs()
     assert ranges(syncs) == [(0, 2, 0, 2, 0), (2, 5, 2, 3, 2), (5, 7, 3, 3, 3)]
     assert [sync.source_leader_epoch for sync in syncs] == [4, 6, 7]
-    assert builder.leader_epoch == 7
+    assert builder.position.leader_epoch == 7
 
 
 def test_recovered_batches_are_a_sync_of_their_own() -> None:
@@ -120,7 +124,7 @@ def test_nothing_done_is_no_sync_and_sequences_wrap() -> None:
     assert SyncBuilder(assignment()).syncs() == ()
     builder = SyncBuilder(assignment(next_sequence=SEQUENCE_MODULUS - 1))
     builder.copied(copy(0, 3), base_offset=0, recovered=False)
-    assert builder.next_sequence == 2
+    assert builder.position.next_sequence == 2
 
 
 @pytest.mark.parametrize("kind", list(SyncKind))

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import SyncCause
-from ledger.domain.supersession import Restart
+from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.assignments import PartitionResult, Stop, StopCause
 from ledger.mirror.balancing import split_by_load
 from ledger.mirror.flow_progress import FlowProgress
@@ -14,14 +14,14 @@ from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.run_summary import Unreached
 from ledger.mirror.standing import Standing
 from ledger.ports import PartitionEnds
-from tests.support.sources import RECORDED, SOURCE, TARGET, assignment
+from tests.support.sources import BOTH_SEEN, RECORDED, SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)
 
 
 def taking_care(*, stop_at: int | None = None) -> FlowProgress:
     progress = FlowProgress([RECORDED])
-    standing = Standing.recorded(PAIR, RECORDED)
+    standing = Standing(PAIR, RECORDED.position)
     standing.stop_at = stop_at
     progress.take_on(standing)
     return progress
@@ -29,19 +29,20 @@ def taking_care(*, stop_at: int | None = None) -> FlowProgress:
 
 def assigned(progress: FlowProgress) -> list[tuple[int, int, int, int | None]]:
     told = progress.assignments(FlowProducer(7), exclusive=True)
-    return [(a.position, a.target_end, a.next_sequence, a.stop_at) for a in told]
+    return [
+        (a.position.source_offset, a.position.target_offset, a.position.next_sequence, a.stop_at)
+        for a in told
+    ]
 
 
-def result(position: int, *, has_seen_both: bool = True) -> PartitionResult:
+def result(position: int, tail: TailKnowledge = BOTH_SEEN) -> PartitionResult:
     return PartitionResult(
         assignment=assignment(),
         syncs=(),
-        position=position,
-        target_end=position - 5,
-        next_sequence=position - 6,
+        position=Position(source_offset=position, target_offset=position - 5, next_sequence=position - 6),
+        tail=tail,
         stop=None,
         trouble=None,
-        has_seen_both=has_seen_both,
     )
 
 
@@ -62,39 +63,42 @@ def test_a_round_moves_the_position_and_the_end_takes_a_partition_out() -> None:
 def test_a_partition_at_its_end_is_looked_at_once_in_a_run() -> None:
     progress = taking_care(stop_at=30)
     [first] = progress.assignments(FlowProducer(7), exclusive=True)
-    progress.take(result(30, has_seen_both=False))
+    progress.take(result(30, NOTHING_KNOWN))
     [second] = progress.assignments(FlowProducer(7), exclusive=True)
-    assert first.is_first_look
-    assert second.is_first_look
+    assert not first.tail.both_sides_seen
+    assert not second.tail.both_sides_seen
     progress.take(result(30))
     assert assigned(progress) == []
 
 
 def test_what_a_task_learned_of_the_target_is_told_to_the_next_one() -> None:
     progress = taking_care()
-    progress.take(replace(result(31), target_leader_epoch=4, refused_sequences=2))
+    learned = TailKnowledge(start=7, leader_epoch=4, refused_sequences=2, both_sides_seen=True)
+    progress.take(result(31, learned))
     [told] = progress.assignments(FlowProducer(7), exclusive=True)
-    assert (told.target_leader_epoch, told.refused_sequences, told.is_first_look) == (4, 2, False)
+    assert told.tail == learned
 
 
 def test_what_was_found_under_a_new_leader_is_looked_for_until_it_is_dealt_with() -> None:
     """Whoever was to react may not have been able to ask the target."""
     progress = taking_care()
     stop = Stop(StopCause.TARGET_OUT_OF_RANGE, "another record lies there")
-    progress.take(replace(result(31), target_leader_epoch=4, stop=stop))
+    progress.take(replace(result(31), tail=TailKnowledge(leader_epoch=4, refused_sequences=2), stop=stop))
     [told] = progress.assignments(FlowProducer(7), exclusive=True)
-    assert told.target_leader_epoch is None
+    assert told.tail == TailKnowledge(refused_sequences=2)
 
 
 def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> None:
     """The next incarnation begins behind what is left of it."""
-    progress = FlowProgress([RECORDED, replace(RECORDED, source_topic_id="before", target_end=99)])
+    further = replace(RECORDED.position, target_offset=99)
+    progress = FlowProgress([RECORDED, replace(RECORDED, source_topic_id="before", position=further)])
     before = PartitionPair(replace(SOURCE, topic_id="before"), TARGET)
-    lost = Standing.recorded(before, replace(RECORDED, source_topic_id="before", target_end=99))
-    progress.take_back([lost.supersede(Restart(5, 12, 12, None), SyncCause.TARGET_TRUNCATED)])
+    lost = Standing(before, further)
+    restart = Position(source_offset=5, target_offset=12, next_sequence=12)
+    progress.take_back([lost.supersede(restart, SyncCause.TARGET_TRUNCATED)])
     recorded = progress.recorded(before)
     assert recorded is not None
-    assert (recorded.target_end, recorded.next_sequence) == (12, 12)
+    assert (recorded.position.target_offset, recorded.position.next_sequence) == (12, 12)
     assert progress.recorded(PAIR) == RECORDED
 
 
@@ -124,18 +128,18 @@ def test_another_topic_id_of_the_same_name_is_another_incarnation() -> None:
 
 def test_where_an_incarnation_got_to_in_this_run_stays_known_when_it_is_left() -> None:
     progress = taking_care()
-    progress.standings[0].position, progress.standings[0].target_end = 44, 33
+    progress.standings[0].position = Position(source_offset=44, target_offset=33, next_sequence=32)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
     pair = PartitionPair(replace(SOURCE, topic_id="another"), TARGET)
     assert progress.other_incarnations(pair) == {SOURCE.topic_id}
     before = progress.recorded_at_target(pair)
     assert before is not None
-    assert (before.source_end, before.target_end) == (44, 33)
+    assert (before.position.source_offset, before.position.target_offset) == (44, 33)
 
 
 def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     progress = FlowProgress([])
-    standing = Standing.recorded(PAIR, RECORDED)
+    standing = Standing(PAIR, RECORDED.position)
     standing.stop = Stop(StopCause.SOURCE_RECREATED, "recreated")
     progress.take_on(standing)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
@@ -150,7 +154,7 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20)],
 )
 def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(ends: PartitionEnds, stop_at: int) -> None:
-    standing = Standing.recorded(PAIR, RECORDED)
+    standing = Standing(PAIR, RECORDED.position)
     standing.end_at(ends)
     assert standing.stop_at == stop_at
 
@@ -166,7 +170,7 @@ def test_written_topic_ids_are_those_recorded_and_those_taken_on() -> None:
     progress = FlowProgress([replace(RECORDED, target_topic_id="before")])
     assert progress.written_topic_ids == {"before"}
     other = PartitionPair(replace(SOURCE, topic="other"), TARGET)
-    progress.take_on(Standing(other, 0, 0, 0))
+    progress.take_on(Standing(other, copied_up_to(0)))
     assert progress.written_topic_ids == {"before", TARGET.topic_id}
 
 

@@ -84,7 +84,8 @@ def take_on(desk: Intake, pair: PartitionPair = PAIR, *, is_first_look: bool = T
 
 
 def stands(taken: TakenOn) -> tuple[int, int, int]:
-    return taken.standing.position, taken.standing.target_end, taken.standing.next_sequence
+    at = taken.standing.position
+    return at.source_offset, at.target_offset, at.next_sequence
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_a_recreated_source_goes_on_behind_the_old_records_if_the_flow_says_so()
         "new-source",
     )
     assert stands(taken) == (3, 25, 24)
-    assert taken.standing.follows_loss
+    assert taken.standing.position.source_may_be_gone
 
 
 def test_every_partition_of_a_recreated_topic_stops() -> None:
@@ -172,7 +173,7 @@ def test_every_partition_of_a_recreated_topic_stops() -> None:
 
 
 def test_a_partition_added_to_a_new_incarnation_that_runs_begins() -> None:
-    desk = intake(RECORDED, replace(RECORDED, source_topic_id="new-source", source_end=4), is_first_run=False)
+    desk = intake(RECORDED, replace(RECORDED, source_topic_id="new-source"), is_first_run=False)
     other = PartitionPair(replace(NEW_SOURCE.source, partition=1), replace(TARGET, partition=1))
     taken = take_on(desk, other)
     assert (taken.new_stop, stands(taken)) == (None, (3, 8, 0))
@@ -218,19 +219,24 @@ def test_a_recreated_target_ends_the_stops_that_lay_in_the_old_topic_alone(cause
 
 
 def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
-    standing = Standing.recorded(PAIR, RECORDED)
-    ends = PartitionEnds(RECORDED.source_end + 4, 60, 60, 0)
+    standing = Standing(PAIR, RECORDED.position)
+    ends = PartitionEnds(RECORDED.position.source_offset + 4, 60, 60, 0)
     fact = copy_again(standing, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
-    assert (fact.source_start, fact.source_end) == (RECORDED.source_end, RECORDED.source_end)
-    assert standing.position == RECORDED.source_end, "the task meets the hole and it becomes a row"
+    assert (fact.source_start, fact.source_end) == (
+        RECORDED.position.source_offset,
+        RECORDED.position.source_offset,
+    )
+    assert standing.position.source_offset == RECORDED.position.source_offset, (
+        "the task meets the hole and it becomes a row"
+    )
 
 
 @pytest.mark.parametrize(
     ("target_topic_id", "target_end", "below"),
     [
-        (TARGET.topic_id, RECORDED.target_end, 90),
-        (TARGET.topic_id, RECORDED.target_end - 1, 0),
-        ("recreated", RECORDED.target_end, 0),
+        (TARGET.topic_id, RECORDED.position.target_offset, 90),
+        (TARGET.topic_id, RECORDED.position.target_offset - 1, 0),
+        ("recreated", RECORDED.position.target_offset, 0),
     ],
 )
 def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(

@@ -1,10 +1,9 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
-from dataclasses import replace
-
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
+from ledger.domain.position import TailKnowledge
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.partition_copy import PartitionCopy
 from ledger.mirror.troubles import Side
@@ -23,6 +22,18 @@ def test_everything_is_sent_in_order_and_recorded_once_acknowledged() -> None:
     assert {h.producer_id for h in target.log.headers()} == {OWN_PRODUCER_ID}
 
 
+def test_p1_answers_are_of_the_oldest_batch_and_settle_in_source_order() -> None:
+    target = Target(source_log(1, 2, 3), assignment())
+    target.read_tail()
+    target.fetch()
+    target.acknowledge(target.send()[1])
+    second, third = target.send()[1], target.send()[1]
+    target.acknowledge(second)
+    assert target.copy.has_more, "the third is not known to be there"
+    target.acknowledge(third)
+    assert target.ranges() == [(0, 6, 0, 6, False)]
+
+
 def test_p2_nothing_is_sent_before_the_tail_is_read() -> None:
     target = Target(source_log(2), assignment())
     target.fetch()
@@ -37,7 +48,7 @@ def test_p3_what_is_not_acknowledged_is_not_recorded() -> None:
     target.fetch()
     target.send()
     result = target.copy.result()
-    assert (result.syncs, result.position, result.next_sequence) == ((), 0, 0)
+    assert (result.syncs, result.position.source_offset, result.position.next_sequence) == ((), 0, 0)
 
 
 def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
@@ -46,7 +57,7 @@ def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
     target.fetch()
     target.acknowledge(target.send()[1])
     target.send()
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("the connection was lost", now=5.0)
     assert not target.copy.wants_tail(5.0)
     assert target.copy.wants_tail(5.2)
@@ -62,7 +73,7 @@ def test_p4_the_tail_waits_for_requests_in_flight() -> None:
     target.send()
     target.copy.doubt("45", now=0.0)
     assert not target.copy.wants_tail(9.0)
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     assert target.copy.wants_tail(9.0)
 
 
@@ -124,7 +135,7 @@ def test_own_records_out_of_sequence_are_explained_by_no_loss() -> None:
         [content(b"else", b"v")] * 2, [NOW_MS] * 2, producer=Producer(OWN_PRODUCER_ID, 0, 7)
     )
     log.append(own, now_ms=NOW_MS)
-    target = Target(source_log(2), replace(assignment(), lost_before=True), log)
+    target = Target(source_log(2), assignment(source_may_be_gone=True), log)
     target.copy_all()
     assert (target.stop, target.ranges()) == (StopCause.TAIL_MISMATCH, [])
 
@@ -209,7 +220,7 @@ def test_a_batch_that_waits_to_be_looked_before_is_not_recorded_when_the_task_en
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
     result = target.copy.result()
-    assert (result.syncs, result.position, result.tail_start) == ((), 0, 0)
+    assert (result.syncs, result.position.source_offset, result.tail.start) == ((), 0, 0)
 
 
 def test_a_marker_at_the_target_takes_an_offset_and_is_nobodys_record() -> None:
@@ -232,7 +243,9 @@ def test_gaps_around_copied_batches_settle_in_source_order() -> None:
     target = Target(source, assignment())
     target.read_tail()
     target.fetch()
-    assert target.copy.result().position == 0, "the gap behind an unacknowledged batch is not settled"
+    assert target.copy.result().position.source_offset == 0, (
+        "the gap behind an unacknowledged batch is not settled"
+    )
     base_offset = target.send()[1]
     target.acknowledge(base_offset)
     [sync] = target.copy.result().syncs
@@ -254,11 +267,11 @@ def test_bad_bytes_stop_the_partition_after_what_is_good() -> None:
 def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
     copy = PartitionCopy(assignment(), writers())
     for _ in range(3):
-        copy.pause(Side.TARGET, "the target does not answer", now=0.0)
+        copy.troubles.pause(Side.TARGET, "the target does not answer", now=0.0)
         copy.take_fetched(fetched_from(source_log(), 0))
-    assert (copy.failures(Side.TARGET), copy.trouble) == (3, "the target does not answer")
+    assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (3, "the target does not answer")
     copy.take_tail(memoryview(b""), high_watermark=0)
-    assert (copy.failures(Side.TARGET), copy.trouble) == (0, None)
+    assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (0, None)
 
 
 def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> None:
@@ -266,12 +279,12 @@ def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> 
     target.read_tail()
     target.fetch()
     _, written = target.send()
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
     target.read_tail()
-    before = target.copy.trouble
+    before = target.copy.troubles.trouble
     target.fetch()  # the first batch is recognised at the target
-    assert (written, before, target.copy.trouble) == (0, "too few replicas", None)
+    assert (written, before, target.copy.troubles.trouble) == (0, "too few replicas", None)
 
 
 def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
@@ -279,18 +292,18 @@ def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
     target.read_tail()
     target.fetch()
     target.copy.send_next(NODE)
-    target.copy.produce_requests -= 1
+    target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
     target.copy_all()
-    assert target.copy.trouble is None
+    assert target.copy.troubles.trouble is None
 
 
 def test_pauses_grow_up_to_two_seconds() -> None:
     copy = PartitionCopy(assignment(), writers())
     waits = []
     for _ in range(8):
-        copy.pause(Side.SOURCE, "no answer", now=100.0)
-        waits.append(round(copy.retry_at - 100.0, 3))
+        copy.troubles.pause(Side.SOURCE, "no answer", now=100.0)
+        waits.append(round(copy.troubles.retry_at - 100.0, 3))
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
 
 
@@ -347,12 +360,12 @@ def test_what_others_wrote_to_a_shared_partition_is_read_once_over_rounds_that_a
     read = log.read(0, committed=False, max_bytes=1, at_least_one=True)
     first.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
     assert first.copy.next_copy is None
-    assert first.copy.result().tail_start == 4
-    second = Target(first.source, replace(assignment(exclusive=False), tail_start=4), log)
+    assert first.copy.result().tail.start == 4
+    second = Target(first.source, assignment(exclusive=False, tail=TailKnowledge(start=4)), log)
     assert second.copy.tail.position == 4
     second.copy_all()
     assert second.ranges() == [(0, 2, 12, 14, False)]
-    assert second.copy.result().tail_start == 12
+    assert second.copy.result().tail.start == 12
 
 
 def test_own_records_that_wait_for_their_source_are_read_again() -> None:
@@ -361,8 +374,8 @@ def test_own_records_that_wait_for_their_source_are_read_again() -> None:
     writing.copy_all()
     again = Target(writing.source, assignment(exclusive=False), log)
     again.read_tail()
-    assert again.copy.result().tail_start == 3
-    last = Target(writing.source, replace(assignment(exclusive=False), tail_start=3), log)
+    assert again.copy.result().tail.start == 3
+    last = Target(writing.source, assignment(exclusive=False, tail=TailKnowledge(start=3)), log)
     last.copy_all()
     assert last.ranges() == [(0, 2, 3, 5, True)]
 
@@ -370,16 +383,18 @@ def test_own_records_that_wait_for_their_source_are_read_again() -> None:
 def test_an_exclusive_or_stopped_partition_is_read_from_its_last_record() -> None:
     exclusive = Target(source_log(2), assignment())
     exclusive.copy_all()
-    assert exclusive.copy.result().tail_start == 0
-    stopped = Target(source_log(2), replace(assignment(exclusive=False), tail_start=2), filled_by_others(2))
+    assert exclusive.copy.result().tail.start == 0
+    stopped = Target(
+        source_log(2), assignment(exclusive=False, tail=TailKnowledge(start=2)), filled_by_others(2)
+    )
     stopped.read_tail()
     stopped.copy.halt(StopCause.TARGET_OUT_OF_RANGE, "lost")
-    assert stopped.copy.result().tail_start == 0
+    assert stopped.copy.result().tail.start == 0
 
 
 def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() -> None:
     log = filled_by_others(6)
-    target = Target(source_log(2, 3), replace(assignment(exclusive=False), tail_start=6), log)
+    target = Target(source_log(2, 3), assignment(exclusive=False, tail=TailKnowledge(start=6)), log)
     target.read_tail()
     target.fetch()
     log.lose_end(0)

@@ -8,13 +8,14 @@ import pytest
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.position import NOTHING_KNOWN
 from ledger.mirror.assignments import PartitionResult
 from ledger.mirror.findings import Findings
 from ledger.mirror.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.ports import SettingsAnswer, TopicSettings
 from tests.support.operation_logs import operators
-from tests.support.sources import SOURCE, assignment, copy
+from tests.support.sources import SOURCE, assignment, copied_up_to, copy
 from tests.support.unasked_cluster import UnaskedCluster
 
 KEY = (SOURCE.topic, SOURCE.partition)
@@ -65,9 +66,8 @@ def seen(last_stable: int, high_watermark: int) -> PartitionResult:
     return PartitionResult(
         assignment=assignment(),
         syncs=(),
-        position=0,
-        target_end=0,
-        next_sequence=0,
+        position=copied_up_to(0),
+        tail=NOTHING_KNOWN,
         stop=None,
         trouble=None,
         source_ends=(last_stable, high_watermark),

@@ -5,6 +5,7 @@ import json
 from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import TopicPartition
+from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.reach import Instant
 from ledger.mirror.assignments import Assignment, PartitionResult
 from ledger.mirror.findings import Findings
@@ -12,6 +13,7 @@ from ledger.mirror.reach_watch import REACH_FINDINGS, Partition, ReachWatch
 from ledger.mirror.troubles import Side
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
+from tests.support.sources import copied_up_to
 
 FLOW = "f"
 SOURCE, TARGET = ("source_unreachable", None, None), ("target_unreachable", None, None)
@@ -174,9 +176,7 @@ def result_of(
     assignment = Assignment(
         source=source,
         target=target,
-        position=0,
-        target_end=0,
-        next_sequence=0,
+        position=copied_up_to(0),
         producer_id=7,
         stop_at=None,
         exclusive=True,
@@ -184,9 +184,8 @@ def result_of(
     return PartitionResult(
         assignment=assignment,
         syncs=(),
-        position=0,
-        target_end=0,
-        next_sequence=0,
+        position=copied_up_to(0),
+        tail=NOTHING_KNOWN,
         stop=None,
         trouble=None,
         unreached=() if trouble is None else (trouble,),

@@ -8,6 +8,7 @@ import pytest
 from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.supersession import RecordedSync
 from ledger.mirror.assignments import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
@@ -99,15 +100,14 @@ def react(
     batches: Sequence[BatchHeader] = WRITTEN,
     recorded: Sequence[RecordedSync] = COPIED,
 ) -> tuple[Reaction, Standing]:
-    standing = Standing.recorded(PartitionPair(SOURCE, TARGET), RECORDED)
+    standing = Standing(PartitionPair(SOURCE, TARGET), RECORDED.position)
     standing.accepted_below = accepted_below
     stop = Stop(cause, "as told")
     result = PartitionResult(
         assignment=assignment(),
         syncs=(),
-        position=30,
-        target_end=25,
-        next_sequence=24,
+        position=RECORDED.position,
+        tail=NOTHING_KNOWN,
         stop=stop,
         trouble=None,
         divergence=divergence,
@@ -140,7 +140,11 @@ def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
     reaction, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
     [fact] = reaction.facts
     assert told(fact) == (SyncKind.LOST, SyncCause.DELETED_RECORDS, 30, 60, 25, 24)
-    assert (standing.position, standing.target_end, standing.leader_epoch) == (60, 25, None)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.leader_epoch,
+    ) == (60, 25, None)
     assert (reaction.stop is None) == (policy is Policy.CONTINUE)
     if reaction.stop is not None:
         assert reaction.stop.cause is StopCause.LOST
@@ -159,14 +163,18 @@ def test_what_the_source_took_back_is_superseded(
     reaction, standing = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
     [fact] = reaction.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.SOURCE_TRUNCATED, position, 30, 25, 24)
-    assert (standing.position, standing.target_end, standing.leader_epoch) == (position, 25, epoch)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.leader_epoch,
+    ) == (position, 25, epoch)
     assert (reaction.stop is None) == (policy is Policy.CONTINUE)
 
 
 def test_a_source_that_ends_before_the_position_took_records_back() -> None:
     reaction, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 22))
     assert told(reaction.facts[0])[1:4] == (SyncCause.SOURCE_TRUNCATED, 22, 30)
-    assert standing.position == 22
+    assert standing.position.source_offset == 22
 
 
 def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
@@ -174,7 +182,7 @@ def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
     assert reaction.facts == ()
     assert reaction.stop is not None
     assert reaction.stop.cause is StopCause.SOURCE_TRUNCATED
-    assert standing.position == 30
+    assert standing.position.source_offset == 30
 
 
 @BOTH
@@ -183,7 +191,11 @@ def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: P
     reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
     [fact] = reaction.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
-    assert (standing.position, standing.target_end, standing.next_sequence) == (position, end, position)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.next_sequence,
+    ) == (position, end, position)
     assert (reaction.stop is None) == (policy is Policy.CONTINUE)
 
 
@@ -191,7 +203,11 @@ def test_what_landed_below_says_where_the_target_went_back_to() -> None:
     """Its log has grown past the recorded end again by then."""
     reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
     assert told(reaction.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
-    assert (standing.position, standing.target_end, standing.next_sequence) == (7, 7, 7)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.next_sequence,
+    ) == (7, 7, 7)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +229,7 @@ def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
     reaction, standing = react(
         StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), batches=batches, policy=Policy.CONTINUE
     )
-    assert (standing.target_end, standing.next_sequence) == (held_end, min(held_end, 24))
+    assert (standing.position.target_offset, standing.position.next_sequence) == (held_end, min(held_end, 24))
     assert (reaction == TRY_AGAIN) == (held_end == 25)
 
 
@@ -223,7 +239,11 @@ def test_what_was_superseded_before_is_not_copied_again() -> None:
     recorded = [*COPIED, recorded_as(3, superseded)]
     reaction, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
     assert told(reaction.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
-    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.next_sequence,
+    ) == (30, 20, 20)
 
 
 def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
@@ -234,7 +254,11 @@ def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> Non
     assert (own.source, gone.source) == (SOURCE, former)
     assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
     assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
-    assert (standing.position, standing.target_end, standing.next_sequence) == (30, 20, 20)
+    assert (
+        standing.position.source_offset,
+        standing.position.target_offset,
+        standing.position.next_sequence,
+    ) == (30, 20, 20)
     assert reaction.stop is not None
     assert "20 to 30 of topic id former" in reaction.stop.message
 
@@ -246,7 +270,7 @@ def test_ends_of_another_incarnation_prove_nothing(
 ) -> None:
     reaction, standing = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
     assert reaction == TRY_AGAIN
-    assert standing.position == 30
+    assert standing.position.source_offset == 30
 
 
 @pytest.mark.parametrize("accepted_below", [0, 39])
@@ -275,7 +299,9 @@ def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted
     assert (reaction.facts, reaction.stop) == ((), None)
     assert "going on there" in str(reaction.notice)
     assert (standing.target_log_start, standing.remembered_sequence) == (40, REMEMBERED)
-    assert standing.target_end == 25, "the task that reads the log records what became of the rest"
+    assert standing.position.target_offset == 25, (
+        "the task that reads the log records what became of the rest"
+    )
 
 
 def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_may_be_deleted() -> None:
@@ -287,7 +313,11 @@ def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_ma
         REMEMBERED,
     )
     assert (fact.source_start, fact.source_end, fact.target_start, fact.target_end) == (30, 30, 25, 25)
-    assert (reaction.stop, standing.next_sequence, standing.position) == (None, REMEMBERED, 30)
+    assert (reaction.stop, standing.position.next_sequence, standing.position.source_offset) == (
+        None,
+        REMEMBERED,
+        30,
+    )
     assert f"remembers that {REMEMBERED} is next" in str(reaction.notice)
 
 

@@ -7,6 +7,7 @@ from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
+from ledger.domain.position import Position
 from ledger.domain.returning import FormerCopy
 from ledger.mirror.assignments import Assignment
 from ledger.mirror.record_selection import RecordSelection
@@ -43,9 +44,7 @@ def told(position: int = 0, *, partition: int = 0) -> Assignment:
     return Assignment(
         source=replace(AT_WEST, partition=partition),
         target=replace(AT_EAST, partition=partition),
-        position=position,
-        target_end=0,
-        next_sequence=0,
+        position=Position(source_offset=position, target_offset=0, next_sequence=0),
         producer_id=1,
         stop_at=None,
         exclusive=False,

@@ -55,7 +55,7 @@ class Desk:
         self.progress = FlowProgress([RECORDED])
         for number in (0, 1):
             pair = PartitionPair(replace(SOURCE, partition=number), replace(TARGET, partition=number))
-            self.progress.take_on(Standing.recorded(pair, RECORDED))
+            self.progress.take_on(Standing(pair, RECORDED.position))
         self.first.stop = Stop(self.stopped_by, "stopped")
 
     @property
@@ -180,7 +180,11 @@ def test_going_on_begins_another_incarnation_with_a_fact(
     [fact] = desk.ask(request_kind)
     assert fact.kind is kind
     assert (fact.cause, fact.source_start, fact.target_end, fact.first_sequence) == told
-    assert (desk.first.position, desk.first.target_end, desk.first.next_sequence) == told[1:]
+    assert (
+        desk.first.position.source_offset,
+        desk.first.position.target_offset,
+        desk.first.position.next_sequence,
+    ) == told[1:]
 
 
 def test_skipping_in_another_incarnation_begins_it_first() -> None:
@@ -199,14 +203,14 @@ def test_skipped_offsets_are_lost_with_their_cause(offset: int) -> None:
         30,
         offset,
     )
-    assert (desk.first.position, desk.first.stop, desk.result) == (offset, None, "done")
+    assert (desk.first.position.source_offset, desk.first.stop, desk.result) == (offset, None, "done")
 
 
 @pytest.mark.parametrize("offset", [None, 29, 30, 101])
 def test_a_skip_backwards_or_beyond_the_end_is_refused(offset: int | None) -> None:
     desk = Desk()
     assert desk.ask(RequestKind.SKIP_TO, offset=offset) == []
-    assert (desk.result, desk.first.position) == ("refused", 30)
+    assert (desk.result, desk.first.position.source_offset) == ("refused", 30)
     assert desk.first.stop is not None
     assert "30" in str(desk.receipts[0]["message"])
 
@@ -247,7 +251,11 @@ def test_copying_again_supersedes_from_there_on(offset: int | None, start: int) 
         30,
         25,
     )
-    assert (desk.first.position, desk.first.next_sequence, desk.first.stop) == (start, 24, None)
+    assert (desk.first.position.source_offset, desk.first.position.next_sequence, desk.first.stop) == (
+        start,
+        24,
+        None,
+    )
 
 
 @pytest.mark.parametrize(("partition", "offset"), [(0, 4), (0, 31), (None, 7)])
@@ -257,7 +265,7 @@ def test_copying_again_what_is_not_there_is_refused_and_moves_nothing(
     desk = Desk()
     assert desk.ask(RequestKind.RESYNC, partition=partition, offset=offset) == []
     assert desk.result == "refused"
-    assert [standing.position for standing in desk.progress.standings] == [30, 30]
+    assert [standing.position.source_offset for standing in desk.progress.standings] == [30, 30]
 
 
 @pytest.mark.parametrize("kind", [RequestKind.SKIP_TO, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC])

@@ -20,6 +20,7 @@ from ledger.ports import Row, WriterClaim
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from tests.support.memory_flows import Flow
 from tests.support.operation_logs import numbered, operators
+from tests.support.sources import BOTH_SEEN
 
 Step = Callable[[Assignment], PartitionResult]
 
@@ -160,7 +161,7 @@ class _ToldFacts(MemoryFactLog):
 
 def copied(assignment: Assignment, count: int, *, epoch: int = 1) -> PartitionResult:
     """A task that copied so many records of one leader epoch."""
-    start, target = assignment.position, assignment.target_end
+    start, target = assignment.position.source_offset, assignment.position.target_offset
     sync = OffsetSync(
         source=assignment.source,
         target=assignment.target,
@@ -169,7 +170,7 @@ def copied(assignment: Assignment, count: int, *, epoch: int = 1) -> PartitionRe
         source_end=start + count,
         target_start=target,
         target_end=target + count,
-        first_sequence=assignment.next_sequence,
+        first_sequence=assignment.position.next_sequence,
         kind=SyncKind.COPIED,
         cause=None,
         records=count,
@@ -177,12 +178,16 @@ def copied(assignment: Assignment, count: int, *, epoch: int = 1) -> PartitionRe
     return PartitionResult(
         assignment=assignment,
         syncs=(sync,) if count else (),
-        position=start + count,
-        target_end=target + count,
-        next_sequence=assignment.next_sequence + count,
+        position=replace(
+            assignment.position,
+            source_offset=start + count,
+            target_offset=target + count,
+            next_sequence=assignment.position.next_sequence + count,
+            leader_epoch=epoch,
+        ),
+        tail=assignment.tail,
         stop=None,
         trouble=None,
-        leader_epoch=epoch,
     )
 
 
@@ -259,7 +264,7 @@ def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -
     driver.run()
     first, second = driver.assigned
     assert [row["kind"] for row in driver.syncs()] == ["started", "lost"]
-    assert (first.lost_before, second.lost_before) == (False, True)
+    assert (first.position.source_may_be_gone, second.position.source_may_be_gone) == (False, True)
 
 
 def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
@@ -274,9 +279,9 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     again = Driver([nothing], driver.flow)
     again.run()
     assert [row["kind"] for row in again.syncs()] == ["started", "copied", "superseded", "lost"]
-    assert again.assigned[0].position == 6
+    assert again.assigned[0].position.source_offset == 6
     [position] = MemoryLedgerState(driver.flow.ledger).positions("f")
-    assert position.source_end == 6
+    assert position.position.source_offset == 6
 
 
 def asked(driver: Driver, request: Request | StopRequest) -> str:
@@ -288,7 +293,7 @@ def asked(driver: Driver, request: Request | StopRequest) -> str:
 
 def all_of_it(count: int) -> Step:
     """A task that copied so many records, and found no more on either side."""
-    return lambda assignment: replace(copied(assignment, count), has_seen_both=True)
+    return lambda assignment: replace(copied(assignment, count), tail=BOTH_SEEN)
 
 
 def write(driver: Driver, count: int, topic: str = "t") -> None:
@@ -322,9 +327,7 @@ def test_what_is_not_paused_is_copied_before_such_a_run_ends() -> None:
 
 
 def test_a_run_until_caught_up_says_what_ended_it() -> None:
-    driver = Driver(
-        [lambda assignment: replace(copied(assignment, 4), has_seen_both=True)], until_caught_up=True
-    )
+    driver = Driver([lambda assignment: replace(copied(assignment, 4), tail=BOTH_SEEN)], until_caught_up=True)
     write(driver, 4)
     summary = driver.run()
     assert (summary.end, summary.is_unfinished) == (RunEnd.CAUGHT_UP, False)

@@ -2,29 +2,28 @@
 
 from dataclasses import replace
 
+from ledger.domain.position import NOTHING_KNOWN
 from ledger.mirror.assignments import PartitionResult, Stop, StopCause
 from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.run_progress import Lag, SourceEnds, progress_of
 from ledger.mirror.run_summary import RunSummary
 from ledger.mirror.standing import Standing
-from tests.support.sources import RECORDED, SOURCE, TARGET, assignment
+from tests.support.sources import SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)
 
 
 def standing(position: int, *, stop_at: int | None = None, topic_id: str = SOURCE.topic_id) -> Standing:
-    found = Standing.recorded(PartitionPair(replace(SOURCE, topic_id=topic_id), TARGET), RECORDED)
-    found.position, found.stop_at = position, stop_at
-    return found
+    pair = PartitionPair(replace(SOURCE, topic_id=topic_id), TARGET)
+    return Standing(pair, copied_up_to(position), stop_at=stop_at)
 
 
 def result(position: int, end: int | None) -> PartitionResult:
     return PartitionResult(
         assignment=assignment(),
         syncs=(),
-        position=position,
-        target_end=position,
-        next_sequence=position,
+        position=copied_up_to(position),
+        tail=NOTHING_KNOWN,
         stop=None,
         trouble=None,
         source_ends=None if end is None else (end, end + 7),

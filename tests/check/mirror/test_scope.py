@@ -7,6 +7,7 @@ import pytest
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.operations.flow_events import accepted_reductions
+from ledger.domain.position import Position
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.scope import require_scope
@@ -17,7 +18,8 @@ PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 
 
 def position(topic: str, target: str, *, partition: int = 0, source_end: int = 10) -> FlowPosition:
-    return FlowPosition(topic, f"id-{topic}", partition, target, f"id-{target}", source_end, 10, 10)
+    at = Position(source_offset=source_end, target_offset=10, next_sequence=10)
+    return FlowPosition(topic, f"id-{topic}", partition, target, f"id-{target}", at)
 
 
 MIRRORED = [position("a", "east.a"), position("a", "east.a", partition=1), position("b", "east.b")]

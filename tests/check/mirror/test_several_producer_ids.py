@@ -7,6 +7,7 @@ import pytest
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
+from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.supersession import RecordedSync, is_as_recorded, sequence_at
 from ledger.mirror.assignments import Assignment, PartitionResult, StopCause
 from ledger.mirror.flow_progress import FlowProgress, key_of
@@ -14,7 +15,7 @@ from ledger.mirror.flow_topics import PartitionPair
 from ledger.mirror.standing import Standing
 from ledger.ports import FlowPosition
 from tests.support.copy_bench import NOW_MS, Bench, cause
-from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET
+from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, moved
 
 OLD, NEW = OWN_PRODUCER_ID, OWN_PRODUCER_ID + 500
 PRODUCER = FlowProducer(NEW, frozenset({OLD}))
@@ -26,8 +27,11 @@ def with_new_id(told: Assignment, *, old_next: int | None) -> Assignment:
         told,
         producer_id=NEW,
         former_producer_ids=frozenset({OLD}),
-        next_sequence=0,
-        former_sequence=None if old_next is None else (OLD, old_next),
+        position=replace(
+            told.position,
+            next_sequence=0,
+            former_sequence=None if old_next is None else (OLD, old_next),
+        ),
     )
 
 
@@ -53,7 +57,7 @@ def test_an_unrecorded_tail_of_the_former_id_is_recognised_and_written_behind() 
     assert written(bench) == [(OLD, 0, 2), (OLD, 2, 3), (NEW, 0, 4)]
     assert rows(result) == [(SyncKind.COPIED, 0, 5, 0, OLD), (SyncKind.COPIED, 5, 9, 0, None)]
     assert [sync.recovered for sync in result.syncs] == [True, False]
-    assert (result.next_sequence, result.former_sequence) == (4, None)
+    assert (result.position.next_sequence, result.position.former_sequence) == (4, None)
 
 
 @pytest.mark.parametrize("old_next", [None, 2])
@@ -72,14 +76,14 @@ def test_what_is_accepted_of_the_former_id_does_not_count_for_the_new_one() -> N
     late = application_batch([content(b"late", b"v")] * 3, [NOW_MS] * 3, producer=Producer(OLD, 0, 70))
     bench.target_log().append(late, now_ms=NOW_MS)
     bench.write(1)
-    told = replace(bench.assignment(), position=2, target_end=2, accepted_below=5)
-    told = replace(with_new_id(told, old_next=None), next_sequence=2)
+    told = moved(bench.assignment(), source_offset=2, target_offset=2)
+    told = moved(with_new_id(replace(told, accepted_below=5), old_next=None), next_sequence=2)
     [result] = bench.run(told)
     assert result.stop is None
     assert rows(result) == [(SyncKind.UNPAIRED, 2, 5, 2, OLD), (SyncKind.COPIED, 5, 6, 2, None)]
     assert written(bench) == [(NEW, 0, 2), (OLD, 70, 3), (NEW, 2, 1)]
-    again = replace(told, position=3, target_end=6, next_sequence=result.next_sequence)
-    [idle] = bench.run(replace(again, stop_at=3, is_first_look=True))
+    again = moved(told, source_offset=3, target_offset=6, next_sequence=result.position.next_sequence)
+    [idle] = bench.run(replace(again, stop_at=3, tail=NOTHING_KNOWN))
     assert (idle.stop, idle.syncs) == (None, ())
 
 
@@ -89,8 +93,8 @@ def test_the_last_record_may_be_the_former_ids() -> None:
     bench.write(2)
     bench.run(bench.assignment())
     bench.write(1)
-    told = replace(bench.assignment(), position=2, target_end=2, target_leader_epoch=None)
-    told = replace(with_new_id(told, old_next=2), next_sequence=5)  # 5 records lie elsewhere in its sequence
+    told = moved(bench.assignment(), source_offset=2, target_offset=2)
+    told = moved(with_new_id(told, old_next=2), next_sequence=5)  # 5 records lie elsewhere in its sequence
     [result] = bench.run(told)
     assert cause(result) is not StopCause.TARGET_OUT_OF_RANGE
 
@@ -104,10 +108,10 @@ def test_a_position_of_the_former_id_begins_at_sequence_0() -> None:
     pair = PartitionPair(SOURCE, TARGET)
     found = progress.recorded(pair)
     assert found is not None
-    progress.take_on(Standing.recorded(pair, found))
+    progress.take_on(Standing(pair, found.position))
     [told] = progress.assignments(PRODUCER, exclusive=True)
-    assert (told.producer_id, told.next_sequence) == (NEW, 0)
-    assert told.former_sequence == (OLD, RECORDED.next_sequence)
+    assert (told.producer_id, told.position.next_sequence) == (NEW, 0)
+    assert told.position.former_sequence == (OLD, RECORDED.position.next_sequence)
     assert told.producer == PRODUCER
     assert key_of(pair) == (SOURCE.topic_id, SOURCE.partition)
 
@@ -115,7 +119,7 @@ def test_a_position_of_the_former_id_begins_at_sequence_0() -> None:
 @pytest.mark.parametrize("producer_id", [NEW, None])
 def test_a_position_of_the_same_id_goes_on(producer_id: int | None) -> None:
     found = position(producer_id).for_producer(NEW)
-    assert (found.next_sequence, found.former_sequence) == (RECORDED.next_sequence, None)
+    assert found.position == RECORDED.position
 
 
 def sync(start: int, end: int, sequence: int, *, former: int | None = None) -> OffsetSync:

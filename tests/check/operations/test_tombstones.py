@@ -11,6 +11,7 @@ from ledger.mirror.assignments import Assignment, StopCause
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
 from ledger.wire.record_fields import key_state
 from tests.support.copy_bench import NOW_MS, Bench, cause
+from tests.support.sources import moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,7 @@ def mirrored(bench: Bench) -> Assignment:
     """The assignment of a flow that stands at both ends."""
     bench.write(3, 4)
     (result,) = bench.run(bench.assignment())
-    return replace(
-        result.assignment,
-        position=result.position,
-        target_end=result.target_end,
-        next_sequence=result.next_sequence,
-    )
+    return replace(result.assignment, position=result.position)
 
 
 def told(sync: OffsetSync) -> tuple[object, ...]:
@@ -89,7 +85,7 @@ def test_an_answer_that_is_lost_is_asked_for_again_without_a_second_write() -> N
 
 def test_a_sequence_that_the_target_refuses_is_a_failure_and_nothing_is_told() -> None:
     bench = Bench()
-    assignment = replace(mirrored(bench), next_sequence=SEQUENCE_MODULUS // 2)
+    assignment = moved(mirrored(bench), next_sequence=SEQUENCE_MODULUS // 2)
     written = write(bench, assignment, keys(3))
     assert written.syncs == ()
     assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(written.failure)
@@ -111,14 +107,13 @@ def test_the_flow_goes_on_behind_recorded_tombstones() -> None:
     assignment = mirrored(bench)
     (sync,) = write(bench, assignment, keys(600)).syncs
     bench.write(2)
-    after = replace(
-        assignment,
-        target_end=sync.target_end,
+    after = moved(
+        replace(assignment, stop_at=9),
+        target_offset=sync.target_end,
         next_sequence=sync.first_sequence + sync.records,
-        stop_at=9,
     )
     (result,) = bench.run(after)
-    assert (cause(result), result.position, result.target_end) == (None, 9, 609)
+    assert (cause(result), result.position.source_offset, result.position.target_offset) == (None, 9, 609)
 
 
 def test_tombstones_that_nobody_recorded_stop_the_partition_until_they_are_accepted() -> None:
@@ -129,9 +124,13 @@ def test_tombstones_that_nobody_recorded_stop_the_partition_until_they_are_accep
     bench.write(2)
     unknowing = replace(assignment, stop_at=9)
     (stopped,) = bench.run(unknowing)
-    assert (cause(stopped), stopped.position) == (StopCause.TAIL_MISMATCH, 7)
+    assert (cause(stopped), stopped.position.source_offset) == (StopCause.TAIL_MISMATCH, 7)
     (accepted,) = bench.run(replace(unknowing, accepted_below=607))
-    assert (cause(accepted), accepted.position, accepted.target_end) == (None, 9, 609)
+    assert (cause(accepted), accepted.position.source_offset, accepted.position.target_offset) == (
+        None,
+        9,
+        609,
+    )
     assert [(s.kind, s.cause, s.records) for s in accepted.syncs] == [
         (SyncKind.UNPAIRED, SyncCause.ACCEPTED, 600),
         (SyncKind.COPIED, None, 2),

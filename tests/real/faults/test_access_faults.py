@@ -100,7 +100,7 @@ def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
         assert stopped.stop is not None
         assert str(stopped.stop.cause) == "denied"
         assert f"the {side} denies {missing}" in stopped.stop.message
-        assert stopped.position == 0
+        assert stopped.position.source_offset == 0
         allowed.take([by_topic[allowed.topics["source"]]])
         assert allowed.assert_same() == 50
 

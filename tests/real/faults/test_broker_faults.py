@@ -153,7 +153,7 @@ def truncated(trio: Trio) -> Iterator[tuple[Pair, Pair, list[PlacedRecord]]]:
         def write() -> None:
             for pair in (of_source, of_target):
                 pair.produce(50, start=100)
-                assert pair.run()[0].position == 150
+                assert pair.run()[0].position.source_offset == 150
             before.extend(read_partition(trio.servers, (of_source.topics["source"], 0)))
 
         trio.lose_the_end([of_source.topics["source"], of_target.topics["target"]], 1, 2, write)
@@ -173,12 +173,12 @@ def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
     assert all(new != old for new, old in zip(after[100:], before[100:], strict=True))
     (stopped,) = of_source.run(seconds=10, to_the_end=False)
     assert stopped.stop is not None
-    assert (str(stopped.stop.cause), stopped.position) == ("source_truncated", 150)
+    assert (str(stopped.stop.cause), stopped.position.source_offset) == ("source_truncated", 150)
     assert stopped.divergence is not None
     assert stopped.divergence.end == 100
     (stopped,) = of_target.run(seconds=10, to_the_end=False)
     assert stopped.stop is not None
-    assert (str(stopped.stop.cause), stopped.position) == ("target_out_of_range", 150)
+    assert (str(stopped.stop.cause), stopped.position.source_offset) == ("target_out_of_range", 150)
     assert of_target.ends("target") == {0: 100}, "nothing was written"
     of_target.produce(60, side="target")
     (stopped,) = of_target.run(seconds=10, to_the_end=False)

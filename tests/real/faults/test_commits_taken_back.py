@@ -84,16 +84,19 @@ def take_back(pair: Pair) -> int:
             target=pair.at("target"),
             source_leader_epoch=common.leader_epoch,
             source_start=common.source_end,
-            source_end=stopped.position,
-            target_start=stopped.target_end,
-            target_end=stopped.target_end,
-            first_sequence=stopped.next_sequence,
+            source_end=stopped.position.source_offset,
+            target_start=stopped.position.target_offset,
+            target_end=stopped.position.target_offset,
+            first_sequence=stopped.position.next_sequence,
             kind=SyncKind.SUPERSEDED,
             cause=SyncCause.SOURCE_TRUNCATED,
         )
     )
     pair.standing[0] = replace(
-        stopped, position=common.source_end, leader_epoch=common.leader_epoch, stop=None, divergence=None
+        stopped,
+        position=replace(stopped.position, source_offset=common.source_end, leader_epoch=common.leader_epoch),
+        stop=None,
+        divergence=None,
     )
     pair.run()
     return common.source_end

@@ -46,8 +46,8 @@ def test_deleted_records_stop_the_partition_and_no_other(near_copy: Pair) -> Non
     near_copy.produce(100, start=100)
     delete_before(near_copy, 70)
     deleted, other = near_copy.run(seconds=10)
-    assert (cause(deleted), deleted.position) == ("source_out_of_range", 50)
-    assert (cause(other), other.position) == (None, 100)
+    assert (cause(deleted), deleted.position.source_offset) == ("source_out_of_range", 50)
+    assert (cause(other), other.position.source_offset) == (None, 100)
     settings = near_copy.admins["source"].configurations([near_copy.topics["source"]])
     assert loss_cause(settings[near_copy.topics["source"]]) is SyncCause.DELETED_RECORDS
 
@@ -63,7 +63,7 @@ def test_retention_that_overtakes_stops_the_partition(near_copy: Pair) -> None:
     admin = near_copy.admins["source"]
     eventually(lambda: admin.ends([(topic, 0)])[topic, 0].log_start > 10, "retention has deleted")
     overtaken, _ = near_copy.run(seconds=20)
-    assert (cause(overtaken), overtaken.position) == ("source_out_of_range", 10)
+    assert (cause(overtaken), overtaken.position.source_offset) == ("source_out_of_range", 10)
     assert loss_cause(admin.configurations([topic])[topic]) is SyncCause.RETENTION
 
 
@@ -82,7 +82,7 @@ def test_a_cleaner_at_work_leaves_gaps_and_no_wrong_pairs(near_copy: Pair) -> No
     near_copy.run(
         seconds=0.02, to_the_end=False, limits=limits(partition_fetch_bytes=5_000, fetch_bytes=10_000)
     )
-    first = sum(result.position for result in near_copy.standing.values())
+    first = sum(result.position.source_offset for result in near_copy.standing.values())
     wait_until_cleaned(servers, topic)
     results = near_copy.run()
     assert first < 6_000
@@ -179,7 +179,7 @@ def test_an_open_transaction_holds_the_copy_at_the_last_stable_offset(
     held, _ = near_copy.run(seconds=1, to_the_end=False)
     at = (near_copy.topics["source"], 0)
     ends = near_copy.admins["source"].ends([at])[at]
-    assert held.position == ends.last_stable == 2 < ends.high_watermark
+    assert held.position.source_offset == ends.last_stable == 2 < ends.high_watermark
     assert (held.stop, held.trouble) == (None, None)
     assert _is_stable(near_copy, "target"), "no transaction is open at the target"
     seen = observed(None, last_stable=ends.last_stable, high_watermark=ends.high_watermark, now_s=0.0)
@@ -200,9 +200,9 @@ def test_a_record_too_large_for_the_target_stops_its_partition_until_the_limit_i
     _write(near_copy, b"x" * 30_000, 0, NOW_MS)
     near_copy.produce(40, start=40)
     refused, other = near_copy.run(seconds=10)
-    assert (cause(refused), refused.position) == ("refused", 20)
+    assert (cause(refused), refused.position.source_offset) == ("refused", 20)
     assert "10 (MESSAGE_TOO_LARGE)" in str(refused.stop)
-    assert (cause(other), other.position) == (None, 40)
+    assert (cause(other), other.position.source_offset) == (None, 40)
     configure(near_copy.near["target"], near_copy.topics["target"], {"max.message.bytes": "1000000"})
     near_copy.run()
     assert near_copy.assert_same() == 81
@@ -227,10 +227,10 @@ def test_a_refused_timestamp_stops_its_partition_until_it_is_allowed(
     _write(near_copy, b"odd", 0, timestamp_ms)
     near_copy.produce(40, start=40)
     refused, other = near_copy.run(seconds=10)
-    assert (cause(refused), refused.position) == ("refused", 20)
+    assert (cause(refused), refused.position.source_offset) == ("refused", 20)
     assert "32 (INVALID_TIMESTAMP)" in str(refused.stop)
     assert "20" in str(refused.stop), "the message names the offset"
-    assert (cause(other), other.position) == (None, 40)
+    assert (cause(other), other.position.source_offset) == (None, 40)
     configure(near_copy.near["target"], topics["target"], {setting: str(1000 * HOUR_MS)})
     near_copy.run()
     assert near_copy.assert_same() == 81
@@ -251,7 +251,7 @@ def test_a_target_that_throttles_slows_the_copy_down_and_stops_nothing(near_copy
         started = time.monotonic()
         results = near_copy.run(seconds=3, to_the_end=False, limits=limits(request_timeout_ms=5_000))
         slow_s = time.monotonic() - started
-        held = sum(result.position for result in results)
+        held = sum(result.position.source_offset for result in results)
         assert [cause(result) for result in results] == [None, None]
         assert "the target throttles this client by a quota" in {result.trouble for result in results}
         assert 0 < held < 4_000, "the quota has no effect"

@@ -19,7 +19,7 @@ from ledger.mirror.copy_task import CopyTask
 from ledger.sandbox import SandboxCluster
 from tests.support.copies import config_of
 from tests.support.guarded import Guarded
-from tests.support.sources import writers
+from tests.support.sources import BOTH_SEEN, copied_up_to, writers
 
 RECORDS = 500
 
@@ -54,9 +54,8 @@ class Copying:
         assignment = Assignment(
             source=self.source,
             target=self.target,
-            position=position,
-            target_end=position,
-            next_sequence=position,
+            position=copied_up_to(position),
+            tail=BOTH_SEEN,
             producer_id=self.producer_id,
             stop_at=stop_at,
             exclusive=True,
@@ -87,11 +86,15 @@ def test_records_are_copied_over_sasl(guarded: Guarded) -> None:
     copying = Copying(config, {**client, "sasl.password": guarded.password})
     result = copying.run()
     copying.admin.close()
-    assert (result.stop, result.position, result.target_end) == (None, RECORDS, RECORDS)
+    assert (result.stop, result.position.source_offset, result.position.target_offset) == (
+        None,
+        RECORDS,
+        RECORDS,
+    )
 
 
 def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> None:
-    assert copying.run().target_end == RECORDS
+    assert copying.run().position.target_offset == RECORDS
     (sync,) = copying.run().syncs
     assert (sync.recovered, sync.records) == (True, RECORDS)
 
@@ -104,7 +107,7 @@ def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> N
 def test_a_topic_that_is_gone_stops_its_partition(
     copying: Copying, side: int, cause: StopCause, recreated: str
 ) -> None:
-    assert copying.run().position == RECORDS
+    assert copying.run().position.source_offset == RECORDS
     name = copying.names[side]
     copying.delete(name)
     if recreated == "recreated":
@@ -112,4 +115,4 @@ def test_a_topic_that_is_gone_stops_its_partition(
     result = copying.run(position=RECORDS, stop_at=None)
     assert result.stop is not None
     assert result.stop.cause is cause
-    assert (result.position, result.syncs) == (RECORDS, ())
+    assert (result.position.source_offset, result.syncs) == (RECORDS, ())
