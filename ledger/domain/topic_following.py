@@ -120,7 +120,7 @@ class TopicFollowing:
         for source in sorted(sources, key=lambda topic: topic.name):
             target = targets.get(self.naming.target_name(source.name))
             if target is None:
-                actions.append(self._creation(source))
+                actions.append(self.creation(source))
                 warnings += self._creation_warnings(source)
             else:
                 actions += _growth(source, target)
@@ -142,7 +142,8 @@ class TopicFollowing:
             return self.replication_factor
         return min(source.replication_factor, self.target_brokers)
 
-    def _creation(self, source: SourceTopic) -> CreateTopic:
+    def creation(self, source: SourceTopic) -> CreateTopic:
+        """How the target topic of a source topic is made."""
         replication_factor = self._replication_factor_for(source)
         configuration = self.settings.at_creation(
             source.configuration or {}, replication_factor=replication_factor

@@ -196,6 +196,39 @@ def matches_any(patterns: Sequence[str], name: str) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
+@dataclass(frozen=True, slots=True)
+class TakenTopics:
+    """What a flow makes of the topics that its source has.
+
+    `refusals`: by topic why it is not selected, None where it is. `own_copies`: selected ones that the flow itself
+    makes of others. `conflicts`: of the rest, why some cannot be mirrored under the names that they would get.
+    """
+
+    refusals: Mapping[str, SelectionRefusal | None]
+    own_copies: frozenset[str]
+    conflicts: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """What is to be mirrored, in order; topics with conflicts among them."""
+        selected = [name for name, refusal in sorted(self.refusals.items()) if refusal is None]
+        return [name for name in selected if name not in self.own_copies]
+
+
+def taken_topics(
+    selection: TopicSelection, naming: TopicNaming, topics: Mapping[str, bool], *, same_cluster: bool
+) -> TakenTopics:
+    """`topics`: all of the source, with the broker's own verdict on whether they are internal.
+
+    `same_cluster`: source and target are one, by whatever aliases.
+    """
+    refusals = selection.refusals(topics)
+    selected = [name for name, refusal in refusals.items() if refusal is None]
+    own_copies = own_targets(naming, selected) if same_cluster else frozenset[str]()
+    rest = [name for name in selected if name not in own_copies]
+    return TakenTopics(refusals, own_copies, name_conflicts(naming, rest, same_cluster=same_cluster))
+
+
 # Target names ----------------------------------------------------------------------------------
 
 _MAX_LENGTH = 249

@@ -1,4 +1,4 @@
-"""What the settings of a target topic mean for its copy, as findings."""
+"""What the settings of a target topic mean for its copy: raised by drivers as findings, told by `doctor` before."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -12,8 +12,19 @@ _LIMIT = "max.message.bytes"
 
 
 def target_findings(topic: str, *, source: Settings, target: Settings, replicas: int) -> list[Finding]:
-    """Compare the effective settings of a source and a target topic; what is not told is not judged."""
-    concerns = {
+    """What a driver raises about a target topic."""
+    return [
+        Finding(name=name, topic=topic, message=f"{topic}: {message}")
+        for name, message in concerns(source=source, target=target, replicas=replicas).items()
+    ]
+
+
+def concerns(*, source: Settings, target: Settings, replicas: int) -> dict[FindingName, str]:
+    """What is wrong with a target topic, with the values, from the effective settings of a source and a target topic.
+
+    What is not told is not judged.
+    """
+    found = {
         FindingName.MIN_INSYNC_REPLICAS_ONE: _one_may_acknowledge(target, replicas),
         FindingName.UNCLEAN_LEADER_ELECTION: _is_not(target, "unclean.leader.election.enable", "false"),
         FindingName.RECOMPRESSED: _is_not(target, "compression.type", "producer"),
@@ -21,11 +32,7 @@ def target_findings(topic: str, *, source: Settings, target: Settings, replicas:
         FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: _smaller_batches(source, target),
         FindingName.RETENTION_BELOW_SOURCE: "; ".join(_shorter_retention(source, target)) or None,
     }
-    return [
-        Finding(name=name, topic=topic, message=f"{topic}: {message}")
-        for name, message in concerns.items()
-        if message is not None
-    ]
+    return {name: message for name, message in found.items() if message is not None}
 
 
 def _one_may_acknowledge(target: Settings, replicas: int) -> str | None:

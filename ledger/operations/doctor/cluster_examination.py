@@ -28,12 +28,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """What a cluster answered. `unreachable` is set when no address did, and nothing more was asked then."""
+    """What a cluster answered. `unreachable` is set when no address did, and nothing more was asked then.
+
+    `cluster_id`: which Kafka cluster stands behind the alias.
+    """
 
     probe: ClusterProbe
     addresses: Mapping[str, Reach | Unmeasured]
     unreachable: Unmeasured | None
     brokers: Mapping[Broker, Reach | Unmeasured] | Unmeasured
+    cluster_id: str | Unmeasured
     topics: Mapping[str, TopicDescription] | Unmeasured
 
     @property
@@ -71,10 +75,11 @@ def look_at(probe: ClusterProbe) -> ClusterLook:
     addresses = _reach_all(probe, probe.addresses())
     unreachable = _unreachable(probe.alias, addresses)
     if unreachable is not None:
-        return ClusterLook(probe, addresses, unreachable, unreachable, unreachable)
+        return ClusterLook(probe, addresses, unreachable, unreachable, unreachable, unreachable)
     brokers = _reached_brokers(probe)
+    cluster_id = _because_of_a_broker(measure(probe.cluster_id, _subject(probe.alias)), brokers)
     topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
-    return ClusterLook(probe, addresses, None, brokers, topics)
+    return ClusterLook(probe, addresses, None, brokers, cluster_id, topics)
 
 
 def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured] | Unmeasured:
@@ -129,7 +134,7 @@ def cluster_findings(
     subject = _subject(look.alias)
     yield from _addresses(look)
     recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(look.alias)
-    yield connectivity.identity(subject, look.ask(look.probe.cluster_id), recorded)
+    yield connectivity.identity(subject, look.cluster_id, recorded)
     if look.probe.uses_tls:
         yield from _own_certificate(subject, look, now_ms)
     yield from _broker_findings(look, is_target=is_target, now_ms=now_ms)

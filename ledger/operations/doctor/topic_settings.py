@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.topic_settings import FENCE_MAX_MESSAGE_BYTES
+from ledger.domain.topic_settings import is_fence
+from ledger.mirror.findings import EXPLAINED, FindingName
+from ledger.mirror.target_checks import concerns
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.operations.doctor.measurements import Settings
@@ -35,6 +37,15 @@ class TopicPair:
     target: SideOfPair
     exists: bool
 
+    @property
+    def concerns(self) -> Mapping[FindingName, str]:
+        """What a driver of the flow would raise about the target topic."""
+        return concerns(
+            source=self.source.settings,
+            target=self.target.settings,
+            replicas=self.target.replication_factor,
+        )
+
 
 Measured = tuple[TopicPair, ...] | Unmeasured
 
@@ -54,12 +65,12 @@ def batch_size(
 
 def _largest_batch(pair: TopicPair) -> int:
     """A limit that is a fence says nothing about the batches that the topic holds."""
-    limit = pair.source.number("max.message.bytes")
-    return 0 if limit <= FENCE_MAX_MESSAGE_BYTES else limit
+    limit = pair.source.settings["max.message.bytes"]
+    return 0 if is_fence("max.message.bytes", limit) else int(limit)
 
 
 def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]:
-    smaller = [pair for pair in pairs if pair.target.number("max.message.bytes") < _largest_batch(pair)]
+    smaller = [pair for pair in pairs if FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE in pair.concerns]
     if smaller:
         worst = max(smaller, key=lambda pair: _largest_batch(pair) - pair.target.number("max.message.bytes"))
         measured = (
@@ -104,13 +115,25 @@ def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Ite
             return
     assert not isinstance(pairs, Unmeasured)
     assert not isinstance(brokers, Unmeasured)
-    found = list(_weaknesses(subject, check, _replication_rules(brokers), pairs))
+    rules = _replication_rules(brokers)
+    found = [
+        *_weaknesses(subject, check, rules, pairs),
+        *_raised(subject, check, _RAISED_OF_REPLICATION, pairs),
+    ]
     told = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
     yield from found or [Finding(subject, check, Verdict.OK, told)]
 
 
 Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
 """A verdict, when a pair earns it, what to say of those topics, and what to do."""
+
+
+_RAISED_OF_REPLICATION = (FindingName.MIN_INSYNC_REPLICAS_ONE, FindingName.UNCLEAN_LEADER_ELECTION)
+_RAISED_OF_SETTINGS = (
+    FindingName.RECOMPRESSED,
+    FindingName.LOG_APPEND_TIME,
+    FindingName.RETENTION_BELOW_SOURCE,
+)
 
 
 def _replication_rules(brokers: int) -> tuple[Rule, ...]:
@@ -138,20 +161,6 @@ def _replication_rules(brokers: int) -> tuple[Rule, ...]:
             lambda pair: 1 < pair.target.replication_factor < pair.source.replication_factor,
             "fewer replicas than at the source",
             "raise the replication factor",
-        ),
-        (
-            Verdict.WARNING,
-            lambda pair: (
-                pair.target.replication_factor > 1 and pair.target.number("min.insync.replicas") == 1
-            ),
-            "min.insync.replicas is 1: a write is acknowledged when one broker has it",
-            "set min.insync.replicas to 2",
-        ),
-        (
-            Verdict.WARNING,
-            lambda pair: pair.target.settings["unclean.leader.election.enable"] == "true",
-            "unclean.leader.election.enable is on: acknowledged records may be dropped",
-            "turn unclean.leader.election.enable off",
         ),
     )
 
@@ -189,24 +198,15 @@ def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
         yield unknown(subject, check, pairs)
         return
     existing = [pair for pair in pairs if pair.exists]
-    found = list(_weaknesses(subject, check, _SETTING_RULES, existing))
-    told = f"{counted(len(existing), 'existing topic')}: bytes and times are kept"
+    found = [
+        *_raised(subject, check, _RAISED_OF_SETTINGS, existing),
+        *_weaknesses(subject, check, _SETTING_RULES, existing),
+    ]
+    told = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
     yield from found or [Finding(subject, check, Verdict.OK, told)]
 
 
 _SETTING_RULES: tuple[Rule, ...] = (
-    (
-        Verdict.WARNING,
-        lambda pair: pair.target.settings["compression.type"] != "producer",
-        "compression.type is not producer: the target compresses again, bytes differ from the source's",
-        "set compression.type to producer",
-    ),
-    (
-        Verdict.WARNING,
-        lambda pair: pair.target.settings["message.timestamp.type"] != "CreateTime",
-        "message.timestamp.type is LogAppendTime: the times of the source are lost",
-        "set message.timestamp.type to CreateTime",
-    ),
     (
         Verdict.WARNING,
         lambda pair: _is_bounded(pair, "message.timestamp.before.max.ms"),
@@ -235,3 +235,15 @@ def _weaknesses(
         topics = [pair.target.name for pair in pairs if applies(pair)]
         if topics:
             yield Finding(subject, check, verdict, f"{named(topics)}: {what}", advice)
+
+
+def _raised(
+    subject: str, check: Check, names: Sequence[FindingName], pairs: Sequence[TopicPair]
+) -> Iterator[Finding]:
+    """What a driver of the flow would raise, by the rules that it goes by: one for each name, with an example."""
+    for name in names:
+        found = {pair.target.name: pair.concerns[name] for pair in pairs if name in pair.concerns}
+        if found:
+            explained, example = EXPLAINED[name], next(iter(found.values()))
+            measured = f"{named(list(found))}: {explained.meaning} ({example})"
+            yield Finding(subject, check, Verdict.WARNING, measured, explained.next)

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.mirror.findings import FindingName
+from ledger.mirror.target_checks import target_findings
 from ledger.operations.doctor import topic_settings
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured
@@ -165,6 +167,52 @@ def test_settings_that_change_or_refuse_records(setting: str, value: str) -> Non
 def test_settings_that_are_right_or_not_told() -> None:
     assert only(list(topic_settings.settings("flow f", (pair(),)))).verdict is Verdict.OK
     assert only(list(topic_settings.settings("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
+
+
+RAISED = {
+    FindingName.MIN_INSYNC_REPLICAS_ONE: pair(target={"min.insync.replicas": "1"}),
+    FindingName.UNCLEAN_LEADER_ELECTION: pair(target={"unclean.leader.election.enable": "true"}),
+    FindingName.RECOMPRESSED: pair(target={"compression.type": "zstd"}),
+    FindingName.LOG_APPEND_TIME: pair(target={"message.timestamp.type": "LogAppendTime"}),
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: pair(target={"max.message.bytes": "1000"}),
+    FindingName.RETENTION_BELOW_SOURCE: pair(source={"retention.ms": "-1"}, target={"retention.ms": "1000"}),
+}
+"""What drivers raise of settings, each with a pair that has nothing else."""
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_what_a_driver_raises_of_settings_is_told_before_and_nothing_else(name: FindingName) -> None:
+    """Both by the same rules: neither a finding without a verdict nor a verdict without a finding."""
+    one = RAISED[name]
+    raised = target_findings(
+        one.target.name,
+        source=one.source.settings,
+        target=one.target.settings,
+        replicas=one.target.replication_factor,
+    )
+    told = [
+        *sizes(one),
+        *topic_settings.replication("flow f", (one,), 3),
+        *topic_settings.settings("flow f", (one,)),
+    ]
+    assert [finding.name for finding in raised] == [name]
+    assert len([finding for finding in told if finding.verdict is not Verdict.OK]) == 1
+    assert len(told) == 3
+
+
+def test_every_finding_about_settings_is_told_before() -> None:
+    worst = pair(
+        source={"retention.ms": "-1"},
+        target={
+            "min.insync.replicas": "1",
+            "unclean.leader.election.enable": "true",
+            "compression.type": "zstd",
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": "1000",
+            "retention.ms": "1000",
+        },
+    )
+    assert set(worst.concerns) == set(RAISED)
 
 
 def test_brokers_without_the_time_bounds_have_none() -> None:
