@@ -19,7 +19,6 @@ _WHY = {
     SelectionRefusal.NOT_INCLUDED: "topics does not have {}",
     SelectionRefusal.EXCLUDED: "{} is excluded",
     SelectionRefusal.NOT_NAMED: "no rename rule matches {}",
-    SelectionRefusal.OWN_COPY: "{} is what this flow makes of another topic",
 }
 
 

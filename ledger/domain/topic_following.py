@@ -120,7 +120,7 @@ class TopicFollowing:
         for source in sorted(sources, key=lambda topic: topic.name):
             target = targets.get(self.naming.target_name(source.name))
             if target is None:
-                actions.append(self._creation(source))
+                actions.append(self.creation(source))
                 warnings += self._creation_warnings(source)
             else:
                 actions += _growth(source, target)
@@ -138,9 +138,12 @@ class TopicFollowing:
             )
 
     def _replication_factor_for(self, source: SourceTopic) -> int:
-        return replication_factor_of(self.replication_factor, source.replication_factor, self.target_brokers)
+        if self.replication_factor is not None:
+            return self.replication_factor
+        return min(source.replication_factor, self.target_brokers)
 
-    def _creation(self, source: SourceTopic) -> CreateTopic:
+    def creation(self, source: SourceTopic) -> CreateTopic:
+        """How the target topic of a source topic is made."""
         replication_factor = self._replication_factor_for(source)
         configuration = self.settings.at_creation(
             source.configuration or {}, replication_factor=replication_factor
@@ -170,11 +173,6 @@ class TopicFollowing:
         )
         name = self.naming.target_name(source.name)
         return [FollowingWarning(name, FollowingFinding.REPLICATION_FACTOR_LOWERED, message)]
-
-
-def replication_factor_of(wanted: int | None, at_source: int, target_brokers: int) -> int:
-    """Of a target topic that a flow creates; `wanted`: by the flow's configuration, None when it does not say."""
-    return min(at_source, target_brokers) if wanted is None else wanted
 
 
 def _growth(source: SourceTopic, target: TargetTopic) -> list[FollowingAction]:

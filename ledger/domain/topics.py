@@ -153,7 +153,6 @@ class SelectionRefusal(StrEnum):
     NOT_INCLUDED = "not_included"  # matches none of the patterns
     EXCLUDED = "excluded"  # matches a pattern that excludes
     NOT_NAMED = "not_named"  # no rename rule matches
-    OWN_COPY = "own_copy"  # on one cluster: what the flow makes of another topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +176,9 @@ class TopicSelection:
             return SelectionRefusal.EXCLUDED
         return None if self.naming.names(topic) else SelectionRefusal.NOT_NAMED
 
-    def refusals(
-        self, topics: Mapping[str, bool], *, same_cluster: bool
-    ) -> dict[str, SelectionRefusal | None]:
-        """By topic, from the broker's own verdict on whether it is internal.
-
-        `same_cluster`: the flow writes to the cluster that it reads from, which two aliases may name.
-        """
-        found = {name: self.refusal(name, internal=internal) for name, internal in topics.items()}
-        selected = [name for name, refusal in found.items() if refusal is None]
-        copies = _own_targets(self.naming, selected) if same_cluster else frozenset[str]()
-        return found | dict.fromkeys(copies, SelectionRefusal.OWN_COPY)
+    def refusals(self, topics: Mapping[str, bool]) -> dict[str, SelectionRefusal | None]:
+        """By topic, from the broker's own verdict on whether it is internal."""
+        return {name: self.refusal(name, internal=internal) for name, internal in topics.items()}
 
     def selects(self, topic: str, *, internal: bool = False) -> bool:
         return self.refusal(topic, internal=internal) is None
@@ -203,6 +194,39 @@ def plain_name(pattern: str) -> str | None:
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenTopics:
+    """What a flow makes of the topics that its source has.
+
+    `refusals`: by topic why it is not selected, None where it is. `own_copies`: selected ones that the flow itself
+    makes of others. `conflicts`: of the rest, why some cannot be mirrored under the names that they would get.
+    """
+
+    refusals: Mapping[str, SelectionRefusal | None]
+    own_copies: frozenset[str]
+    conflicts: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """What is to be mirrored, in order; topics with conflicts among them."""
+        selected = [name for name, refusal in sorted(self.refusals.items()) if refusal is None]
+        return [name for name in selected if name not in self.own_copies]
+
+
+def taken_topics(
+    selection: TopicSelection, naming: TopicNaming, topics: Mapping[str, bool], *, same_cluster: bool
+) -> TakenTopics:
+    """`topics`: all of the source, with the broker's own verdict on whether they are internal.
+
+    `same_cluster`: source and target are one, by whatever aliases.
+    """
+    refusals = selection.refusals(topics)
+    selected = [name for name, refusal in refusals.items() if refusal is None]
+    own_copies = own_targets(naming, selected) if same_cluster else frozenset[str]()
+    rest = [name for name in selected if name not in own_copies]
+    return TakenTopics(refusals, own_copies, name_conflicts(naming, rest, same_cluster=same_cluster))
 
 
 # Target names ----------------------------------------------------------------------------------
@@ -240,7 +264,7 @@ def _name_conflict(target: str, topic: str, sources: Sequence[str], *, same_clus
     return None
 
 
-def _own_targets(naming: TopicNaming, topics: Iterable[str]) -> frozenset[str]:
+def own_targets(naming: TopicNaming, topics: Iterable[str]) -> frozenset[str]:
     """Those of `topics` that are the target of another one: on one cluster a flow would copy its copies."""
     names = frozenset(topics)
     targets = {naming.target_name(topic) for topic in names if naming.target_name(topic) != topic}

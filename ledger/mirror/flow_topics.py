@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.idle_patterns import Refusals, idle_patterns
-from ledger.domain.target_concerns import concerns
 from ledger.domain.topic_following import (
     AddPartitions,
     ChangeSettings,
@@ -19,12 +18,13 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topics import SelectionRefusal, TopicSelection, matches_any, name_conflicts
+from ledger.domain.topics import SelectionRefusal, TakenTopics, TopicSelection, matches_any, taken_topics
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.acl_following import AclFollowing
 from ledger.mirror.findings import Finding, FindingName
 from ledger.mirror.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.source_deletions import SourceDeletions
+from ledger.mirror.target_checks import target_findings
 from ledger.mirror.topic_settings import PacedSettings
 from ledger.ports import Clock, ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
@@ -104,11 +104,10 @@ class FlowTopics:
         listed = self._source.topics()
         targets = self._target.topics()
         self._require_same_clusters()
-        refusals = self._refusals(listed)
-        selected = self._selected(listed, refusals)
-        self._selects_nothing = not selected
-        conflicts = self._conflicts(selected)
-        sources = {name: topic for name, topic in selected.items() if name not in conflicts}
+        taken = self._taken(listed)
+        self._selects_nothing = not taken.names
+        conflicts = self._conflicts(taken)
+        sources = {name: listed[name] for name in taken.names if name not in conflicts}
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         refused = self._bring_up(sources, targets, at_source, at_target, written_topic_ids)
@@ -118,7 +117,7 @@ class FlowTopics:
         findings = [*_conflict_findings(conflicts), *(refused or ())]
         findings += self._findings_about(sources, targets, at_source, at_target)
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
-        findings += self._idle_patterns(refusals, findings)
+        findings += self._idle_patterns(taken.refusals, findings)
         findings += self._acls.look(sources.keys())
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
@@ -150,9 +149,9 @@ class FlowTopics:
     def existing(self) -> list[PartitionPair]:
         """Pair what exists on both sides; nothing is created. Refuses names as the first look does."""
         listed = self._source.topics()
-        selected = self._selected(listed, self._refusals(listed))
-        conflicts = self._conflicts(selected)
-        sources = {name: topic for name, topic in selected.items() if name not in conflicts}
+        taken = self._taken(listed)
+        conflicts = self._conflicts(taken)
+        sources = {name: listed[name] for name in taken.names if name not in conflicts}
         return list(self._pairs(sources, self._target.topics()))
 
     # -- selecting -------------------------------------------------------------------------------
@@ -164,10 +163,6 @@ class FlowTopics:
                 f"no topic of {self._source.alias} is selected by topics ({', '.join(self._selection.patterns)}), so "
                 "there was nothing to catch up with; status says of each pattern why"
             )
-
-    def _refusals(self, listed: Described) -> Refusals:
-        internal = {name: topic.internal for name, topic in listed.items()}
-        return self._selection.refusals(internal, same_cluster=self._is_one_cluster())
 
     def _idle_patterns(self, refusals: Refusals, findings: Sequence[Finding]) -> list[Finding]:
         """A topic that was mirrored and is gone is told as such, and not of its pattern as well."""
@@ -192,13 +187,17 @@ class FlowTopics:
             if finding.key in self._record.findings.already_open():
                 log.warning("%s: %s", finding.name, finding.message)
 
-    def _selected(self, listed: Described, refusals: Refusals) -> dict[str, TopicDescription]:
-        for name, refusal in sorted(refusals.items()):
+    def _taken(self, listed: Described) -> TakenTopics:
+        internal = {name: topic.internal for name, topic in listed.items()}
+        taken = taken_topics(
+            self._selection, self._following.naming, internal, same_cluster=self._is_one_cluster()
+        )
+        for name, refusal in sorted(taken.refusals.items()):
             if refusal is SelectionRefusal.NOT_NAMED:
                 self._warn_once(f"{name}: no rename rule matches; it is not mirrored")
-            if refusal is SelectionRefusal.OWN_COPY:
-                self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
-        return {name: listed[name] for name, refusal in sorted(refusals.items()) if refusal is None}
+        for name in sorted(taken.own_copies):
+            self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
+        return taken
 
     def _is_one_cluster(self) -> bool:
         """Two aliases may name the same cluster."""
@@ -206,8 +205,8 @@ class FlowTopics:
             self._same_cluster = self._source.cluster_id() == self._target.cluster_id()
         return self._same_cluster
 
-    def _conflicts(self, selected: Described) -> dict[str, str]:
-        conflicts = name_conflicts(self._following.naming, selected, same_cluster=self._is_one_cluster())
+    def _conflicts(self, taken: TakenTopics) -> dict[str, str]:
+        conflicts = taken.conflicts
         if conflicts and self._is_first_look:
             reasons = "; ".join(dict.fromkeys(conflicts.values()))
             raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
@@ -396,12 +395,9 @@ def _settings_findings(
     settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
     if settings is None:
         return []
-    found = concerns(
+    return target_findings(
+        target.name,
         source=compared.effective if compared else {},
         target=settings.effective,
         replicas=target.replication_factor,
     )
-    return [
-        Finding(name=FindingName(concern), topic=target.name, message=f"{target.name}: {words}")
-        for concern, words in found.items()
-    ]

@@ -107,8 +107,8 @@ class Check(StrEnum):
     TOPIC_NAMES = (
         "topic_names",
         "flow",
-        "do target topics have names of their own in metrics, where . and _ are the same?",
-        None,
+        "does every target topic have a name, of its own also in metrics, where . and _ are the same?",
+        "a source topic cannot have its target name: not a name, its own, or another topic's",
         "two of them have one, or a target topic and another topic of the target",
     )
     SOURCE_PERMISSIONS = (
@@ -177,9 +177,9 @@ class Check(StrEnum):
     TARGET_SETTINGS = (
         "target_settings",
         "flow",
-        "do target topics keep records as the bytes and times that they are, as long as the source?",
+        "do target topics keep records as the bytes and times that they are, and for as long?",
         None,
-        "compression.type, message.timestamp.type or a time bound changes or refuses records, or they expire sooner",
+        "a setting changes or refuses records, or they expire sooner than at the source",
     )
     PRODUCER_STATE = (
         "producer_state",

@@ -30,15 +30,15 @@ Value = TypeVar("Value")
 class ClusterLook:
     """What a cluster answered. `unreachable` is set when no address did, and nothing more was asked then.
 
-    `cluster_id`: its own; two aliases may name one cluster.
+    `cluster_id`: which Kafka cluster stands behind the alias.
     """
 
     probe: ClusterProbe
     addresses: Mapping[str, Reach | Unmeasured]
     unreachable: Unmeasured | None
     brokers: Mapping[Broker, Reach | Unmeasured] | Unmeasured
-    topics: Mapping[str, TopicDescription] | Unmeasured
     cluster_id: str | Unmeasured
+    topics: Mapping[str, TopicDescription] | Unmeasured
 
     @property
     def alias(self) -> str:
@@ -77,9 +77,9 @@ def look_at(probe: ClusterProbe) -> ClusterLook:
     if unreachable is not None:
         return ClusterLook(probe, addresses, unreachable, unreachable, unreachable, unreachable)
     brokers = _reached_brokers(probe)
-    topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
     cluster_id = _because_of_a_broker(measure(probe.cluster_id, _subject(probe.alias)), brokers)
-    return ClusterLook(probe, addresses, None, brokers, topics, cluster_id)
+    topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
+    return ClusterLook(probe, addresses, None, brokers, cluster_id, topics)
 
 
 def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured] | Unmeasured:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ledger.config import FlowConfig
 from ledger.domain.flow_rings import plain_names
 from ledger.domain.idle_patterns import idle_patterns
-from ledger.domain.topic_following import replication_factor_of
-from ledger.domain.topics import SelectionRefusal, TopicSelection
+from ledger.domain.topic_following import SourceTopic, TopicFollowing
+from ledger.domain.topics import TakenTopics, TopicSelection, taken_topics
 from ledger.operations.doctor import permissions, retention, selection, topic_names, topic_settings
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.cluster_examination import ClusterLook
@@ -41,25 +41,33 @@ class FlowLook:
         return f"flow {self.flow.name}"
 
     @property
-    def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
+    def is_one_cluster(self) -> bool:
+        """Two aliases may name the same cluster. One that does not say which it is, is taken for another one."""
+        source, target = self.source.cluster_id, self.target.cluster_id
+        if isinstance(source, Unmeasured) or isinstance(target, Unmeasured):
+            return self.flow.source == self.flow.target
+        return source == target
+
+    @property
+    def taken(self) -> TakenTopics | Unmeasured:
+        """What the flow makes of the source's topics, by the rule that its driver goes by."""
         if isinstance(self.source.topics, Unmeasured):
             return self.source.topics
-        refusals = self.refusals
-        return {name: topic for name, topic in sorted(self.source.topics.items()) if refusals[name] is None}
+        internal = {name: topic.internal for name, topic in self.source.topics.items()}
+        return taken_topics(self.selection, self.flow.naming, internal, same_cluster=self.is_one_cluster)
 
     @property
-    def refusals(self) -> Mapping[str, SelectionRefusal | None]:
-        """Of every topic that the source shows: why the flow does not take it. Empty when it shows none."""
-        topics = {} if isinstance(self.source.topics, Unmeasured) else self.source.topics
-        internal = {name: topic.internal for name, topic in topics.items()}
-        return self.selection.refusals(internal, same_cluster=self._is_one_cluster)
+    def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
+        taken = self.taken
+        if isinstance(taken, Unmeasured) or isinstance(self.source.topics, Unmeasured):
+            return taken if isinstance(taken, Unmeasured) else {}
+        return {name: self.source.topics[name] for name in taken.names}
 
     @property
-    def _is_one_cluster(self) -> bool:
-        """As far as both say which they are."""
-        ids = {self.source.cluster_id, self.target.cluster_id}
-        is_known = not any(isinstance(cluster_id, Unmeasured) for cluster_id in ids)
-        return self.source.alias == self.target.alias or (is_known and len(ids) == 1)
+    def following(self) -> TopicFollowing:
+        """How the flow makes target topics."""
+        flow, brokers = self.flow, len(self.target.node_ids)
+        return TopicFollowing(flow.naming, brokers, flow.replication_factor, flow.settings_following)
 
 
 def flow_findings(
@@ -73,6 +81,7 @@ def flow_findings(
             look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
         )
     yield from _selection(look, selected)
+    yield from topic_names.conflicts(look.subject, look.taken)
     yield topic_names.topic_names(look.subject, _wanted(look, selected), look.target.topics)
     yield from _source_permissions(look, selected, also_target)
     yield from _target_permissions(look, selected)
@@ -101,7 +110,9 @@ def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasure
 
 
 def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Iterator[Finding]:
-    cluster, idle = look.source.alias, list(idle_patterns(look.selection, look.refusals))
+    taken = look.taken
+    refusals = {} if isinstance(taken, Unmeasured) else taken.refusals
+    cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
     names = selected if isinstance(selected, Unmeasured) else list(selected)
     yield selection.selected_topics(look.subject, cluster, names, idle)
     listed = look.source.ask(look.source.probe.groups)
@@ -288,7 +299,9 @@ def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, Si
 
 
 def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
-    brokers = len(look.target.node_ids)
-    replicas = replication_factor_of(look.flow.replication_factor, source.replication_factor, brokers)
-    made = look.flow.settings_following.at_creation(own, replication_factor=replicas)
-    return SideOfPair(_target_of(look, source), source.partitions, replicas, {**inherited, **made})
+    made = look.following.creation(
+        SourceTopic(source.name, "", source.partitions, source.replication_factor, own)
+    )
+    return SideOfPair(
+        made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
+    )

@@ -1,7 +1,9 @@
 """Verdict on names: topics whose names differ in `.` and `_` alone are one topic in Kafka's metrics."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from ledger.domain.topics import TakenTopics
+from ledger.mirror.findings import EXPLAINED, FindingName
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, unknown
 
@@ -9,6 +11,14 @@ from ledger.operations.doctor.findings import Finding, Unmeasured, counted, name
 def metric_name(topic: str) -> str:
     """The name that Kafka's metrics know a topic by, as its own admin does (`Topic.unifyCollisionChars`)."""
     return topic.replace(".", "_")
+
+
+def conflicts(subject: str, taken: TakenTopics | Unmeasured) -> Iterator[Finding]:
+    """Why a driver refuses to start, or leaves topics out when they come later."""
+    if not isinstance(taken, Unmeasured) and taken.conflicts:
+        measured = "; ".join(dict.fromkeys(taken.conflicts.values()))
+        advice = EXPLAINED[FindingName.TARGET_NAME_CONFLICT].next
+        yield Finding(subject, Check.TOPIC_NAMES, Verdict.FAILED, measured, advice)
 
 
 def topic_names(

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.target_concerns import Concern, concerns
-from ledger.domain.topic_settings import FENCE_MAX_MESSAGE_BYTES, REQUIRED_AT_TARGET
+from ledger.domain.topic_settings import is_fence
+from ledger.mirror.findings import EXPLAINED, FindingName
+from ledger.mirror.target_checks import concerns
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.operations.doctor.measurements import Settings
@@ -36,10 +37,13 @@ class TopicPair:
     exists: bool
 
     @property
-    def concerns(self) -> Mapping[Concern, str]:
-        """What a flow's driver would find about the target topic."""
-        source, target = self.source.settings, self.target
-        return concerns(source=source, target=target.settings, replicas=target.replication_factor)
+    def concerns(self) -> Mapping[FindingName, str]:
+        """What a driver of the flow would raise about the target topic."""
+        return concerns(
+            source=self.source.settings,
+            target=self.target.settings,
+            replicas=self.target.replication_factor,
+        )
 
 
 Measured = tuple[TopicPair, ...] | Unmeasured
@@ -60,12 +64,12 @@ def batch_size(
 
 def _largest_batch(pair: TopicPair) -> int:
     """A limit that is a fence says nothing about the batches that the topic holds."""
-    limit = pair.source.number("max.message.bytes")
-    return 0 if limit <= FENCE_MAX_MESSAGE_BYTES else limit
+    limit = pair.source.settings["max.message.bytes"]
+    return 0 if is_fence("max.message.bytes", limit) else int(limit)
 
 
 def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]:
-    smaller = [pair for pair in pairs if Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE in pair.concerns]
+    smaller = [pair for pair in pairs if FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE in pair.concerns]
     if smaller:
         worst = max(smaller, key=lambda pair: _largest_batch(pair) - pair.target.number("max.message.bytes"))
         measured = (
@@ -110,7 +114,11 @@ def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Ite
             return
     assert not isinstance(pairs, Unmeasured)
     assert not isinstance(brokers, Unmeasured)
-    found = list(_weaknesses(subject, check, _replication_rules(brokers), pairs))
+    rules = _replication_rules(brokers)
+    found = [
+        *_weaknesses(subject, check, rules, pairs),
+        *_raised(subject, check, _RAISED_OF_REPLICATION, pairs),
+    ]
     told = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
     yield from found or [Finding(subject, check, Verdict.OK, told)]
 
@@ -119,8 +127,14 @@ Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
 """A verdict, when a pair earns it, what to say of those topics, and what to do."""
 
 
-def _has(concern: Concern) -> Callable[[TopicPair], bool]:
-    return lambda pair: concern in pair.concerns
+_RAISED_OF_REPLICATION = (FindingName.MIN_INSYNC_REPLICAS_ONE, FindingName.UNCLEAN_LEADER_ELECTION)
+_RAISED_OF_SETTINGS = (
+    FindingName.RECOMPRESSED,
+    FindingName.LOG_APPEND_TIME,
+    FindingName.OLD_RECORDS_REFUSED,
+    FindingName.FUTURE_RECORDS_REFUSED,
+    FindingName.RETENTION_BELOW_SOURCE,
+)
 
 
 def _replication_rules(brokers: int) -> tuple[Rule, ...]:
@@ -148,18 +162,6 @@ def _replication_rules(brokers: int) -> tuple[Rule, ...]:
             lambda pair: 1 < pair.target.replication_factor < pair.source.replication_factor,
             "fewer replicas than at the source",
             "raise the replication factor",
-        ),
-        (
-            Verdict.WARNING,
-            _has(Concern.MIN_INSYNC_REPLICAS_ONE),
-            "min.insync.replicas is 1: a write is acknowledged when one broker has it",
-            "set min.insync.replicas to 2",
-        ),
-        (
-            Verdict.WARNING,
-            _has(Concern.UNCLEAN_LEADER_ELECTION),
-            "unclean.leader.election.enable is on: acknowledged records may be dropped",
-            "turn unclean.leader.election.enable off",
         ),
     )
 
@@ -197,43 +199,9 @@ def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
         yield unknown(subject, check, pairs)
         return
     existing = [pair for pair in pairs if pair.exists]
-    found = list(_weaknesses(subject, check, _SETTING_RULES, existing))
-    told = f"{counted(len(existing), 'existing topic')}: bytes and times are kept"
+    found = list(_raised(subject, check, _RAISED_OF_SETTINGS, existing))
+    told = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
     yield from found or [Finding(subject, check, Verdict.OK, told)]
-
-
-_SETTING_RULES: tuple[Rule, ...] = (
-    (
-        Verdict.WARNING,
-        _has(Concern.RECOMPRESSED),
-        "compression.type is not producer: the target compresses again, bytes differ from the source's",
-        "set compression.type to producer",
-    ),
-    (
-        Verdict.WARNING,
-        _has(Concern.LOG_APPEND_TIME),
-        "message.timestamp.type is LogAppendTime: the times of the source are lost",
-        "set message.timestamp.type to CreateTime",
-    ),
-    (
-        Verdict.WARNING,
-        _has(Concern.OLD_RECORDS_REFUSED),
-        "message.timestamp.before.max.ms is set: an older record is refused and stops its partition",
-        f"set message.timestamp.before.max.ms to {REQUIRED_AT_TARGET['message.timestamp.before.max.ms']}",
-    ),
-    (
-        Verdict.WARNING,
-        _has(Concern.FUTURE_RECORDS_REFUSED),
-        "message.timestamp.after.max.ms is set: a record further ahead is refused and stops its partition",
-        f"set message.timestamp.after.max.ms to {REQUIRED_AT_TARGET['message.timestamp.after.max.ms']}",
-    ),
-    (
-        Verdict.WARNING,
-        _has(Concern.RETENTION_BELOW_SOURCE),
-        "retention.ms or retention.bytes is below the source's: records expire here while the source has them",
-        "raise the retention of the target topics, or accept that their history is shorter",
-    ),
-)
 
 
 def _weaknesses(
@@ -244,3 +212,15 @@ def _weaknesses(
         topics = [pair.target.name for pair in pairs if applies(pair)]
         if topics:
             yield Finding(subject, check, verdict, f"{named(topics)}: {what}", advice)
+
+
+def _raised(
+    subject: str, check: Check, names: Sequence[FindingName], pairs: Sequence[TopicPair]
+) -> Iterator[Finding]:
+    """What a driver of the flow would raise, by the rules that it goes by: one for each name, with an example."""
+    for name in names:
+        found = {pair.target.name: pair.concerns[name] for pair in pairs if name in pair.concerns}
+        if found:
+            explained, example = EXPLAINED[name], next(iter(found.values()))
+            measured = f"{named(list(found))}: {explained.meaning} ({example})"
+            yield Finding(subject, check, Verdict.WARNING, measured, explained.next)

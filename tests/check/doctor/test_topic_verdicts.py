@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.target_concerns import Concern
-from ledger.mirror.findings import EXPLAINED, FindingName
+from ledger.mirror.findings import FindingName
+from ledger.mirror.target_checks import target_findings
 from ledger.operations.doctor import topic_settings
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured
@@ -20,8 +20,6 @@ GOOD = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": str(UNBOUNDED_MS),
     "message.timestamp.after.max.ms": str(UNBOUNDED_MS),
-    "retention.ms": "604800000",
-    "retention.bytes": "-1",
 }
 BROKERS = {1: {"socket.request.max.bytes": "104857600", "replica.fetch.max.bytes": "1048576"}}
 NOT_TOLD = Unmeasured("not told")
@@ -156,16 +154,13 @@ def test_partitions(partitions: tuple[int, int], verdict: Verdict) -> None:
         ("message.timestamp.type", "LogAppendTime"),
         ("message.timestamp.before.max.ms", str(UNBOUNDED_MS - 1)),
         ("message.timestamp.after.max.ms", "3600000"),
-        ("retention.ms", "1000"),
-        ("retention.bytes", "1000"),
     ],
 )
 def test_settings_that_change_or_refuse_records(setting: str, value: str) -> None:
     changed = pair(target={setting: value})
     finding = only(list(topic_settings.settings("flow f", (pair(), changed))))
     assert finding.verdict is Verdict.WARNING
-    assert finding.measured.startswith("east.a: ")
-    assert setting in finding.measured
+    assert finding.measured.startswith(f"east.a: {setting}")
     to_be_made = replace(changed, exists=False)
     assert only(list(topic_settings.settings("flow f", (to_be_made,)))).verdict is Verdict.OK
 
@@ -175,35 +170,58 @@ def test_settings_that_are_right_or_not_told() -> None:
     assert only(list(topic_settings.settings("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
 
 
+RAISED = {
+    FindingName.MIN_INSYNC_REPLICAS_ONE: pair(target={"min.insync.replicas": "1"}),
+    FindingName.UNCLEAN_LEADER_ELECTION: pair(target={"unclean.leader.election.enable": "true"}),
+    FindingName.RECOMPRESSED: pair(target={"compression.type": "zstd"}),
+    FindingName.LOG_APPEND_TIME: pair(target={"message.timestamp.type": "LogAppendTime"}),
+    FindingName.OLD_RECORDS_REFUSED: pair(target={"message.timestamp.before.max.ms": str(UNBOUNDED_MS - 1)}),
+    FindingName.FUTURE_RECORDS_REFUSED: pair(target={"message.timestamp.after.max.ms": "3600000"}),
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: pair(target={"max.message.bytes": "1000"}),
+    FindingName.RETENTION_BELOW_SOURCE: pair(source={"retention.ms": "-1"}, target={"retention.ms": "1000"}),
+}
+"""What drivers raise of settings, each with a pair that has nothing else."""
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_what_a_driver_raises_of_settings_is_told_before_and_nothing_else(name: FindingName) -> None:
+    """Both by the same rules: neither a finding without a verdict nor a verdict without a finding."""
+    one = RAISED[name]
+    raised = target_findings(
+        one.target.name,
+        source=one.source.settings,
+        target=one.target.settings,
+        replicas=one.target.replication_factor,
+    )
+    told = [
+        *sizes(one),
+        *topic_settings.replication("flow f", (one,), 3),
+        *topic_settings.settings("flow f", (one,)),
+    ]
+    assert [finding.name for finding in raised] == [name]
+    assert len([finding for finding in told if finding.verdict is not Verdict.OK]) == 1
+    assert len(told) == 3
+
+
+def test_every_finding_about_settings_is_told_before() -> None:
+    worst = pair(
+        source={"retention.ms": "-1"},
+        target={
+            "min.insync.replicas": "1",
+            "unclean.leader.election.enable": "true",
+            "compression.type": "zstd",
+            "message.timestamp.type": "LogAppendTime",
+            "message.timestamp.before.max.ms": "1",
+            "message.timestamp.after.max.ms": "1",
+            "max.message.bytes": "1000",
+            "retention.ms": "1000",
+        },
+    )
+    assert set(worst.concerns) == set(RAISED)
+
+
 def test_brokers_without_the_time_bounds_have_none() -> None:
     old = pair()
     settings = {name: value for name, value in GOOD.items() if "max.ms" not in name}
     without = replace(old, target=replace(old.target, settings=settings))
     assert only(list(topic_settings.settings("flow f", (without,)))).verdict is Verdict.OK
-
-
-ENDANGERED: dict[Concern, dict[str, str]] = {
-    Concern.MIN_INSYNC_REPLICAS_ONE: {"min.insync.replicas": "1"},
-    Concern.UNCLEAN_LEADER_ELECTION: {"unclean.leader.election.enable": "true"},
-    Concern.RECOMPRESSED: {"compression.type": "zstd"},
-    Concern.LOG_APPEND_TIME: {"message.timestamp.type": "LogAppendTime"},
-    Concern.OLD_RECORDS_REFUSED: {"message.timestamp.before.max.ms": "3600000"},
-    Concern.FUTURE_RECORDS_REFUSED: {"message.timestamp.after.max.ms": "3600000"},
-    Concern.MAX_MESSAGE_BYTES_BELOW_SOURCE: {"max.message.bytes": "1000"},
-    Concern.RETENTION_BELOW_SOURCE: {"retention.ms": "1000"},
-}
-
-
-@pytest.mark.parametrize("concern", Concern)
-def test_what_is_a_finding_of_the_driver_is_a_verdict_of_the_doctor(concern: Concern) -> None:
-    endangered = pair(target=ENDANGERED[concern])
-    assert endangered.concerns.keys() == {concern}
-    assert FindingName(concern) in EXPLAINED
-    found = [
-        *topic_settings.batch_size("flow f", (endangered,), BROKERS),
-        *topic_settings.replication("flow f", (endangered,), 3),
-        *topic_settings.settings("flow f", (endangered,)),
-    ]
-    warned = [finding for finding in found if finding.verdict is not Verdict.OK]
-    told = only(warned)
-    assert next(iter(ENDANGERED[concern])) in f"{told.measured}; {told.advice}"

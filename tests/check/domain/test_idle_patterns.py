@@ -17,10 +17,7 @@ TOPICS = {
 
 def idle(selection: TopicSelection, topics: dict[str, bool] | None = None) -> list[tuple[str, str]]:
     listed = TOPICS if topics is None else topics
-    return [
-        (str(found.key), found.pattern)
-        for found in idle_patterns(selection, selection.refusals(listed, same_cluster=False))
-    ]
+    return [(str(found.key), found.pattern) for found in idle_patterns(selection, selection.refusals(listed))]
 
 
 def selecting(*patterns: str, exclude: tuple[str, ...] = (), rename: tuple[str, ...] = ()) -> TopicSelection:
@@ -56,7 +53,7 @@ def test_every_pattern_is_idle_where_there_is_no_topic() -> None:
 
 def test_an_exclusion_is_at_work_when_any_topic_matches_it() -> None:
     selection = selecting(".*", exclude=("orders-eu", "orders-us", "__offsets", "billing.*", "pay.*"))
-    found = list(idle_patterns(selection, selection.refusals(TOPICS, same_cluster=False)))
+    found = list(idle_patterns(selection, selection.refusals(TOPICS)))
     assert [(pattern.pattern, pattern.is_guard) for pattern in found] == [
         ("orders-us", False),
         ("billing.*", True),
@@ -90,17 +87,14 @@ def test_a_sentence_says_why(
     pattern: str, passed_over: tuple[tuple[SelectionRefusal, str], ...], told: str
 ) -> None:
     selection = selecting(pattern, exclude=("orders-eu",))
-    [found] = idle_patterns(selection, selection.refusals(TOPICS, same_cluster=False))
+    [found] = idle_patterns(selection, selection.refusals(TOPICS))
     assert found == IdlePattern(PatternKey.TOPICS, pattern, passed_over)
     assert found.told("east") == told
 
 
 def test_a_rule_is_told_with_what_it_matches() -> None:
     selection = selecting("orders", rename=("orders", "pay.*", "ordres"))
-    told = [
-        found.told("east")
-        for found in idle_patterns(selection, selection.refusals(TOPICS, same_cluster=False))
-    ]
+    told = [found.told("east") for found in idle_patterns(selection, selection.refusals(TOPICS))]
     assert told == [
         "rename has 'pay.*': nothing of east is mirrored because of it, for topics does not have payments.eu",
         "rename has 'ordres': no topic of east that this principal is shown matches it",
@@ -109,5 +103,5 @@ def test_a_rule_is_told_with_what_it_matches() -> None:
 
 def test_a_topic_that_no_rule_names_says_so() -> None:
     selection = selecting("orders", "orders-eu", rename=("orders-eu",))
-    [found] = idle_patterns(selection, selection.refusals(TOPICS, same_cluster=False))
+    [found] = idle_patterns(selection, selection.refusals(TOPICS))
     assert found.told("east").endswith("because of it, for no rename rule matches orders")
