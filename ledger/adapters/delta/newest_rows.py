@@ -1,6 +1,6 @@
 """Rows of the newest version of each table, opened anew at every look: no JVM, no time travel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,9 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import newest_version, table_uri
-from ledger.adapters.duck.engine import ParquetFiles, Relation
+from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.errors import LedgerUnavailableError
 from ledger.ports import Filter
@@ -37,31 +38,42 @@ class DeltaRows:
     def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
         columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
         with self._told_when_unreadable(table):
-            return newest_rows(self._relation(table), filters, grain, columns)
+            return newest_rows(self.relation(table), filters, grain, columns)
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         appended = []
         for table in TABLES:
             with self._told_when_unreadable(table.name):
-                appended.append(last_recorded_at_ms(self._relation(table.name), writer))
+                appended.append(last_recorded_at_ms(self.relation(table.name), writer))
         return max((at_ms for at_ms in appended if at_ms is not None), default=None)
 
+    def answer(self, asked: Query, params: Mapping[str, Value]) -> list[dict[str, Any]]:
+        """What a query of the catalog answers from the tables that it reads. Raises as `rows`."""
+        with self._told_when_unreadable():
+            found: list[dict[str, Any]] = run_query(asked, params, self).to_pylist()
+            return found
+
+    def relation(self, table: str) -> Relation:
+        """The rows of a table, whose files are read when somebody asks for them: raises what deltalake does."""
+        return relation_of(newest_version(self._path, table), table)
+
     def _passing(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        relation = self._relation(table)
+        relation = self.relation(table)
         if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):
             return filtered_rows(relation, filters)
         kept = self._kept.setdefault(repr(filters), KeptRows())
         return kept.of(relation, lambda files: filtered_rows(files, filters))
 
-    def _relation(self, table: str) -> Relation:
-        return relation_of(newest_version(self._path, table), table)
-
     @contextmanager
-    def _told_when_unreadable(self, table: str) -> Iterator[None]:
+    def _told_when_unreadable(self, table: str | None = None) -> Iterator[None]:
         try:
             yield
         except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
+            what = (
+                f"the ledger at {self._path}"
+                if table is None
+                else f"the ledger's table {table_uri(self._path, table)}"
+            )
             raise LedgerUnavailableError(
-                f"the ledger's table {table_uri(self._path, table)} cannot be read: {error}; nothing was done that "
-                "needs it"
+                f"{what} cannot be read: {error}; nothing was done that needs it"
             ) from error

@@ -5,8 +5,7 @@ from typing import Any
 
 from ledger.adapters.delta.newest_rows import DeltaRows
 from ledger.adapters.delta.reading import DeltaLedger
-from ledger.adapters.duck.engine import run_query
-from ledger.catalog import needed, query
+from ledger.catalog import query
 from ledger.domain.facts import SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.position import Position
 from ledger.ports import FlowPosition
@@ -17,14 +16,11 @@ class DeltaLedgerState(RecordedState):
     """Implements `recording.recorder.RecordingState`, and with it `ports.LedgerState`."""
 
     def __init__(self, ledger: DeltaLedger) -> None:
-        super().__init__(DeltaRows(ledger.path))
-        self._ledger = ledger
+        self._rows = DeltaRows(ledger.path)
+        super().__init__(self._rows)
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        positions = query("flow_positions")
-        snapshot = self._ledger.now(needed(positions.reads).tables)
-        rows = run_query(positions, {"flow": flow}, snapshot).to_pylist()
-        return [flow_position(row) for row in rows]
+        return [flow_position(row) for row in self._rows.answer(query("flow_positions"), {"flow": flow})]
 
 
 def flow_position(row: Mapping[str, Any]) -> FlowPosition:

@@ -135,7 +135,8 @@ def test_a_ledger_that_is_away_is_no_ledger_without_the_table(before: str) -> No
     state = DeltaLedgerState(open_ledger(before))
     upkeep = TableUpkeep(before, ADDED, FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS)
     Path(before).rename(f"{before}-away")
-    for asked in (lambda: state.last_topic_states("e"), upkeep.due, upkeep.clean):
+    reads = (lambda: state.last_topic_states("e"), lambda: state.positions("f"))
+    for asked in (*reads, upkeep.due, upkeep.clean):
         with pytest.raises(LedgerUnavailableError):
             asked()
     with pytest.raises(EnvironmentError_, match="is not a ledger"):
