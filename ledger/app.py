@@ -63,6 +63,7 @@ from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
+from ledger.schema import OPERATIONS
 from ledger.status_wiring import driver_of
 from ledger.wiring import (
     background_maintenance,
@@ -421,4 +422,4 @@ def examine(
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
-    return at.rows("operations", [("flow", "=", flow_name)])
+    return at.rows(OPERATIONS.name, [("flow", "=", flow_name)])

@@ -37,7 +37,8 @@ from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import RECORDED_AT, STATISTICS, add_missing_columns, table_uri
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
-from ledger.ports import Clock, Filter, Row, WriterClaim
+from ledger.ports import Clock, Row, WriterClaim
+from ledger.recording.row_source import Filter
 from ledger.schema import TABLE_BY_NAME
 
 log = logging.getLogger(__name__)
