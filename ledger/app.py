@@ -424,4 +424,4 @@ def examine(
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
-    return at.rows("operations", [("flow", "=", flow_name)])
+    return at.rows(OPERATIONS.name, [("flow", "=", flow_name)])

@@ -20,6 +20,7 @@ from ledger.operations.known_partitions import KnownPartitions
 from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
 from ledger.ports import require_recorded
 from ledger.reports.rendering import oddities
+from ledger.schema import TOPICS, WRITERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ def _require_commits(found: pa.Table, flow: str, chosen: Chosen) -> pa.Table:
 
 
 def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:
-    claims = at.rows("writers", [("flow", "=", flow), ("event", "=", "claimed")])
+    claims = at.rows(WRITERS.name, [("flow", "=", flow), ("event", "=", "claimed")])
     return KnownPartitions.of(
         engine.partitions(at, flow),
-        at.rows("topics", [("cluster", "=", claims[-1]["source_cluster"])]),
+        at.rows(TOPICS.name, [("cluster", "=", claims[-1]["source_cluster"])]),
     )

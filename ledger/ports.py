@@ -5,7 +5,7 @@ Adapters implement them on Kafka, Delta and Spark; simulations and tests impleme
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities, LiveCluster, RememberedProducer
@@ -274,33 +274,6 @@ class FlowPosition:
             return self
         position = self.position.with_another_producer(self.producer_id)
         return replace(self, producer_id=producer_id, position=position)
-
-
-Comparison = Literal["=", "<", ">=", "in", "not in"]
-Filter = tuple[str, Comparison, Any]
-"""Column, comparison, and the value or values; null compares with nothing, and is `not in` no values alone."""
-
-
-class RowSource(Protocol):
-    """Rows of the newest ledger, or of one cut."""
-
-    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        """The rows of a table that pass all filters, each writer's in the order of recording.
-
-        Raises `LedgerUnavailableError` when the table cannot be read.
-        """
-        ...
-
-    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
-        """Of each combination of these columns the row recorded last, of those that pass; without their stamps.
-
-        The rows of a combination have to be of one writer, and no two of one append. Raises as `rows`.
-        """
-        ...
-
-    def last_recorded_at_ms(self, writer: str) -> int | None:
-        """When the writer last appended to any table; None: never. Raises as `rows`."""
-        ...
 
 
 class LedgerState(Protocol):

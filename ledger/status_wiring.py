@@ -21,6 +21,7 @@ from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import Expected, FlowReport
 from ledger.recording.recorded_state import last_claim
+from ledger.schema import OPERATIONS, WRITERS
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -96,14 +97,16 @@ def driver_of(
 ) -> DriverReport:
     """The flow's last driver; whether processes live is only asked about now."""
     writer, processes = writer_of(flow.name), LocalProcesses()
-    rows = at.rows("writers", [("writer", "=", writer)])
+    rows = at.rows(WRITERS.name, [("writer", "=", writer)])
     appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
     claim = (
         last_claim(rows, last_recorded_at_ms=max(rows[-1]["recorded_at_ms"], *appended, 0)) if rows else None
     )
     verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
     driver = driver_report.driver_report(claim, verdict, at_ms=at_ms)
-    starts = at.rows("operations", [("flow", "=", flow.name), ("kind", "=", OperationKind.DRIVER_STARTING)])
+    starts = at.rows(
+        OPERATIONS.name, [("flow", "=", flow.name), ("kind", "=", OperationKind.DRIVER_STARTING)]
+    )
     start = driver_report.pending_start(starts, rows)
     if start is None:
         return driver

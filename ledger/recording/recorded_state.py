@@ -1,6 +1,6 @@
 """What drivers and recorders read of the newest ledger, whoever keeps its rows.
 
-A rule about rows that only they ask for stands here once, over `ports.RowSource`. Where a flow stands is the
+A rule about rows that only they ask for stands here once, over a `RowSource`. Where a flow stands is the
 exception: ledgers on disk have too many offset syncs for that, and leave it to a query.
 """
 
@@ -24,10 +24,11 @@ from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.mirror.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
-from ledger.ports import Filter, FlowPosition, RowSource
+from ledger.ports import FlowPosition
 from ledger.recording.checkpoints import recorded_checkpoint
+from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.topic_states import TopicEvent
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS, WRITERS
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS
 
 Rows = list[dict[str, Any]]
 
@@ -73,15 +74,15 @@ class RecordedState(ABC):
     # -- writers ---------------------------------------------------------------------------------
 
     def has_run(self, flow: str) -> bool:
-        return bool(self._source.rows(WRITERS.name, [("flow", "=", flow)]))
+        return bool(self._source.claims([("flow", "=", flow)]))
 
     def identities(self) -> ClusterIdentities:
-        claimed = self._source.rows(WRITERS.name, [("event", "=", WriterEvent.CLAIMED)])
+        claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
         accepted = self._operations(("kind", "=", OperationKind.CLUSTER_ACCEPTED))
         return ClusterIdentities.of_rows(claimed, accepted)
 
     def last_claim(self, writer: str) -> LastClaim | None:
-        rows = self._source.rows(WRITERS.name, [("writer", "=", writer)])
+        rows = self._source.claims([("writer", "=", writer)])
         last_recorded_at_ms = self._source.last_recorded_at_ms(writer) if rows else None
         if last_recorded_at_ms is None:
             return None

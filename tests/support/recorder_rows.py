@@ -8,7 +8,12 @@ TABLE = "high_watermarks"
 
 def claim(log: FactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
     """Claim the writer's next epoch on `TABLE`."""
-    row = {
+    return log.claim(writer, [TABLE], claim_row(host))
+
+
+def claim_row(host: str) -> Row:
+    """What a claim says."""
+    return {
         "event": "claimed",
         "config_hash": None,
         "host": host,
@@ -22,7 +27,6 @@ def claim(log: FactLog, host: str = "host:1:1", *, writer: str = WRITER) -> Writ
         "source_metadata_offset": None,
         "target_metadata_offset": None,
     }
-    return log.claim(writer, [TABLE], row)
 
 
 def watermark(offset: int) -> Row:

@@ -16,8 +16,8 @@ from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest
 from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.errors import LedgerUnavailableError
-from ledger.ports import Filter
-from ledger.schema import OPERATIONS, STAMP, TABLE_BY_NAME, TABLES
+from ledger.recording.row_source import Filter
+from ledger.schema import OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS
 
 _ASKED_AGAIN = OPERATIONS.name
 """A driver asks it for requests before every round."""
@@ -25,7 +25,7 @@ _STAMP_NAMES = {column.name for column in STAMP}
 
 
 class DeltaRows:
-    """Implements `ports.RowSource`."""
+    """Implements `recording.row_source.RowSource`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,6 +39,9 @@ class DeltaRows:
         columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
         with self._told_when_unreadable(table):
             return newest_rows(self.relation(table), filters, grain, columns)
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self.rows(WRITERS.name, filters)
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         appended = []

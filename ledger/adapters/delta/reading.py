@@ -25,7 +25,7 @@ from ledger.domain.cuts import Cut, LastAppend, is_token
 from ledger.domain.operations.content import recorded_cut
 from ledger.domain.operations.order import in_order
 from ledger.errors import InvalidValueError, UsageError
-from ledger.ports import Filter
+from ledger.recording.row_source import Filter
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

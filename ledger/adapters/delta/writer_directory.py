@@ -15,9 +15,9 @@ from ledger.adapters.duck.rows import filtered_rows
 from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.writer_directory import CachedWriterDirectory
-from ledger.ports import Filter
+from ledger.recording.row_source import Filter
+from ledger.schema import OPERATIONS, WRITERS
 
-_WRITERS = "writers"
 _kept: dict["KeptWriterDirectory", CachedWriterDirectory] = {}
 
 
@@ -42,7 +42,7 @@ class RecordedProducerIds:
 
     def __init__(self, path: str, cluster_id: str) -> None:
         self._path = path
-        self._uri = table_uri(path, _WRITERS)
+        self._uri = table_uri(path, WRITERS.name)
         self._cluster_id = cluster_id
         self._read_version: int | None = None
         self._ids: frozenset[int] = frozenset()
@@ -61,11 +61,13 @@ class RecordedProducerIds:
         table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
             wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
-            rows = filtered_rows(relation_of(table, _WRITERS), wanted)
+            rows = filtered_rows(relation_of(table, WRITERS.name), wanted)
             self._ids = ClusterIdentities.of_rows(rows, self._acceptances()).mirror_ids(self._cluster_id)
             self._read_version = table.version()
 
     def _acceptances(self) -> list[Mapping[str, Any]]:
         """Only those that retire ids matter here, and of these the order does not."""
-        table = DeltaTable(table_uri(self._path, "operations"))
-        return list(filtered_rows(relation_of(table, "operations"), [("kind", "=", ClusterAcceptance.kind)]))
+        table = DeltaTable(table_uri(self._path, OPERATIONS.name))
+        return list(
+            filtered_rows(relation_of(table, OPERATIONS.name), [("kind", "=", ClusterAcceptance.kind)])
+        )

@@ -12,7 +12,7 @@ import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
-from ledger.ports import Comparison, Filter
+from ledger.recording.row_source import Comparison, Filter
 
 _NAME = "wanted"
 

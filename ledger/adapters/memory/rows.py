@@ -6,8 +6,8 @@ from typing import Any
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.operations.order import in_order
-from ledger.ports import Comparison, Filter
-from ledger.schema import STAMP, TABLES
+from ledger.recording.row_source import Comparison, Filter
+from ledger.schema import STAMP, TABLES, WRITERS
 
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
@@ -20,7 +20,7 @@ _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
 
 
 class MemoryRows:
-    """Implements `ports.RowSource`."""
+    """Implements `recording.row_source.RowSource`."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
@@ -39,6 +39,9 @@ class MemoryRows:
         return [
             {name: value for name, value in row.items() if name not in _STAMP_NAMES} for row in last.values()
         ]
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self.rows(WRITERS.name, filters)
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         of_writer: Filter = ("writer", "=", writer)

@@ -12,7 +12,6 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles
-from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms
 from ledger.config import FlowConfig
 from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
 from ledger.domain.operations.receipts import Acceptance, Receipt
@@ -21,7 +20,6 @@ from ledger.errors import ShutOutError
 from ledger.mirror.assignments import StopCause
 from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
 from ledger.operations.flow_report import receipts_of
-from ledger.ports import Filter
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger
@@ -35,26 +33,6 @@ def flow(tmp_path: Path, empty_ledger: Path) -> WrittenLedger:
 
 def state(flow: WrittenLedger) -> DeltaLedgerState:
     return DeltaLedgerState(open_ledger(flow.path))
-
-
-def test_rows_pass_all_filters(flow: WrittenLedger) -> None:
-    for at_ms, host in ((1_000, "a:1:1"), (2_000, "b:1:1"), (3_000, "b:1:1")):
-        flow.writer("claimed", host, epoch=at_ms, at_ms=at_ms)
-    relation = open_ledger(flow.path)
-    writers = relation.now().relation("writers")
-
-    def epochs(*filters: Filter) -> list[int]:
-        return sorted(row["writer_epoch"] for row in filtered_rows(writers, filters))
-
-    assert epochs() == [1_000, 2_000, 3_000]
-    assert epochs(("recorded_at_ms", ">=", 2_000)) == [2_000, 3_000]
-    assert epochs(("host", "=", "b:1:1"), ("writer_epoch", "in", [1_000, 2_000])) == [2_000]
-    assert epochs(("host", "not in", ["b:1:1"]), ("writer_epoch", "not in", [])) == [1_000]
-    assert epochs(("host", "in", [])) == []
-    assert epochs(("writer_epoch", "not in", [1_000, 3_000])) == [2_000]
-    assert epochs(("host", "=", "' or true --")) == []
-    assert last_recorded_at_ms(writers, f"flow:{FLOW}") == 3_000
-    assert last_recorded_at_ms(writers, "flow:another") is None
 
 
 def test_requests_and_receipts_of_one_flow(flow: WrittenLedger) -> None:

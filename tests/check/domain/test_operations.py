@@ -9,7 +9,7 @@ from ledger.domain.cluster_identity import ClusterAcceptance
 from ledger.domain.operations.every_kind import content_of
 from ledger.domain.operations.finding_events import FindingRaised, open_findings
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.partition_events import PartitionStopped
+from ledger.domain.operations.partition_events import PartitionStopped, RecordedStop, stopped_partitions
 from ledger.domain.operations.receipts import Acceptance, Receipt, acceptances
 from ledger.domain.operations.requests import REQUEST_CLASSES, FlowRequests, RequestKind
 from ledger.domain.operations.target_changes import created_acls, followed_settings
@@ -126,3 +126,19 @@ def test_a_request_that_names_less_is_about_all_of_it(kind: RequestKind) -> None
     assert (read.topic, read.partition, read.offset) == ("orders", None, None)
     assert read.concerns("orders", 7)
     assert not read.concerns("events", 7)
+
+
+def test_a_partition_stands_still_by_its_last_event_and_of_one_round_by_the_stop() -> None:
+    at = {"topic": "t", "topic_id": "T", "partition": 3}
+    stop = {**at, "cause": "c", "message": "m", "next": None}
+
+    def standing(*events: tuple[str, int]) -> dict[tuple[str, int], RecordedStop]:
+        contents = {"partition_stopped": stop, "partition_resumed": at}
+        return stopped_partitions([row(kind, contents[kind], number) for kind, number in events])
+
+    stands = {("T", 3): RecordedStop("c", "m")}
+    assert standing(("partition_stopped", 1)) == stands
+    assert standing(("partition_stopped", 1), ("partition_resumed", 2)) == {}
+    assert standing(("partition_resumed", 2), ("partition_stopped", 1)) == {}
+    assert standing(("partition_stopped", 3), ("partition_resumed", 2)) == stands
+    assert standing(("partition_stopped", 2), ("partition_resumed", 2)) == stands

@@ -1,0 +1,63 @@
+"""Rows in memory, by DuckDB, and on Delta keep the contract of the row source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.adapters.delta.newest_rows import DeltaRows
+from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.memory.rows import MemoryRows
+from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
+from ledger.domain.operations.order import in_order
+from ledger.recording.row_source import Filter
+from ledger.schema import STAMP, TABLE_BY_NAME, TABLES, WRITERS
+from tests.support.contracts.row_source import Rows, RowSourceContract
+from tests.support.ledger_stores import delta_store, memory_store
+
+
+@dataclass(frozen=True, slots=True)
+class DuckRows:
+    """Implements `recording.row_source.RowSource` by what readers on Delta use of DuckDB, on tables of Arrow."""
+
+    ledger: MemoryLedger
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return in_order(filtered_rows(self._now().relation(table), filters))
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        columns = TABLE_BY_NAME[table].column_names[len(STAMP) :]
+        return newest_rows(self._now().relation(table), filters, grain, columns)
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self.rows(WRITERS.name, filters)
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        found = [last_recorded_at_ms(self._now().relation(table.name), writer) for table in TABLES]
+        return max((at_ms for at_ms in found if at_ms is not None), default=None)
+
+    def _now(self) -> MemorySnapshot:
+        return self.ledger.at(self.ledger.latest())
+
+
+class TestMemoryRows(RowSourceContract):
+    @pytest.fixture
+    def rows(self) -> Rows:
+        store = memory_store()
+        return Rows(store, MemoryRows(store.ledger))
+
+
+class TestDuckRows(RowSourceContract):
+    @pytest.fixture
+    def rows(self) -> Rows:
+        store = memory_store()
+        return Rows(store, DuckRows(store.ledger))
+
+
+class TestDeltaRows(RowSourceContract):
+    @pytest.fixture
+    def rows(self, tmp_path: Path, empty_ledger: Path) -> Rows:
+        store = delta_store(tmp_path, empty_ledger)
+        return Rows(store, DeltaRows(store.path))
