@@ -1,0 +1,72 @@
+"""`doctor` tells the topics that a driver would mirror, and refuses the names that a driver refuses."""
+
+from typing import cast
+
+import pytest
+
+from ledger.adapters.memory.kafka import MemoryCluster
+from ledger.config import FlowConfig
+from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.errors import PreconditionError
+from ledger.operations.doctor import topic_names
+from ledger.operations.doctor.checks import Verdict
+from ledger.operations.doctor.cluster_examination import ClusterLook
+from ledger.operations.doctor.findings import Unmeasured
+from ledger.operations.doctor.flow_examination import FlowLook
+from ledger.operations.doctor.measurements import ClusterProbe, LedgerProbe
+from ledger.rename_config import RenameConfig
+from tests.support.memory_flows import Flow, follow
+
+UNASKED = object()
+
+
+def look_at(cluster: MemoryCluster) -> ClusterLook:
+    """What `doctor` has measured of it; nothing more is asked."""
+    return ClusterLook(cast(ClusterProbe, UNASKED), {}, None, {}, cluster.cluster_id(), cluster.topics())
+
+
+def doctor_on(flow: Flow, config: FlowConfig) -> FlowLook:
+    selection = TopicSelection(config.topics, config.exclude, naming=config.naming)
+    return FlowLook(config, selection, look_at(flow.east), look_at(flow.west), cast(LedgerProbe, UNASKED))
+
+
+def renamed(pattern: str, target: str) -> FlowConfig:
+    """Its two aliases may be one cluster's."""
+    return FlowConfig(
+        name="f",
+        source="east",
+        target="west",
+        topics=(".*",),
+        topic_naming=NamingKind.RENAME,
+        rename=(RenameConfig(match=pattern, to=target),),
+    )
+
+
+@pytest.mark.parametrize("one_cluster", [False, True])
+@pytest.mark.parametrize(
+    ("config", "topics"),
+    [
+        (renamed("(.*)_REPLICA", r"\1"), ("a_REPLICA", "a", "b_REPLICA", "c", "__internal")),
+        (renamed("(a|b)", r"copied.\1"), ("a", "b", "copied.a", "c")),
+        (renamed("(.*)", r"copied.\1"), ("a", "copied.a", "copied.copied.a")),
+        (renamed("(.*)_.", r"\1"), ("a_1", "a_2")),
+        (renamed("(.*)", r"\1"), ("a",)),
+    ],
+    ids=["replica", "some", "copies of copies", "one name for two", "its own name"],
+)
+def test_topics_and_refused_names_are_those_of_a_driver(
+    config: FlowConfig, topics: tuple[str, ...], one_cluster: bool
+) -> None:
+    flow = Flow(one_cluster=one_cluster)
+    for topic in topics:
+        flow.source(topic)
+    look = doctor_on(flow, config)
+    refusals = [finding.verdict for finding in topic_names.conflicts("flow f", look.taken)]
+    assert not isinstance(look.selected, Unmeasured)
+    told = list(look.selected)
+    try:
+        mirrored = sorted({source for source, _, _ in follow(flow.topics(config.naming))})
+    except PreconditionError:
+        assert refusals == [Verdict.FAILED]
+    else:
+        assert (told, refusals) == (mirrored, [])
