@@ -28,6 +28,17 @@ class Position:
     source_may_be_gone: bool = False
     former_sequence: tuple[int, int] | None = None
 
+    def copied_up_to(self, source_offset: int, target_offset: int, next_sequence: int) -> "Position":
+        """A batch further; made for every one of them, so without `replace`, which takes twice the time."""
+        return Position(
+            source_offset=source_offset,
+            target_offset=target_offset,
+            next_sequence=next_sequence,
+            leader_epoch=self.leader_epoch,
+            source_may_be_gone=self.source_may_be_gone,
+            former_sequence=self.former_sequence,
+        )
+
     def lost_up_to(self, source_offset: int) -> "Position":
         """Source records before `source_offset` are gone, or left out: whatever leader wrote the last of them."""
         return replace(self, source_offset=source_offset, leader_epoch=None, source_may_be_gone=True)

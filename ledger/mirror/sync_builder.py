@@ -82,10 +82,10 @@ class SyncBuilder:
         self._raw += step.raw
         self._record_path += not step.raw
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
-        self.position = replace(
-            self.position, source_offset=step.source_end, target_offset=base_offset + step.count
-        )
-        self._count(step.count, self.position.next_sequence, former_producer_id)
+        at, own = self.position, step.count if former_producer_id is None else 0
+        sequence = next_sequence(at.next_sequence, own)
+        self.position = at.copied_up_to(step.source_end, base_offset + step.count, sequence)
+        self._count_former(step.count, former_producer_id)
         self._close_if_full()
 
     def unpaired(
@@ -164,7 +164,12 @@ class SyncBuilder:
         """Records have a sequence of the producer id that they were written with."""
         if former_producer_id is None:
             self.position = replace(self.position, next_sequence=next_sequence(first_sequence, count))
-        elif (known := self.former_next(former_producer_id)) is not None:
+        else:
+            self._count_former(count, former_producer_id)
+
+    def _count_former(self, count: int, former_producer_id: int | None) -> None:
+        known = None if former_producer_id is None else self.former_next(former_producer_id)
+        if former_producer_id is not None and known is not None:
             self.position = replace(
                 self.position, former_sequence=(former_producer_id, next_sequence(known, count))
             )

@@ -56,6 +56,12 @@ class ClusterLook:
     def broker_count(self) -> int | Unmeasured:
         return self.brokers if isinstance(self.brokers, Unmeasured) else len(self.brokers)
 
+    def is_one_with(self, other: "ClusterLook") -> bool:
+        """Two aliases may name the same cluster. One that does not say which it is, is taken for another one."""
+        if isinstance(self.cluster_id, Unmeasured) or isinstance(other.cluster_id, Unmeasured):
+            return self.alias == other.alias
+        return self.cluster_id == other.cluster_id
+
     def ask(self, measurement: Callable[[], Value]) -> Value | Unmeasured:
         """Measure, unless it is known that nobody answers."""
         if self.unreachable is not None:

@@ -76,7 +76,7 @@ class Examination:
         yield from map(left_out, self.left_out)
         looks = [self._flow_look(flow, clusters) for flow in self.flows]
         for look in looks:
-            writers = [other for other in looks if other.flow.target == look.flow.source]
+            writers = [other for other in looks if other.target.is_one_with(look.source)]
             also_target = frozenset().union(*map(target_topics, writers))
             yield from flow_findings(
                 look, also_target=also_target, now_ms=self.clock.now_ms(), share=self.retention_share

@@ -41,20 +41,14 @@ class FlowLook:
         return f"flow {self.flow.name}"
 
     @property
-    def is_one_cluster(self) -> bool:
-        """Two aliases may name the same cluster. One that does not say which it is, is taken for another one."""
-        source, target = self.source.cluster_id, self.target.cluster_id
-        if isinstance(source, Unmeasured) or isinstance(target, Unmeasured):
-            return self.flow.source == self.flow.target
-        return source == target
-
-    @property
     def taken(self) -> TakenTopics | Unmeasured:
         """What the flow makes of the source's topics, by the rule that its driver goes by."""
         if isinstance(self.source.topics, Unmeasured):
             return self.source.topics
         internal = {name: topic.internal for name, topic in self.source.topics.items()}
-        return taken_topics(self.selection, self.flow.naming, internal, same_cluster=self.is_one_cluster)
+        return taken_topics(
+            self.selection, self.flow.naming, internal, same_cluster=self.source.is_one_with(self.target)
+        )
 
     @property
     def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
