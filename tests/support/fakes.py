@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
+from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.domain.cluster_identity import ClusterIdentities
-from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
-from ledger.domain.writer_roles import LastClaim, ProcessMark
-from ledger.errors import PreconditionError, ShutOutError
+from ledger.domain.facts import Absence, Checkpoint
+from ledger.domain.writer_roles import ProcessMark
+from ledger.errors import PreconditionError
 from ledger.ports import (
     FlowPosition,
     GroupListing,
@@ -19,7 +19,6 @@ from ledger.ports import (
     TopicSettings,
     WriterClaim,
 )
-from ledger.recording.checkpoints import recorded_checkpoint
 from tests.support.unasked_cluster import UnaskedCluster
 
 
@@ -56,86 +55,35 @@ class Append:
     table: str
     round_number: int
     rows: tuple[Row, ...]
-    at_ms: int
+
+    def is_before(self, later: "Append") -> bool:
+        """Whether another one may come behind it."""
+        same = (self.writer, self.epoch, self.table) == (later.writer, later.epoch, later.table)
+        return not same or self.round_number < later.round_number
 
 
-@dataclass
-class FakeLedger(MemoryLedgerState):
-    """`FactLog` and `RecordingState` over one list of appends; nothing else was ever recorded."""
+class FakeLedger(MemoryFactLog, MemoryLedgerState):
+    """`FactLog` and `RecordingState` of a recorder over one ledger in memory; `appends`: what was appended to it."""
 
-    clock: FakeClock
-    appends: list[Append] = field(default_factory=list)
-    epochs: dict[str, int] = field(default_factory=dict)
-    fail_next_append: Exception | None = None
-
-    def __post_init__(self) -> None:
-        super().__init__(MemoryLedger())
-
-    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:  # noqa: ARG002  a port
-        self.epochs[writer] = self.epochs.get(writer, 0) + 1
-        claim = WriterClaim(writer, self.epochs[writer])
-        self._add(claim, "writers", 0, [row])
-        return claim
+    def __init__(self, clock: FakeClock) -> None:
+        ledger = MemoryLedger()
+        MemoryFactLog.__init__(self, ledger, clock)
+        MemoryLedgerState.__init__(self, ledger)
+        self.clock = clock
+        self.appends: list[Append] = []
+        self.fail_next_append: Exception | None = None
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         if self.fail_next_append is not None:
             failure, self.fail_next_append = self.fail_next_append, None
             raise failure
-        if claim.epoch < self.epochs[claim.writer]:
-            raise ShutOutError(f"epoch {claim.epoch} of {claim.writer} was shut out; nothing was appended")
-        same = [a for a in self.appends if (a.table, a.writer, a.epoch) == (table, claim.writer, claim.epoch)]
-        assert all(earlier.round_number < round_number for earlier in same), "L4: a round is appended once"
-        self._add(claim, table, round_number, rows)
+        added = Append(claim.writer, claim.epoch, table, round_number, tuple(rows))
+        assert all(earlier.is_before(added) for earlier in self.appends), "L4: a round is appended once"
+        super().append(claim, table, round_number, rows)
+        self.appends.append(added)
 
-    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
-        number = 1 + len(
-            [append for append in self.appends if (append.table, append.writer) == (table, writer)]
-        )
-        self._add(WriterClaim(writer, 0), table, number, rows)
-        return number
-
-    def _add(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
-        now = self.clock.now_ms()
-        self.appends.append(Append(claim.writer, claim.epoch, table, round_number, tuple(rows), now))
-
-    def rows(self, table: str) -> list[Row]:
-        return [row for append in self.appends if append.table == table for row in append.rows]
-
-    def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
-        rows = [recorded_checkpoint(row) for row in self.rows("checkpoints")]
-        newest = {(row.group_id, row.topic, row.partition): row for row in rows if row.cluster == cluster}
-        return list(newest.values())
-
-    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
-        rows = [HighWatermark(**row) for row in self.rows("high_watermarks")]  # type: ignore[arg-type]
-        return list({(row.topic, row.partition): row for row in rows if row.cluster == cluster}.values())
-
-    def last_topic_states(self, cluster: str) -> list[TopicState]:  # noqa: ARG002  a port
-        return []
-
-    def last_claim(self, writer: str) -> LastClaim | None:
-        own = [append for append in self.appends if append.writer == writer]
-        claims = [append for append in own if append.table == "writers"]
-        if not claims:
-            return None
-        row = claims[-1].rows[0]
-        released = row["event"] == WriterEvent.RELEASED
-        return LastClaim(claims[-1].epoch, str(row["host"]), released, own[-1].at_ms, claims[0].at_ms)
-
-    def identities(self) -> ClusterIdentities:
-        rows = [
-            {
-                "writer": append.writer,
-                "writer_epoch": append.epoch,
-                "round": append.round_number,
-                "recorded_at_ms": append.at_ms,
-                **row,
-            }
-            for append in self.appends
-            if append.table == "writers"
-            for row in append.rows
-        ]
-        return ClusterIdentities.of_rows(rows, [])
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return self._ledger.rows(table)
 
     def positions(self, flow: str) -> list[FlowPosition]:
         raise AssertionError(f"a recorder does not ask for positions of {flow}")

@@ -50,10 +50,7 @@ def test_while_others_change_there_is_a_confirmation_at_every_heartbeat() -> Non
 def signs(ledger: FakeLedger) -> list[tuple[int, int]]:
     """Round and time of each sign of life."""
     return [
-        (append.round_number, append.at_ms)
-        for append in ledger.appends
-        for row in append.rows
-        if row.get("event") == "alive"
+        (row["round"], row["recorded_at_ms"]) for row in ledger.rows("writers") if row["event"] == "alive"
     ]
 
 

@@ -7,8 +7,10 @@ import pytest
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.ports import TopicDescription
+from ledger.recording.writer_session import RECORDER_TABLES
 from tests.support.fake_recorders import recorder_of
 from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
+from tests.support.recorder_rows import claim_row
 
 AWAY = ClusterUnavailableError("cluster east could not be reached: refused")
 
@@ -30,10 +32,8 @@ def at_times() -> AwayAtTimes:
 def outage_events(ledger: FakeLedger) -> list[tuple[str, int, object, object]]:
     """Kind, round, flow and content of what was said about the cluster."""
     return [
-        (str(row["kind"]), append.round_number, row["flow"], json.loads(str(row["content"])))
-        for append in ledger.appends
-        for row in append.rows
-        if append.table == "operations"
+        (row["kind"], row["round"], row["flow"], json.loads(row["content"]))
+        for row in ledger.rows("operations")
     ]
 
 
@@ -81,7 +81,7 @@ def test_a_recorder_that_was_shut_out_says_nothing_of_outages(
 ) -> None:
     recorder = recorder_of(at_times, ledger)
     recorder.take_role()
-    ledger.epochs["recorder:east"] = 2
+    ledger.claim(recorder.writer, RECORDER_TABLES, claim_row("another-host:1:1"))
     at_times.is_away = True
     with pytest.raises(ClusterUnavailableError):
         recorder.record_once()
