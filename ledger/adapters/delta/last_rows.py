@@ -34,11 +34,15 @@ _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
 @dataclass(frozen=True, slots=True)
 class TableLastRows:
-    """The last rows of a table, up to where they are, and the version of the table that was read for them, if any."""
+    """The last rows of a table, up to where they are, and the version of the table that was read for them, if any.
+
+    `was_short`: files were left out, or could have been.
+    """
 
     noted: Noted
     last: pa.Table
     version: int | None = None
+    was_short: bool = False
 
 
 class LastRowsReader:
@@ -92,7 +96,7 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
         split = Split.of(file_stamps(opened), known.noted)
         found = _Look.at(table, _those_of(relation, split.read), known)
         if split.misses_nothing(known.noted, noted_rows_read=found.noted_rows):
-            return replace(found.last_rows, version=opened.version())
+            return replace(found.last_rows, version=opened.version(), was_short=True)
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
     nothing = TableLastRows(Noted.of(0, {}), _schema(table).empty_table())
     return replace(_Look.at(table, relation, nothing).last_rows, version=opened.version())

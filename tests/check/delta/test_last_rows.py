@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import data_files
-from ledger.adapters.delta.last_rows import file_stamps, recorded_last_rows
+from ledger.adapters.delta.last_rows import file_stamps, read_last_rows, recorded_last_rows
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.noting import NOTED_BY, LastRowsNoting
 from ledger.adapters.delta.reading import open_ledger
@@ -241,6 +241,30 @@ def test_a_driver_reads_what_is_new_since_it_last_looked(merged: str) -> None:
         file.write_bytes(b"nobody reads this again")
     synced(merged, FANOUT + 2, FANOUT + 2)
     assert {found.partition: found.source_end for found in state.positions("a")} == {0: FANOUT + 2, 1: 1}
+
+
+def test_rows_beside_what_was_noted_are_told_from_it(merged: str) -> None:
+    """The noted rows and the new one come to lie in one file; once more nothing but its own is left out."""
+    upkeep = TableUpkeep(merged, "offset_syncs", clock(), keep_hours=1)
+    files = data_files(DeltaTable(table_uri(merged, "offset_syncs")))
+    merge = Merge(tuple(files), None)
+    assert upkeep.committed(Upkeep("offset_syncs", 2), merge, upkeep.written(merge)).written == 1
+    opened = DeltaTable(table_uri(merged, "offset_syncs"))
+    known = recorded_last_rows(merged, "offset_syncs")
+    assert known is not None
+    found = read_last_rows(opened, "offset_syncs", known)
+    assert (found.noted.rows, known.noted.rows) == (FANOUT + 2, FANOUT + 1)
+    assert found.was_short
+    assert ends(merged) == {0: FANOUT + 1, 1: 1}
+
+
+def test_what_last_rows_do_not_tell_is_looked_up(merged: str) -> None:
+    """Only all rows tell which partition has had rows of each kind, and by which writer epoch."""
+    state = DeltaLedgerState(open_ledger(merged))
+    assert len(state.recorded_syncs("a", "t", 0)) == FANOUT + 1
+    assert state.recorded_syncs("a", "t", 2) == []
+    assert GRAINS["offset_syncs"].decides(["flow", "kind"])
+    assert not GRAINS["offset_syncs"].decides(["flow", "round"])
 
 
 def content(path: str) -> dict[str, Any]:
