@@ -6,7 +6,7 @@ table in a store is read as a whole: there no file is left out.
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,15 +50,16 @@ class LastRowsReader:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._contents: Mapping[str, str] | None = None
         self._kept: dict[str, TableLastRows] = {}
 
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""
-        known = self._kept.get(table)
-        if known is None:
-            known = recorded_last_rows(self._path, table)
+        if self._contents is None:
+            self._contents = _newest_contents(self._path, list(GRAINS))
         # Opened afterwards: it has all that was noted.
         opened = DeltaTable(table_uri(self._path, table))
+        known = self._kept[table] if table in self._kept else _usable(opened, table, self._contents)
         if known is None or known.version != opened.version():
             known = read_last_rows(opened, table, known)
         self._kept[table] = known  # of two threads that look at once one reads in vain
@@ -195,26 +196,29 @@ def _joined_by(table: str, grain: Grain) -> list[str]:
 
 def recorded_last_rows(path: str, table: str) -> TableLastRows | None:
     """What was noted last of a table; None where nothing was, or nothing that this program can use."""
-    operations = relation_of(DeltaTable(table_uri(path, _OPERATIONS)), _OPERATIONS)
-    content = _newest_content(operations, str(LAST_ROWS[table].kind))
-    if content is None:
+    contents = _newest_contents(path, [table])
+    return _usable(DeltaTable(table_uri(path, table)), table, contents) if contents else None
+
+
+def _usable(opened: DeltaTable, table: str, contents: Mapping[str, str]) -> TableLastRows | None:
+    if table not in contents:
         return None
     try:
-        told = LAST_ROWS[table].of_row({"operation_id": None, "content": content})
-        return _usable(path, table, told)
+        told = LAST_ROWS[table].of_row({"operation_id": None, "content": contents[table]})
+        return _last_rows_of(opened, table, told)
     except (InvalidValueError, ValueError, TypeError, AttributeError, zlib.error, pa.ArrowException) as error:
         log.debug("%s: what was noted last cannot be used, all of it is read: %s", table, error)
         return None
 
 
-def _usable(path: str, table: str, told: LastRows) -> TableLastRows | None:
+def _last_rows_of(opened: DeltaTable, table: str, told: LastRows) -> TableLastRows | None:
     """None: it is of another table, or of a program that notes other rows or columns."""
     columns = told.columns
     is_as_here = (list(told.of_each), sorted(columns)) == (
         list(GRAINS[table].of_each),
         sorted(columns_of(table)),
     )
-    if not is_as_here or told.table_id != table_id(DeltaTable(table_uri(path, table))):
+    if not is_as_here or told.table_id != table_id(opened):
         return None
     return TableLastRows(told.noted, pa.Table.from_pydict(columns, _schema(table)))
 
@@ -224,19 +228,25 @@ def table_id(opened: DeltaTable) -> str:
     return str(opened.metadata().id)
 
 
-def _newest_content(operations: Relation, kind: str) -> str | None:
-    """Only of the last row of a kind the content is read."""
+def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:
+    """By table what was noted last; only of these rows the content is read."""
+    of_kind = {str(LAST_ROWS[table].kind): table for table in tables}
     with duckdb.connect(":memory:") as connection:
-        register(connection, _OPERATIONS, operations)
-        serial = connection.execute(
-            "select max(round) from operations where kind = ? and writer = ? and writer_epoch = 0",
-            [kind, OPERATOR_WRITER],
-        ).fetchone()
-        found = connection.execute(
-            "select content from operations where kind = ? and writer = ? and writer_epoch = 0 and round = ?",
-            [kind, OPERATOR_WRITER, None if serial is None else serial[0]],
-        ).fetchone()
-    return None if found is None else str(found[0])
+        register(connection, _OPERATIONS, relation_of(DeltaTable(table_uri(path, _OPERATIONS)), _OPERATIONS))
+        newest = connection.execute(
+            "select kind, max(round) from operations "
+            "where kind in (select unnest(?)) and writer = ? and writer_epoch = 0 group by kind",
+            [list(of_kind), OPERATOR_WRITER],
+        ).fetchall()
+        found = (
+            newest
+            and connection.execute(
+                "select kind, round, content from operations "
+                "where round in (select unnest(?)) and writer = ? and writer_epoch = 0",
+                [[number for _, number in newest], OPERATOR_WRITER],
+            ).fetchall()
+        )
+    return {of_kind[kind]: content for kind, number, content in found if (kind, number) in newest}
 
 
 def content_of(opened: DeltaTable, table: str, found: TableLastRows, *, now_ms: int) -> LastRows:
