@@ -21,8 +21,8 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.domain.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
+from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import InvalidValueError
-from ledger.recording.operation_log import OPERATOR_WRITER
 from ledger.schema import TABLE_BY_NAME
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_ma
 from ledger.domain.position import Position
 from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, Row, WriterClaim
 from ledger.recording.recorded_state import RecordedState
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS

@@ -29,8 +29,8 @@ from ledger.domain import last_rows as rules
 from ledger.domain.last_rows import GRAINS, Split
 from ledger.domain.operations.last_rows import LAST_ROWS, LastOffsetSyncs
 from ledger.domain.table_upkeep import FANOUT, Merge
+from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import LedgerUnavailableError
-from ledger.recording.operation_log import OPERATOR_WRITER
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
@@ -201,7 +201,7 @@ def synced(path: str, first: int, last: int) -> None:
 def ends(path: str) -> dict[int, int]:
     """By partition where the flow stands, as a driver that starts is told."""
     state = DeltaLedgerState(open_ledger(path))
-    return {position.partition: position.source_end for position in state.positions("a")}
+    return {position.partition: position.position.source_offset for position in state.positions("a")}
 
 
 def clock() -> FakeClock:
@@ -240,7 +240,10 @@ def test_a_driver_reads_what_is_new_since_it_last_looked(merged: str) -> None:
     for file in Path(table_uri(merged, "offset_syncs")).glob("*.parquet"):
         file.write_bytes(b"nobody reads this again")
     synced(merged, FANOUT + 2, FANOUT + 2)
-    assert {found.partition: found.source_end for found in state.positions("a")} == {0: FANOUT + 2, 1: 1}
+    assert {found.partition: found.position.source_offset for found in state.positions("a")} == {
+        0: FANOUT + 2,
+        1: 1,
+    }
 
 
 def test_rows_beside_what_was_noted_are_told_from_it(merged: str) -> None:
