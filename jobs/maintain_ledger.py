@@ -6,7 +6,8 @@ The same as `mirror-ledger maintain`, with the merged files written by Spark's w
 have grown large while nobody maintained them. Drivers may append meanwhile.
 
 Reads    the files of every table
-Appends  no row: merged files take the place of the merged ones
+Appends  merged files in the place of the merged ones, without a change of rows; to operations, of long tables the last
+         rows (kinds last_*), so that starts need not read all of them
 Retry    start it again: what was merged stays merged, what was not is found again
 Exit     0 done, or nothing to do; 1 a table could not be read or written; 2 configuration; 5 a later schema version
 """

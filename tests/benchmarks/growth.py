@@ -157,6 +157,9 @@ def start_of_a_driver(path: str) -> None:
         lambda: state.last_checkpoints("east"),
         lambda: state.last_high_watermarks("east"),
         lambda: state.last_high_watermarks("west"),
+        lambda: state.last_topic_states("east"),
+        lambda: state.former_copies("west", {"plain": "plain-target", "compacted": "compacted-target"}),
+        lambda: state.adoptions({"plain-source", "compacted-source"}),
     )
     for ask in asked:
         ask()

@@ -21,6 +21,7 @@ COMMON = (
     *("commits with a leader epoch", "commits without one", "consumers out of range"),
     *("moves with an offset one-way", "moves with an offset two-way"),
     *("merges", "merges given up", "maintainers died"),
+    *("starts by what was noted", "starts by all rows"),
 )
 """What a few hundred seeds come to."""
 

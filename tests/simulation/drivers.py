@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.network import Weather
 from ledger.adapters.memory.schedule import Actor, Schedule
@@ -36,6 +35,7 @@ from tests.simulation.processes import (
     StormyStop,
     Workers,
 )
+from tests.simulation.starts import NotedLastRows, StartingState
 from tests.support.operation_logs import numbered
 
 _SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError, UnsafeError)
@@ -56,6 +56,7 @@ class World:
     tally: Counter[str]
     host_clock: Callable[[], Clock]
     new_id: Callable[[], str] = field(default_factory=numbered)
+    noted: NotedLastRows = field(default_factory=NotedLastRows)
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class FlowDrivers:
         self.flow = flow
         self.source = world.clusters[flow.source]
         self.target = world.clusters[flow.target]
-        self.state = MemoryLedgerState(world.ledger)
+        self.state = StartingState(world.ledger, world.noted, world.tally)
         self.meanwhile: Callable[[], None] = lambda: None
         """Happens between a driver's end and the next one's start."""
         self._living: list[RunningDriver] = []

@@ -12,6 +12,7 @@ from collections import Counter
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.schema import TABLES
+from tests.simulation.starts import NotedLastRows
 
 _DIES = 0.2
 _FILES = 8
@@ -50,3 +51,38 @@ class Maintainers:
     def _commit(self, table: str, files: list[int]) -> None:
         done = self._ledger.merge(table, files)
         self._tally["merges" if done else "merges given up"] += 1
+
+
+class Noters:
+    """Processes that read the last rows of a table and note them a while later, if at all."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        schedule: Schedule,
+        ledger: MemoryLedger,
+        noted: NotedLastRows,
+        tally: Counter[str],
+    ) -> None:
+        self._rng = rng
+        self._schedule = schedule
+        self._ledger = ledger
+        self._noted = noted
+        self._tally = tally
+        self.is_over = False
+
+    def start(self) -> None:
+        self._schedule.after(self._rng.uniform(0.1, 1.0), self._begin)
+
+    def _begin(self) -> None:
+        if self.is_over:
+            return
+        ahead_ms = self._rng.randint(-5_000, 60_000)
+        content = self._noted.noted_now(self._ledger, self._schedule.now_ms() + ahead_ms)
+        if self._rng.random() > _DIES:
+            self._schedule.after(self._rng.uniform(0.0, 2.0), lambda: self._note(content))
+        self.start()
+
+    def _note(self, content: str) -> None:
+        self._noted.content = content
+        self._tally["last rows noted"] += 1

@@ -17,7 +17,7 @@ from tests.simulation.consumers import Consumers
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
-from tests.simulation.maintainers import Maintainers
+from tests.simulation.maintainers import Maintainers, Noters
 from tests.simulation.moves import Moves, Way
 from tests.simulation.operators import Operator, StoppedPartition
 from tests.simulation.readings import Readings
@@ -153,6 +153,9 @@ class Simulation:
         )
         self._maintainers = Maintainers(
             random.Random(f"{seed}:maintainers"), self.schedule, self._ledger, self.tally
+        )
+        self._noters = Noters(
+            random.Random(f"{seed}:noters"), self.schedule, self._ledger, world.noted, self.tally
         )
         self.storm = Storm(rng, self.schedule, self._where(), self._own_faults(), self.tally)
         self.tally.update(self._drawn())
@@ -304,6 +307,7 @@ class Simulation:
         self._meddle_later()
         self._recorders.start()
         self._maintainers.start()
+        self._noters.start()
         for consumers in self.consumers.values():
             consumers.start()
         for _ in range(_CUTS):
@@ -342,6 +346,7 @@ class Simulation:
             workload.stop()
         self._recorders.is_over = True
         self._maintainers.is_over = True
+        self._noters.is_over = True
 
     def _settle(self) -> None:
         """Let all flows catch up and operators resolve what is stopped, until nothing changes any more."""

@@ -8,6 +8,12 @@ from ledger.domain.operations.finding_events import FindingCleared, FindingRaise
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.last_rows import (
+    LastCheckpoints,
+    LastHighWatermarks,
+    LastOffsetSyncs,
+    LastWriters,
+)
 from ledger.domain.operations.partition_events import (
     KeysResynced,
     PartitionResumed,
@@ -145,4 +151,45 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         since_ms=1766390400000,
     ),
     OperationKind.FINDING_CLEARED: FindingCleared(finding="source_unreachable", topic="orders", partition=0),
+    OperationKind.LAST_OFFSET_SYNCS: LastOffsetSyncs(
+        table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
+        of_each=[
+            "flow",
+            "source_cluster",
+            "source_topic",
+            "source_topic_id",
+            "source_partition",
+            "target_topic_id",
+            "kind",
+            "cause",
+        ],
+        rows=362880,
+        until={"flow:east-to-west": [4, 17280, 1766390400000]},
+        settled_ms=1766390399000,
+        last="eNqrVirOLy1KTo1PzUtRsoo2NDUwiK0FAFPJBxw",
+    ),
+    OperationKind.LAST_CHECKPOINTS: LastCheckpoints(
+        table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
+        of_each=["cluster", "group_id", "topic", "partition"],
+        rows=627840,
+        until={"recorder:east": [3, 17280, 1766390400000]},
+        settled_ms=1766390399000,
+        last="eNqrVkrOz83NLClJTYnPT0srTi1Rsoo2NLEwiK0FAI-RCag",
+    ),
+    OperationKind.LAST_HIGH_WATERMARKS: LastHighWatermarks(
+        table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
+        of_each=["cluster", "topic", "topic_id", "partition"],
+        rows=725760,
+        until={"recorder:east": [3, 17280, 1766390400000], "recorder:west": [2, 17278, 1766390399000]},
+        settled_ms=1766390399000,
+        last="eNqrVsrITM-IL08sSS3KTSzKVrKKNjQ1MIitBQB43gjC",
+    ),
+    OperationKind.LAST_WRITERS: LastWriters(
+        table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
+        of_each=["writer", "writer_epoch", "event", "flow"],
+        rows=120960,
+        until={"flow:east-to-west": [4, 17290, 1766390400000]},
+        settled_ms=1766390399000,
+        last="eNqrVsrILy5RsopWys0sKsov0jW0MjE3NLQyNDczM7Y0MDEwsDJOtkxViq0FABBYC90",
+    ),
 }

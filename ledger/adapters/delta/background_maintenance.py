@@ -79,6 +79,8 @@ class BackgroundMaintenance:
         done = upkeep.merge(ended=self._ended.is_set)
         if done.merged:
             log.debug("%s: %d files merged into %d", upkeep.table, done.merged, done.written)
+        if not self._ended.is_set():
+            upkeep.note()
         cleaned = self._cleaned.get(upkeep.table)
         if not self._ended.is_set() and (cleaned is None or time.monotonic() - cleaned >= self._clean_s):
             removed, entries = upkeep.clean(ended=self._ended.is_set)

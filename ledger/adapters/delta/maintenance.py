@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from ledger.adapters.delta.file_merging import TableFolder, WrittenFile, data_files, write_merged
+from ledger.adapters.delta.noting import LastRowsNoting
 from ledger.adapters.delta.tables import newest_version, settle_properties, table_uri
 from ledger.domain.table_upkeep import DataFile, Merge, due_merges
 from ledger.errors import LedgerUnavailableError
@@ -74,6 +75,7 @@ class TableUpkeep:
         self._clock = clock
         self._keep_hours = keep_hours
         self._folder = TableFolder(self._uri)
+        self._noting = LastRowsNoting(path, table, clock)
 
     def planned(self) -> Upkeep:
         """What would be done now."""
@@ -176,6 +178,11 @@ class TableUpkeep:
             post_commithook_properties=_NO_HOOKS,
         )
 
+    def note(self) -> bool:
+        """Note the table's last rows when a start would read too much without; returns whether that was so."""
+        with _told(self._uri):
+            return self._noting.note_when_due()
+
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
         """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
 
@@ -245,6 +252,7 @@ def maintain(
         if not (more := merging(upkeep)).merged:
             break
         done = _both(done, more)
+    upkeep.note()
     removed, log_entries = upkeep.clean()
     return replace(done, removed=removed, log_entries=log_entries)
 

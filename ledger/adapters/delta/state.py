@@ -20,7 +20,8 @@ class DeltaLedgerState(RecordedState):
         super().__init__(self._rows)
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        return [flow_position(row) for row in self._rows.answer(query("flow_positions"), {"flow": flow})]
+        found = self._rows.answer_by_last_rows(query("flow_positions"), {"flow": flow})
+        return [flow_position(row) for row in found]
 
 
 def flow_position(row: Mapping[str, Any]) -> FlowPosition:

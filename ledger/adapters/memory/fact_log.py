@@ -5,16 +5,15 @@ skipped without a word, as Delta does, and the read-back tells who was shut out.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.adapters.memory.rows import MemoryRows
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.position import Position
-from ledger.domain.supersession import SEQUENCED_KINDS
+from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.mirror.sync_rows import recorded_sync
 from ledger.ports import Clock, FlowPosition, Row, WriterClaim
 from ledger.recording.recorded_state import RecordedState
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
@@ -93,11 +92,7 @@ class MemoryLedgerState(RecordedState):
 
     def positions(self, flow: str) -> list[FlowPosition]:
         """As the query `flow_positions` answers; simulations have no time for its engine."""
-        last: dict[tuple[str, int], dict[str, Any]] = {}
-        rows = self._source.rows(OFFSET_SYNCS.name, [("flow", "=", flow)])
-        for row in sorted(rows, key=lambda row: recorded_sync(row).place):
-            last[(row["source_topic_id"], row["source_partition"])] = row
-        return [_position(row) for row in last.values()]
+        return positions_of(self._source.rows(OFFSET_SYNCS.name, [("flow", "=", flow)]), flow)
 
     def events(self, flow: str, kind: str) -> list[dict[str, Any]]:
         """Contents of the rows of one kind in `operations`, oldest first."""
@@ -105,7 +100,26 @@ class MemoryLedgerState(RecordedState):
         return [json.loads(row["content"]) for row in rows]
 
 
-def _position(row: dict[str, Any]) -> FlowPosition:
+def positions_of(rows: Iterable[Mapping[str, Any]], flow: str) -> list[FlowPosition]:
+    """Where a flow stands, by rows of `offset_syncs` among which the last ones are."""
+    last: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for row in sorted((row for row in rows if row["flow"] == flow), key=_recording_order):
+        last[(row["source_topic_id"], row["source_partition"])] = row
+    return [_position(row) for row in last.values()]
+
+
+def _recording_order(row: Mapping[str, Any]) -> tuple[int, int, bool, int, int]:
+    return recording_order(
+        writer_epoch=row["writer_epoch"],
+        round_number=row["round"],
+        kind=row["kind"],
+        source_start=row["source_start"],
+        source_end=row["source_end"],
+        target_end=row["target_end"],
+    )
+
+
+def _position(row: Mapping[str, Any]) -> FlowPosition:
     kind = SyncKind(row["kind"])
     counted = row["records"] if kind in SEQUENCED_KINDS and row["former_producer_id"] is None else 0
     return FlowPosition(

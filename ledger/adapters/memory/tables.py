@@ -61,6 +61,10 @@ class MemoryLedger:
         """What the newest version consists of: the files of appends, and those that merges made of them."""
         return list(self._files.get(table, {}))
 
+    def rows_by_file(self, table: str) -> dict[str, list[dict[str, Any]]]:
+        """The rows of each of these files, by its name."""
+        return {str(file): rows for file, rows in self._files.get(table, {}).items()}
+
     def merge(self, table: str, files: Sequence[int]) -> bool:
         """Put one file in the place of several, sorted as merges on disk are; False when one of them is gone."""
         found = self._files.get(table, {})

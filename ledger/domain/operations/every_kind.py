@@ -8,6 +8,12 @@ from ledger.domain.operations.finding_events import FindingCleared, FindingRaise
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.last_rows import (
+    LastCheckpoints,
+    LastHighWatermarks,
+    LastOffsetSyncs,
+    LastWriters,
+)
 from ledger.domain.operations.partition_events import (
     KeysResynced,
     PartitionResumed,
@@ -25,6 +31,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, KeysResynced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
+        *(LastOffsetSyncs, LastCheckpoints, LastHighWatermarks, LastWriters),
     )
 }
 

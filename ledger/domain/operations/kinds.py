@@ -34,3 +34,10 @@ class OperationKind(StrEnum):
     ACLS_FOLLOWED = "acls_followed"  # access control lists were created or removed at the target
     FINDING_RAISED = "finding_raised"  # something needs attention, and nothing stopped
     FINDING_CLEARED = "finding_cleared"  # it does so no longer
+    # Of maintenance.
+    LAST_OFFSET_SYNCS = (
+        "last_offset_syncs"  # last rows of that table, so that a start need not read all of it
+    )
+    LAST_CHECKPOINTS = "last_checkpoints"
+    LAST_HIGH_WATERMARKS = "last_high_watermarks"
+    LAST_WRITERS = "last_writers"

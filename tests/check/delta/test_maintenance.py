@@ -427,7 +427,8 @@ def test_a_table_that_cannot_be_read_is_told(ledger: Maintained) -> None:
 def test_beside_a_writer_files_stay_few_until_the_run_ends(ledger: Maintained) -> None:
     with BackgroundMaintenance([ledger.upkeep()], pass_s=0.01):
         ledger.append(5 * FANOUT)
-        eventually(lambda: len(ledger.named()) < FANOUT, "few files")
+        # When merges began decides what is left: up to four files of more than one row, and eleven of one.
+        eventually(lambda: len(ledger.named()) < 2 * FANOUT, "few files")
     assert not [thread for thread in threading.enumerate() if thread.name == "maintenance"]
     assert ledger.offsets() == upto(5 * FANOUT)
 

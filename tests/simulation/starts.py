@@ -1,0 +1,77 @@
+"""Starts of simulated drivers: they go by last rows that somebody noted, and are held against all rows.
+
+What is noted is put down as operations hold it, and some time after it was read; of several the last one counts that
+was put down. So drivers claim, are shut out and append in between, files are merged, and clocks of hosts differ.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ledger.adapters.memory.fact_log import MemoryLedgerState, positions_of
+from ledger.adapters.memory.last_rows import MemoryLastRows, read_last_rows
+from ledger.adapters.memory.tables import MemoryLedger
+from ledger.domain.last_rows import GRAINS, Noted
+from ledger.domain.operations.last_rows import LAST_ROWS
+from ledger.ports import FlowPosition
+
+TABLE = "offset_syncs"
+
+
+@dataclass
+class NotedLastRows:
+    """What was noted last in a life; None: nothing yet."""
+
+    content: str | None = None
+
+    @property
+    def known(self) -> MemoryLastRows | None:
+        if self.content is None:
+            return None
+        told = LAST_ROWS[TABLE].of_row({"content": self.content})
+        columns = told.columns
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return MemoryLastRows(told.noted, rows)
+
+    def read(self, ledger: MemoryLedger) -> MemoryLastRows:
+        """The last rows as of now."""
+        return read_last_rows(TABLE, ledger.rows_by_file(TABLE), self.known)
+
+    def noted_now(self, ledger: MemoryLedger, now_ms: int) -> str:
+        """What would be noted as of now, by what was noted before."""
+        found = self.read(ledger)
+        left_out = GRAINS[TABLE].left_out
+        names = [name for name in found.last[0] if name not in left_out] if found.last else []
+        noted = Noted.of(found.noted.rows, found.noted.until, now_ms=now_ms)
+        columns = {name: [row[name] for row in found.last] for name in names}
+        return json.dumps(LAST_ROWS[TABLE].of("id", GRAINS[TABLE].of_each, noted, columns).content())
+
+
+@dataclass
+class StartingState(MemoryLedgerState):
+    """The state that drivers of a life start from; positions of both ways have to be the same."""
+
+    ledger: MemoryLedger
+    noted: NotedLastRows
+    tally: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.ledger)
+
+    def positions(self, flow: str) -> list[FlowPosition]:
+        found = self.noted.read(self.ledger)
+        of_all_rows = super().positions(flow)
+        by_what_was_noted = positions_of(found.last, flow)
+        key = _key
+        assert sorted(by_what_was_noted, key=key) == sorted(of_all_rows, key=key), (
+            "a start by what was noted goes on elsewhere",
+            by_what_was_noted,
+            of_all_rows,
+        )
+        is_short = found.read < found.noted.rows
+        self.tally["starts by what was noted" if is_short else "starts by all rows"] += 1
+        return of_all_rows
+
+
+def _key(position: FlowPosition) -> tuple[str, str, int]:
+    return position.source_topic, position.source_topic_id, position.partition
