@@ -25,7 +25,7 @@ from ledger.cli.logs import log_to_stderr
 from ledger.cli.progress import lines_on_stderr
 from ledger.config import MirrorConfig, find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished
 
 

@@ -36,16 +36,16 @@ from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
 from ledger.domain.writer_roles import LastClaim, RoleVerdict, writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
-from ledger.mirror import flow_driver
-from ledger.mirror.assignments import CopyLimits
-from ledger.mirror.configuration_change import record_change
-from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.request_kinds.known_flow import KnownFlow
-from ledger.mirror.round_loop import StopSignal
-from ledger.mirror.run_progress import RunProgress
-from ledger.mirror.run_summary import RunSummary
-from ledger.mirror.scope import require_scope
-from ledger.mirror.take_over import require_free
+from ledger.mirror.driver import flow_driver
+from ledger.mirror.driver.configuration_change import record_change
+from ledger.mirror.driver.flow_driver import FlowPorts
+from ledger.mirror.driver.round_loop import StopSignal
+from ledger.mirror.driver.run_progress import RunProgress
+from ledger.mirror.driver.run_summary import RunSummary
+from ledger.mirror.driver.scope_reduction import require_scope
+from ledger.mirror.driver.take_over import require_free
+from ledger.mirror.requests.known_flow import KnownFlow
+from ledger.mirror.task.assignments import CopyLimits
 from ledger.operations import flow_report
 from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts

@@ -6,7 +6,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
 from ledger.domain.writer_roles import writer_of
-from ledger.mirror.take_over import require_free
+from ledger.mirror.driver.take_over import require_free
 from ledger.operations.cluster_acceptance import Accepted, consequences, judge_acceptance
 from ledger.wiring import cluster_admin, operator_operations
 

@@ -15,7 +15,7 @@ from ledger.catalog import query
 from ledger.config import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import PreconditionError
-from ledger.mirror.take_over import driver_verdict
+from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.known_partitions import KnownPartitions
 from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
 from ledger.ports import require_recorded

@@ -14,8 +14,8 @@ from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.take_over import driver_verdict
-from ledger.mirror.troubles import Side
+from ledger.mirror.driver.take_over import driver_verdict
+from ledger.mirror.task.troubles import Side
 from ledger.operations import driver_report, flow_report
 from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms

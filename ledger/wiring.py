@@ -16,15 +16,15 @@ from ledger.adapters.spark.rounds import DirectoryFactory
 from ledger.adapters.system import SystemClock
 from ledger.config import FlowConfig, MirrorConfig
 from ledger.domain.topic_following import TopicFollowing
-from ledger.mirror.acl_following import AclFollowing
-from ledger.mirror.assignments import CopyLimits
-from ledger.mirror.flow_topics import FlowTopics
-from ledger.mirror.following_record import FollowingRecord
-from ledger.mirror.lookout import Lookout, Watched
-from ledger.mirror.reach_watch import ReachWatch
-from ledger.mirror.source_deletions import SourceDeletions
-from ledger.mirror.troubles import Side
-from ledger.mirror.writer_directory import relaying_directory
+from ledger.mirror.findings.lookout import Lookout, Watched
+from ledger.mirror.findings.reach_watch import ReachWatch
+from ledger.mirror.task.assignments import CopyLimits
+from ledger.mirror.task.troubles import Side
+from ledger.mirror.task.writer_directory import relaying_directory
+from ledger.mirror.topics.acl_following import AclFollowing
+from ledger.mirror.topics.flow_topics import FlowTopics
+from ledger.mirror.topics.following_record import FollowingRecord
+from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.recording.observation import Partitions, RecorderSettings
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder

@@ -23,7 +23,7 @@ from ledger.cli.signals import stop_on_signals
 from ledger.config import MirrorConfig, load_config
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_summary import RunSummary
 from ledger.operations.offset_setting import Choice, result_row
 from ledger.reports.run_text import counters
 from ledger.sandbox import Sandbox

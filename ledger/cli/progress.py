@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from ledger.adapters.system import SystemClock
-from ledger.mirror.run_progress import RunProgress
+from ledger.mirror.driver.run_progress import RunProgress
 from ledger.ports import Clock
 from ledger.reports.progress_text import Rate, progress_line
 

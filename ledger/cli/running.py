@@ -12,7 +12,7 @@ from ledger.cli.configured import configuration
 from ledger.cli.progress import shown_progress
 from ledger.cli.signals import start_spark
 from ledger.errors import UnsafeError
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished
 
 

@@ -95,6 +95,14 @@ class TopicPartition:
     partition: int
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionPair:
+    """A source partition and the target partition that it is copied to."""
+
+    source: TopicPartition
+    target: TopicPartition
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
     """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out.

@@ -1,1 +1,1 @@
-"""The copy task, its reconciliation with the target, and the rounds of a flow."""
+"""The driver of a flow and its copy tasks: a room for each part, imports go down only."""

@@ -19,10 +19,10 @@ from ledger.domain.operations.requests import (
     pausing,
 )
 from ledger.domain.time_words import duration, instant
-from ledger.mirror.findings import FindingName
-from ledger.mirror.request_kinds.known_flow import PartitionStatus
-from ledger.mirror.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
-from ledger.mirror.troubles import Side
+from ledger.mirror.findings.finding_log import FindingName
+from ledger.mirror.partitions.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
+from ledger.mirror.requests.known_flow import PartitionStatus
+from ledger.mirror.task.troubles import Side
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
 from ledger.operations.flow_lag import (
     FRESH_INTERVALS,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.time_words import duration, instant
-from ledger.mirror.findings import FindingName
-from ledger.mirror.troubles import Side
+from ledger.mirror.findings.finding_log import FindingName
+from ledger.mirror.task.troubles import Side
 
 _SIDES: Mapping[str, Side] = {
     FindingName.SOURCE_UNREACHABLE: Side.SOURCE,

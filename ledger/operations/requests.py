@@ -6,9 +6,9 @@ running. What has been done or asked for already is nothing to do.
 
 from ledger.domain.operations.requests import Request
 from ledger.errors import UsageError
-from ledger.mirror.request_kinds.every_kind import RULES
-from ledger.mirror.request_kinds.known_flow import KnownFlow
-from ledger.mirror.request_kinds.rules import Judgement, nothing
+from ledger.mirror.requests.every_kind import RULES
+from ledger.mirror.requests.known_flow import KnownFlow
+from ledger.mirror.requests.rules import Judgement, nothing
 
 
 def require_complete(ask: Request) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ledger.domain.count_words import counted
-from ledger.mirror.run_progress import Lag, RunProgress
+from ledger.mirror.driver.run_progress import Lag, RunProgress
 
 
 @dataclass(frozen=True, slots=True)

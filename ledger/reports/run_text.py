@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from ledger.domain.count_words import counted
 from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
-from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
-from ledger.mirror.stopped_entries import stopped_entries
+from ledger.mirror.driver.run_summary import RunEnd, RunSummary
+from ledger.mirror.partitions.flow_progress import Unreached
+from ledger.mirror.partitions.stopped_entries import stopped_entries
 
 _SHOWN = 3
 _ENDS = {

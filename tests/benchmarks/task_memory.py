@@ -23,9 +23,9 @@ from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
-from ledger.mirror.assignments import Assignment, CopyLimits
-from ledger.mirror.copy_task import CopyTask
-from ledger.mirror.writer_directory import relaying_directory
+from ledger.mirror.task.assignments import Assignment, CopyLimits
+from ledger.mirror.task.copy_task import CopyTask
+from ledger.mirror.task.writer_directory import relaying_directory
 from ledger.ports import PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill

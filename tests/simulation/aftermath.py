@@ -12,7 +12,7 @@ from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.operations.partition_events import TailCopiedAgain
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import RequestKind
-from ledger.mirror.assignments import StopCause
+from ledger.mirror.task.assignments import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
 from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
 from tests.simulation.drivers import FlowDrivers

@@ -6,7 +6,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Checkpoint
 from ledger.domain.offsets import OffsetMap
 from ledger.domain.translation import Commit, KnownMap, translate_commit, truncations_of
-from ledger.mirror.sync_rows import recorded_sync
+from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 
 

@@ -14,8 +14,8 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import key_of
 from ledger.domain.facts import GapCause, SyncCause
 from ledger.domain.offsets import OffsetMap
-from ledger.mirror.assignments import StopCause
-from ledger.mirror.sync_rows import recorded_sync
+from ledger.mirror.task.assignments import StopCause
+from ledger.recording.sync_rows import recorded_sync
 from ledger.wire.record_batch import next_sequence
 from ledger.wire.records import decode
 from tests.simulation.accounts import Account, At, Place

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ledger.config import TargetMode
 from ledger.domain.operations.requests import RequestKind
-from ledger.mirror.assignments import StopCause
+from ledger.mirror.task.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.topologies import Shape

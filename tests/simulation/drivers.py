@@ -15,14 +15,14 @@ from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.topics import TopicSelection
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
-from ledger.mirror import flow_driver
-from ledger.mirror.acl_following import AclFollowing
-from ledger.mirror.flow_driver import FlowPorts
-from ledger.mirror.flow_topics import FlowTopics
-from ledger.mirror.following_record import FollowingRecord
-from ledger.mirror.run_progress import RunProgress
-from ledger.mirror.source_deletions import SourceDeletions
-from ledger.mirror.writer_directory import relaying_directory
+from ledger.mirror.driver import flow_driver
+from ledger.mirror.driver.flow_driver import FlowPorts
+from ledger.mirror.driver.run_progress import RunProgress
+from ledger.mirror.task.writer_directory import relaying_directory
+from ledger.mirror.topics.acl_following import AclFollowing
+from ledger.mirror.topics.flow_topics import FlowTopics
+from ledger.mirror.topics.following_record import FollowingRecord
+from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.ports import Clock
 from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.crash_points import CrashPlan

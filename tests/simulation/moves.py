@@ -20,7 +20,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.catalog import query
 from ledger.config import FlowConfig
 from ledger.domain.facts import Checkpoint, SyncKind
-from ledger.mirror.sync_rows import recorded_sync
+from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader, is_stale

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
-from ledger.mirror.assignments import StopCause
+from ledger.mirror.task.assignments import StopCause
 from ledger.ports import OperationLog
 from tests.simulation.stops import REQUESTS
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.network import MemoryNetwork, Weather
 from ledger.adapters.memory.schedule import Actor, Schedule
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import Completion, WriterDirectory
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 

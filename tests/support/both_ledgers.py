@@ -8,8 +8,8 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import OffsetSync
-from ledger.mirror.sync_rows import FlowIdentity
 from ledger.ports import LedgerState
+from ledger.recording.sync_rows import FlowIdentity
 from tests.support.former_copies import stamped
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append

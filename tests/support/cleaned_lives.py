@@ -11,7 +11,7 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import application_batch, content, is_tombstone, key_of
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets import OffsetMap
-from ledger.mirror.assignments import Assignment
+from ledger.mirror.task.assignments import Assignment
 from ledger.wire.records import Record, decode
 from tests.support.copied_partitions import NOW_MS, Target
 from tests.support.sources import assignment

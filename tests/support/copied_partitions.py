@@ -2,9 +2,9 @@
 
 from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import application_batch, content
-from ledger.mirror.assignments import Assignment, StopCause
-from ledger.mirror.open_requests import Asked
-from ledger.mirror.partition_copy import PartitionCopy
+from ledger.mirror.task.assignments import Assignment, StopCause
+from ledger.mirror.task.open_requests import Asked
+from ledger.mirror.task.partition_copy import PartitionCopy
 from tests.support.sources import fetched_from, writers
 
 NOW_MS = 1_700_000_000_000

@@ -18,8 +18,8 @@ from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.facts import OffsetSync, TopicPartition
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
 from ledger.secret_config import SecretReference

@@ -9,8 +9,8 @@ from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import TopicPartition
 from ledger.domain.position import Position
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import WriterDirectory
 from tests.support.sources import BOTH_SEEN, OWN_PRODUCER_ID, writers
 

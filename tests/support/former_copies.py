@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind, TopicPartition
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 
 LOST = TopicPartition("orders", "lost", 0)
 HELD = TopicPartition("orders", "at-b", 0)

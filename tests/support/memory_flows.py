@@ -13,13 +13,13 @@ from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
-from ledger.mirror.acl_following import AclFollowing
-from ledger.mirror.flow_topics import FlowTopics
-from ledger.mirror.following_record import FollowingRecord
-from ledger.mirror.source_deletions import SourceDeletions
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.mirror.topics.acl_following import AclFollowing
+from ledger.mirror.topics.flow_topics import FlowTopics
+from ledger.mirror.topics.following_record import FollowingRecord
+from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.ports import NewTopic
 from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.support.ledger_rows import row
 from tests.support.operation_logs import claimed
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from ledger import app
 from ledger.config import MirrorConfig
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_summary import RunSummary
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics

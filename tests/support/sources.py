@@ -6,9 +6,9 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import Gap, TopicPartition
 from ledger.domain.position import Position, TailKnowledge
-from ledger.mirror.assignments import Assignment
-from ledger.mirror.batch_plan import Copy
-from ledger.mirror.writer_directory import CachedWriterDirectory
+from ledger.mirror.task.assignments import Assignment
+from ledger.mirror.task.batch_plan import Copy
+from ledger.mirror.task.writer_directory import CachedWriterDirectory
 from ledger.ports import FlowPosition, TopicDescription
 from ledger.wire.requests import Fetched
 

@@ -14,7 +14,7 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.writer_directory import CachedWriterDirectory
+from ledger.mirror.task.writer_directory import CachedWriterDirectory
 from ledger.recording.row_source import Filter
 from ledger.schema import OPERATIONS, WRITERS
 

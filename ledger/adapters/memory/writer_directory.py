@@ -2,7 +2,7 @@
 
 from ledger.adapters.memory.fact_log import MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.mirror.writer_directory import CachedWriterDirectory
+from ledger.mirror.task.writer_directory import CachedWriterDirectory
 
 
 def memory_writer_directory(ledger: MemoryLedger, cluster_id: str) -> CachedWriterDirectory:

@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from ledger.adapters.spark.failures import reason
 from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import Network, WriterDirectory
 
 NetworkFactory = Callable[[], Network]

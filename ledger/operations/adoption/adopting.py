@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ledger.config import FlowConfig, TargetMode
-from ledger.domain.facts import OffsetSync
+from ledger.domain.facts import OffsetSync, PartitionPair
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
-from ledger.mirror.flow_driver import claim_row
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.mirror.driver.flow_driver import claim_row
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
@@ -27,6 +25,7 @@ from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
 from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Network, PartitionEnds
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
-from ledger.domain.facts import Gap, OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import Gap, OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.domain.offset_ranges import OffsetRange, overlapping, without
-from ledger.mirror.flow_topics import PartitionPair
 from ledger.operations.adoption.findings import Findings, Run
 
 _GAPS_PER_ROW = 10_000

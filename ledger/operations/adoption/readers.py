@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ledger.config import FlowConfig
 from ledger.domain.writer_roles import LastClaim, ProcessTable, writer_of
-from ledger.mirror.take_over import require_free
+from ledger.mirror.driver.take_over import require_free
 from ledger.ports import Clock
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from ledger.domain.facts import Gap, GapCause, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import ClusterUnavailableError
-from ledger.mirror.batch_plan import Copy, Skip, plan_batches
-from ledger.mirror.copy_rules import CopyRules, filtered
+from ledger.mirror.task.batch_plan import Copy, Skip, plan_batches
+from ledger.mirror.task.record_rules import RecordRules, filtered
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from ledger.ports import Clock, ClusterLink, FetchItem, Network
@@ -72,7 +72,7 @@ class PartitionLog:
             fetched,
             position=position,
             stop_at=self.end,
-            rules=CopyRules(self._mirror_producer_ids.__contains__),
+            rules=RecordRules(self._mirror_producer_ids.__contains__),
         )
         for step in steps:
             if isinstance(step, Skip) and step.gap.cause not in _KEPT_CAUSES:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.mirror.flow_topics import PartitionPair
+from ledger.domain.facts import PartitionPair
 from ledger.operations.adoption.findings import Findings, Ranges, RefusedPartitionError
 from ledger.ports import PartitionEnds
 

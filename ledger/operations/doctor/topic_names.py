@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from ledger.domain.topics import TakenTopics
-from ledger.mirror.findings import EXPLAINED, FindingName
+from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, unknown
 

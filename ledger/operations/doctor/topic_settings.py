@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.topic_settings import is_fence
-from ledger.mirror.findings import EXPLAINED, FindingName
-from ledger.mirror.target_checks import concerns
+from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
+from ledger.mirror.topics.target_settings import concerns
 from ledger.operations.doctor.checks import Check, Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.operations.doctor.measurements import Settings

@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig, TargetMode
-from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.operations.partition_events import KeysResynced
 from ledger.domain.position import Position
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
-from ledger.mirror.assignments import Assignment
-from ledger.mirror.findings import Finding, FindingName, Findings
-from ledger.mirror.flow_driver import claim_row
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.mirror.driver.flow_driver import claim_row
+from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
+from ledger.mirror.task.assignments import Assignment
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.reading import PartitionLog
 from ledger.operations.adoption.records import LogRecord
@@ -36,6 +34,7 @@ from ledger.ports import (
     PartitionEnds,
 )
 from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS
 

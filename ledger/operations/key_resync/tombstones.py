@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.mirror.assignments import Assignment
-from ledger.mirror.sync_builder import SyncBuilder
+from ledger.mirror.task.assignments import Assignment
+from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.ports import Clock, Network, ProduceItem
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.record_batch import patch_for_target

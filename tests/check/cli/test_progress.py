@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from ledger.cli.progress import EVERY_S, QUIET_EVERY_S, ProgressLines, shown_progress
-from ledger.mirror.run_progress import Lag, RunProgress
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_progress import Lag, RunProgress
+from ledger.mirror.driver.run_summary import RunSummary
 
 
 @dataclass

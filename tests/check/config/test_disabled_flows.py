@@ -9,7 +9,7 @@ from ledger import app
 from ledger.config import MirrorConfig, load_config
 from ledger.domain.topics import SelectionRefusal
 from ledger.errors import ConfigurationError, PreconditionError, UsageError
-from ledger.mirror.configuration_change import config_hash
+from ledger.mirror.driver.configuration_change import config_hash
 from ledger.recording.observation import Subject
 from tests.support.config_files import write_config
 

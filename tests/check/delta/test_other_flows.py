@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.other_flows import OtherFlows
-from ledger.mirror.sync_rows import FlowIdentity
+from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
+from ledger.mirror.partitions.other_flows import OtherFlows
 from ledger.ports import LedgerState
+from ledger.recording.sync_rows import FlowIdentity
 from tests.support.both_ledgers import STORES, state_on
 from tests.support.former_copies import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
 

@@ -17,8 +17,8 @@ from ledger.domain.operations.partition_events import PartitionResumed, Partitio
 from ledger.domain.operations.receipts import Acceptance, Receipt
 from ledger.domain.operations.requests import RequestKind
 from ledger.errors import ShutOutError
-from ledger.mirror.assignments import StopCause
-from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
+from ledger.mirror.task.assignments import StopCause
 from ledger.operations.flow_report import receipts_of
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to

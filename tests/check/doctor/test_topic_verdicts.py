@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.mirror.findings import FindingName
-from ledger.mirror.target_checks import target_findings
+from ledger.mirror.findings.finding_log import FindingName
+from ledger.mirror.topics.target_settings import target_findings
 from ledger.operations.doctor import topic_settings
 from ledger.operations.doctor.checks import Verdict
 from ledger.operations.doctor.findings import Finding, Unmeasured

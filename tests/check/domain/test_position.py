@@ -7,8 +7,8 @@ import pytest
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.position import Position, TailKnowledge
-from ledger.mirror.assignments import Assignment, PartitionResult
-from ledger.mirror.standing import Standing
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.task.assignments import Assignment, PartitionResult
 from ledger.ports import FlowPosition
 from tests.support.sources import SOURCE, TARGET
 

@@ -17,8 +17,8 @@ from ledger.adapters.memory.stored_batches import (
 from ledger.domain.facts import Gap, GapCause
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import LedgerUnavailableError, ProtocolError
-from ledger.mirror.batch_plan import Copy, Skip, Step, plan_batches
-from ledger.mirror.copy_rules import CopyRules
+from ledger.mirror.task.batch_plan import Copy, Skip, Step, plan_batches
+from ledger.mirror.task.record_rules import RecordRules
 from ledger.wire.record_batch import (
     CONTROL,
     DELETE_HORIZON,
@@ -60,7 +60,7 @@ def planned(
     fetched: Fetched, position: int = 0, *, stop_at: int | None = None, mirrors: frozenset[int] = frozenset()
 ) -> list[Step]:
     return list(
-        plan_batches(fetched, position=position, stop_at=stop_at, rules=CopyRules(mirrors.__contains__))
+        plan_batches(fetched, position=position, stop_at=stop_at, rules=RecordRules(mirrors.__contains__))
     )
 
 
@@ -234,7 +234,7 @@ MIRROR = Producer(40, 0, 0)
 
 def returned(*ranges: tuple[int, int], count: int = 6) -> list[Step]:
     """The plan of one batch of a mirror, ranges of which are to be copied back."""
-    rules = CopyRules(frozenset({40}).__contains__, returning=ranges)
+    rules = RecordRules(frozenset({40}).__contains__, returning=ranges)
     fetched = answer(dense(count, base_offset=2, producer=MIRROR).encoded())
     return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
 
@@ -267,7 +267,9 @@ def left_out(
 ) -> list[Step]:
     """The plan of a batch of six records from offset 2 on, ranges of which a flow has adopted."""
     mirrors = frozenset({40})
-    rules = CopyRules(mirrors.__contains__, adopted=ranges, record_filter=record_filter, returning=returning)
+    rules = RecordRules(
+        mirrors.__contains__, adopted=ranges, record_filter=record_filter, returning=returning
+    )
     fetched = answer(dense(6, base_offset=2, producer=producer).encoded())
     return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
 
@@ -304,7 +306,7 @@ def test_what_is_known_to_be_empty_or_aborted_needs_no_look_into_the_ledger() ->
 
     log = PartitionLog()
     transactions(log, (7, "write"), (7, "abort"))
-    rules = CopyRules(nobody_knows)
+    rules = RecordRules(nobody_knows)
     steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
     assert told(steps) == [(0, 2, GapCause.ABORTED), (2, 3, GapCause.CONTROL)]
 
@@ -316,7 +318,7 @@ def test_what_comes_before_an_unknown_writer_is_planned() -> None:
         return False
 
     batches = dense(2).encoded() + dense(2, base_offset=2, producer=Producer(9, 0, 0)).encoded()
-    steps = plan_batches(answer(batches), position=0, stop_at=None, rules=CopyRules(known))
+    steps = plan_batches(answer(batches), position=0, stop_at=None, rules=RecordRules(known))
     assert next(steps).source_end == 2
     with pytest.raises(LedgerUnavailableError):
         next(steps)
@@ -324,7 +326,7 @@ def test_what_comes_before_an_unknown_writer_is_planned() -> None:
 
 def filtered(*batches: StoredBatch, exclude_keys: tuple[str, ...], position: int = 0) -> list[Step]:
     fetched = answer(b"".join(batch.encoded() for batch in batches))
-    chosen = CopyRules(frozenset({40}).__contains__, record_filter=RecordFilter(exclude_keys=exclude_keys))
+    chosen = RecordRules(frozenset({40}).__contains__, record_filter=RecordFilter(exclude_keys=exclude_keys))
     return list(plan_batches(fetched, position=position, stop_at=None, rules=chosen))
 
 
@@ -373,7 +375,7 @@ def test_a_filter_starts_inside_a_batch_where_the_flow_stands() -> None:
 def test_times_are_those_that_readers_of_the_source_see() -> None:
     log = PartitionLog(log_append_time=True)
     log.append(dense(3), now_ms=NOW_MS + 77_000)
-    rules = CopyRules(frozenset().__contains__, record_filter=RecordFilter(until_ms=NOW_MS + 77_000))
+    rules = RecordRules(frozenset().__contains__, record_filter=RecordFilter(until_ms=NOW_MS + 77_000))
     steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
     assert told(steps) == [(0, 3, GapCause.FILTERED)]
 
@@ -389,7 +391,7 @@ def test_a_broken_crc_stops_before_anything_of_the_batch_is_planned() -> None:
         answer(dense(2).encoded() + bytes(broken)),
         position=0,
         stop_at=None,
-        rules=CopyRules(writers().is_mirror),
+        rules=RecordRules(writers().is_mirror),
     )
     assert next(steps).source_end == 2
     with pytest.raises(ProtocolError, match="source offset 2 fails its CRC"):
@@ -415,7 +417,7 @@ def test_a_delete_horizon_is_not_the_time_that_a_batch_begins_with() -> None:
     log.compact(log.end, now_ms=NOW_MS)
     [header] = log.headers()
     assert (header.has_delete_horizon, header.base_timestamp) == (True, NOW_MS + day_ms)
-    rules = CopyRules(writers().is_mirror)
+    rules = RecordRules(writers().is_mirror)
     [step] = plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules)
     assert isinstance(step, Copy)
     assert (step.raw, step.base_timestamp) == (True, NOW_MS - 3 * day_ms)

@@ -9,7 +9,7 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import StoredBatch, application_batch, content
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.position import NOTHING_KNOWN, TailKnowledge
-from ledger.mirror.assignments import Assignment, StopCause
+from ledger.mirror.task.assignments import Assignment, StopCause
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, assignment, moved
 

@@ -12,7 +12,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig
 from ledger.errors import PreconditionError
-from ledger.mirror.flow_driver import claim_row
+from ledger.mirror.driver.flow_driver import claim_row
 from tests.support.operation_logs import operators
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.domain.facts import SyncCause
-from ledger.mirror import tail_search
-from ledger.mirror.assignments import StopCause
+from ledger.mirror.task.assignments import StopCause
+from ledger.mirror.task.tail import search as tail_search
 from tests.support.cleaned_lives import CleanedLife, Plain
 
 _plain: st.SearchStrategy[Plain] = st.tuples(

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
-from ledger.mirror.configuration_change import config_hash, configuration_of, record_change
+from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 

@@ -11,9 +11,9 @@ from ledger.adapters.memory.stored_batches import Producer, application_batch, c
 from ledger.domain.facts import Gap, GapCause
 from ledger.domain.filters import RecordFilter
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.assignments import StopCause
-from ledger.mirror.partition_copy import PartitionCopy
-from ledger.mirror.troubles import Side
+from ledger.mirror.task.assignments import StopCause
+from ledger.mirror.task.partition_copy import PartitionCopy
+from ledger.mirror.task.troubles import Side
 from ledger.wire.requests import Fetched
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID, moved

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from ledger.mirror.between import Between
-from ledger.mirror.open_requests import OpenRequests
-from ledger.mirror.send_window import SendWindow
-from ledger.mirror.settling import Settling
-from ledger.mirror.tail_reconciliation import TailReconciliation
+from ledger.mirror.task.open_requests import OpenRequests
+from ledger.mirror.task.send_window import SendWindow
+from ledger.mirror.task.settling import Settling
+from ledger.mirror.task.tail.between import Between
+from ledger.mirror.task.tail.reconciliation import TailReconciliation
 from tests.soak.mutants.mutant import mutants
 from tests.support.checkout import CHECKOUT
 
@@ -22,18 +22,18 @@ RULES = {
 }
 PARTS = (SendWindow, TailReconciliation, Settling, OpenRequests, Between)
 OF_A_COPY = (
-    "between",
     "copy_task",
-    "last_record",
     "open_requests",
     "partition_copy",
     "send_window",
     "settling",
     "source_reading",
     "sync_builder",
-    "tail",
-    "tail_reconciliation",
-    "tail_search",
+    "tail.between",
+    "tail.last_record",
+    "tail.reconciliation",
+    "tail.search",
+    "tail.target_tail",
     "troubles",
 )
 
@@ -52,7 +52,7 @@ def test_a_mutant_breaks_each_rule(name: str) -> None:
 
 @pytest.mark.parametrize("module", OF_A_COPY)
 def test_the_state_of_a_part_is_written_by_itself_alone(module: str) -> None:
-    tree = ast.parse(inspect.getsource(importlib.import_module(f"ledger.mirror.{module}")))
+    tree = ast.parse(inspect.getsource(importlib.import_module(f"ledger.mirror.task.{module}")))
     written = [
         ast.unparse(node)
         for node in ast.walk(tree)

@@ -6,10 +6,10 @@ import pytest
 
 from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, GapCause, OffsetSync, SyncCause, SyncKind
-from ledger.mirror.batch_plan import Skip
-from ledger.mirror.sync_builder import SyncBuilder
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
-from ledger.mirror.tail import TailBatch, TargetTail, paired
+from ledger.mirror.task.batch_plan import Skip
+from ledger.mirror.task.sync_builder import SyncBuilder
+from ledger.mirror.task.tail.target_tail import TailBatch, TargetTail, paired
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.schema import OFFSET_SYNCS, STAMP
 from ledger.wire.record_batch import LOG_APPEND_TIME, payload_checksum, read_header
 from tests.support.sources import SOURCE, TARGET, assignment, copy

@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.cluster_identity import FlowProducer
-from ledger.domain.facts import SyncCause
+from ledger.domain.facts import PartitionPair, SyncCause
 from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
-from ledger.mirror.assignments import PartitionResult, Stop, StopCause
-from ledger.mirror.balancing import split_by_load
-from ledger.mirror.flow_progress import FlowProgress
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.run_summary import Unreached
-from ledger.mirror.standing import Standing
+from ledger.mirror.driver.load_balancing import split_by_load
+from ledger.mirror.partitions.flow_progress import FlowProgress, Unreached
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.task.assignments import PartitionResult, Stop, StopCause
 from ledger.ports import PartitionEnds
 from tests.support.sources import BOTH_SEEN, RECORDED, SOURCE, TARGET, assignment, copied_up_to
 

@@ -10,9 +10,9 @@ from ledger.adapters.memory.stored_batches import Producer, StoredBatch, applica
 from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
-from ledger.mirror.assignments import Stop, StopCause
-from ledger.mirror.foreign_records import ForeignRecords
-from ledger.mirror.foreign_writers import ForeignWriters
+from ledger.mirror.partitions.foreign_writers import ForeignWriters
+from ledger.mirror.task.assignments import Stop, StopCause
+from ledger.mirror.task.tail.foreign_records import ForeignRecords
 from ledger.wire.record_batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,

@@ -7,7 +7,7 @@ import pytest
 from ledger.adapters.memory.fact_log import MemoryFactLog
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
-from ledger.mirror.heartbeat import Heartbeat, heartbeat_ms
+from ledger.mirror.driver.heartbeat import Heartbeat, heartbeat_ms
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS
 from tests.support.fakes import FakeClock

@@ -14,11 +14,11 @@ from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.reach import Instant
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
-from ledger.mirror import lookout
-from ledger.mirror.findings import Findings
-from ledger.mirror.lookout import Lookout, Watched
-from ledger.mirror.reach_watch import REACH_FINDINGS, TOLD_WITHIN_S, ReachWatch
-from ledger.mirror.troubles import Side
+from ledger.mirror.findings import lookout
+from ledger.mirror.findings.finding_log import Findings
+from ledger.mirror.findings.lookout import Lookout, Watched
+from ledger.mirror.findings.reach_watch import REACH_FINDINGS, TOLD_WITHIN_S, ReachWatch
+from ledger.mirror.task.troubles import Side
 from ledger.ports import Row, WriterClaim
 from tests.support.operation_logs import claimed
 from tests.support.unreachable import dead_port

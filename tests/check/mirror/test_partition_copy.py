@@ -4,9 +4,9 @@ from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
 from ledger.domain.position import TailKnowledge
-from ledger.mirror.assignments import StopCause
-from ledger.mirror.partition_copy import PartitionCopy
-from ledger.mirror.troubles import Side
+from ledger.mirror.task.assignments import StopCause
+from ledger.mirror.task.partition_copy import PartitionCopy
+from ledger.mirror.task.troubles import Side
 from ledger.wire.record_batch import TRANSACTIONAL
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers

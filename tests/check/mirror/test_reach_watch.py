@@ -7,10 +7,10 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import TopicPartition
 from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.reach import Instant
-from ledger.mirror.assignments import Assignment, PartitionResult
-from ledger.mirror.findings import Findings
-from ledger.mirror.reach_watch import REACH_FINDINGS, Partition, ReachWatch
-from ledger.mirror.troubles import Side
+from ledger.mirror.findings.finding_log import Findings
+from ledger.mirror.findings.reach_watch import REACH_FINDINGS, Partition, ReachWatch
+from ledger.mirror.task.assignments import Assignment, PartitionResult
+from ledger.mirror.task.troubles import Side
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
 from tests.support.sources import copied_up_to

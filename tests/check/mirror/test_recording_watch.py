@@ -2,8 +2,8 @@
 
 from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
 from ledger.adapters.memory.tables import MemoryLedger
-from ledger.mirror.findings import Findings
-from ledger.mirror.recording_watch import RECORDING_FINDINGS, RecordingWatch
+from ledger.mirror.findings.finding_log import Findings
+from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
 

@@ -13,9 +13,10 @@ from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
 from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
-from ledger.mirror.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
-from ledger.mirror.flow_driver import FlowPorts, run_flow
-from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
+from ledger.mirror.driver.flow_driver import FlowPorts, run_flow
+from ledger.mirror.driver.run_summary import RunEnd, RunSummary
+from ledger.mirror.partitions.flow_progress import Unreached
+from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.ports import Row, WriterClaim
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from tests.support.memory_flows import Flow

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from ledger.domain.facts import PartitionPair
 from ledger.domain.position import NOTHING_KNOWN
-from ledger.mirror.assignments import PartitionResult, Stop, StopCause
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.run_progress import Lag, SourceEnds, progress_of
-from ledger.mirror.run_summary import RunSummary
-from ledger.mirror.standing import Standing
+from ledger.mirror.driver.run_progress import Lag, SourceEnds, progress_of
+from ledger.mirror.driver.run_summary import RunSummary
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.task.assignments import PartitionResult, Stop, StopCause
 from tests.support.sources import SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)

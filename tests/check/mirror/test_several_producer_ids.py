@@ -6,13 +6,12 @@ import pytest
 
 from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.cluster_identity import FlowProducer
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.supersession import RecordedSync, is_as_recorded, sequence_at
-from ledger.mirror.assignments import Assignment, PartitionResult, StopCause
-from ledger.mirror.flow_progress import FlowProgress, key_of
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.standing import Standing
+from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
 from ledger.ports import FlowPosition
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, moved

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.mirror.flow_topics import FlowTopics
+from ledger.mirror.topics.flow_topics import FlowTopics
 from tests.support.memory_flows import Flow, follow
 
 KEPT = "a is gone at the source; east.a is kept"

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ledger.domain.facts import SyncCause
+from ledger.domain.facts import PartitionPair, SyncCause
 from ledger.domain.position import Position, TailKnowledge
-from ledger.mirror.flow_topics import PartitionPair
-from ledger.mirror.standing import Standing
+from ledger.mirror.partitions.standing import Standing
 from tests.support.sources import RECORDED, SOURCE, TARGET
 
 

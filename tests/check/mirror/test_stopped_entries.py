@@ -1,6 +1,6 @@
 """What stopped alike is told once, with one command that lets exactly that go on."""
 
-from ledger.mirror.stopped_entries import StoppedPartition, stopped_entries
+from ledger.mirror.partitions.stopped_entries import StoppedPartition, stopped_entries
 
 RESUME = "mirror-ledger resume f --topic"
 

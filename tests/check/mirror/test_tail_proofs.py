@@ -1,4 +1,4 @@
-"""What can be proved of a tail from what is left on both sides, rule by rule (`ledger.mirror.cleaned_tail`).
+"""What can be proved of a tail from what is left on both sides, rule by rule (`ledger.mirror.task.cleaned_tail`).
 
 Sides are written as words. `a1` is a record of key `a`; `-` at the source an offset whose record a cleaner took, at
 the target an index whose record it took; `.` at the source a marker; `/` at the target the end of a batch, and `(n)` n
@@ -7,7 +7,7 @@ records whose batches are gone.
 
 import pytest
 
-from ledger.mirror.cleaned_tail import ANY_NUMBER, Left, Proof, SourceSide, TailRange, TargetSide, prove
+from ledger.mirror.task.cleaned_tail import ANY_NUMBER, Left, Proof, SourceSide, TailRange, TargetSide, prove
 
 
 def record(word: str, at: int) -> Left:

@@ -5,7 +5,7 @@ import pytest
 from ledger.config import FlowConfig
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError
-from ledger.mirror.take_over import require_free
+from ledger.mirror.driver.take_over import require_free
 from tests.support.fakes import FakeProcesses
 
 FLOW = FlowConfig(name="f", source="a", target="b", topics=("t",), heartbeat_seconds=1, round_seconds=1)

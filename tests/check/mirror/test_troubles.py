@@ -1,6 +1,6 @@
 """What a task says of its troubles: which side they are of, and what a quota did."""
 
-from ledger.mirror.troubles import Side, Troubles
+from ledger.mirror.task.troubles import Side, Troubles
 
 
 def test_writing_is_of_the_target() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror import writer_directory
-from ledger.mirror.writer_directory import NO_PRODUCER_ID, CachedWriterDirectory, relaying_directory
+from ledger.mirror.task import writer_directory
+from ledger.mirror.task.writer_directory import NO_PRODUCER_ID, CachedWriterDirectory, relaying_directory
 
 
 @dataclass

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.facts import GapCause, TopicPartition
-from ledger.mirror.flow_topics import PartitionPair
+from ledger.domain.facts import GapCause, PartitionPair, TopicPartition
 from ledger.operations.adoption import pairing
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs

@@ -10,10 +10,9 @@ from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
 from ledger.adapters.memory.schedule import Schedule
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
-from ledger.domain.facts import TopicPartition
+from ledger.domain.facts import PartitionPair, TopicPartition
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError
-from ledger.mirror.flow_topics import PartitionPair
 from ledger.operations.adoption.adopting import AdoptionPorts, adopt
 from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent

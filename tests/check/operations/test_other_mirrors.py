@@ -6,8 +6,8 @@ import pytest
 
 from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.adapters.memory.schedule import Schedule
+from ledger.domain.facts import PartitionPair
 from ledger.errors import PreconditionError
-from ledger.mirror.flow_topics import PartitionPair
 from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.verdicts import PartitionAdoption
 from ledger.ports import GroupListing

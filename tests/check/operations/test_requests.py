@@ -16,8 +16,8 @@ from ledger.domain.operations.requests import (
     SkipTo,
 )
 from ledger.errors import PreconditionError, UsageError
-from ledger.mirror.request_kinds.known_flow import KnownFlow, KnownPartition
-from ledger.mirror.request_kinds.rules import Judgement
+from ledger.mirror.requests.known_flow import KnownFlow, KnownPartition
+from ledger.mirror.requests.rules import Judgement
 from ledger.operations.requests import judge
 
 KNOWN = KnownFlow(

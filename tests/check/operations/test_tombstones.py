@@ -7,7 +7,7 @@ import pytest
 from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
 from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import SEQUENCE_MODULUS, OffsetSync, SyncCause, SyncKind
-from ledger.mirror.assignments import Assignment, StopCause
+from ledger.mirror.task.assignments import Assignment, StopCause
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
 from ledger.wire.record_fields import key_state
 from tests.support.copy_bench import NOW_MS, Bench, cause

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.mirror.run_progress import Lag, RunProgress
-from ledger.mirror.run_summary import RunSummary
+from ledger.mirror.driver.run_progress import Lag, RunProgress
+from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.progress_text import Rate, progress_line
 
 COPIED = "f: 1,200 records, 3.4 MB copied"

@@ -3,8 +3,9 @@
 import pytest
 
 from ledger.domain.operations.requests import AskedBy, OperatorRequest, Pause
-from ledger.mirror.run_summary import RunEnd, RunSummary, Unreached
-from ledger.mirror.stopped_entries import StoppedPartition
+from ledger.mirror.driver.run_summary import RunEnd, RunSummary
+from ledger.mirror.partitions.flow_progress import Unreached
+from ledger.mirror.partitions.stopped_entries import StoppedPartition
 from ledger.reports.run_text import end_line, unfinished
 
 COUNTED = (

@@ -17,16 +17,24 @@ def test_every_place_exists() -> None:
 
 
 def test_every_room_is_named() -> None:
-    contract = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "importlinter"
-    ]
-    rooms = {
-        room.strip().removeprefix("ledger.")
-        for layer in contract["contracts"][0]["layers"]
-        for room in layer.split(":")
-    }
-    unnamed = {room for room in rooms if f"`ledger/{room}" not in PAGE}
-    assert unnamed == {"cluster_wiring", "offset_wiring", "class_archives"}, "small ones beside their like"
+    rooms = layers(0)
+    unnamed = {room for room in rooms if f"`{room.replace('.', '/')}" not in PAGE}
+    small = {"ledger.cluster_wiring", "ledger.offset_wiring", "ledger.class_archives"}
+    assert unnamed == small, "small ones beside their like"
+
+
+def test_every_room_of_the_mirror_is_named_and_has_its_layer() -> None:
+    rooms = {f"ledger/mirror/{room}/" for room in layers(1)}
+    inits = (CHECKOUT / "ledger" / "mirror").glob("*/__init__.py")
+    assert rooms == {f"{init.parent.relative_to(CHECKOUT)}/" for init in inits}
+    assert {room for room in rooms if f"`{room}`" not in PAGE} == set()
+
+
+def layers(contract: int) -> set[str]:
+    """Rooms of a contract of import-linter."""
+    tools = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    named = tools["importlinter"]["contracts"][contract]["layers"]
+    return {room.strip() for layer in named for room in re.split("[:|]", layer)}
 
 
 def test_commands_of_make_exist() -> None:

@@ -9,9 +9,9 @@ from ledger.cli.main import cli
 from ledger.cli.operating import COMMANDS
 from ledger.domain.offsets import TranslationStatus
 from ledger.domain.translation import UncommittedStatus
-from ledger.mirror.assignments import StopCause
-from ledger.mirror.findings import EXPLAINED, FindingName
-from ledger.mirror.stop_advice import ADVICE
+from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
+from ledger.mirror.partitions.stop_advice import ADVICE
+from ledger.mirror.task.assignments import StopCause
 from ledger.operations.driver_report import DriverState
 from ledger.operations.offset_setting import Outcome
 from ledger.reports.rendering import ACCEPTABLE

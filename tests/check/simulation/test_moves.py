@@ -13,7 +13,7 @@ from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.topics import NamingKind
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader
 from tests.simulation.coverage import seldom_answered

@@ -6,7 +6,7 @@ from ledger.adapters.memory.partition_log import Garbling
 from ledger.config import Policy, TargetMode
 from ledger.domain.operations.requests import RequestKind
 from ledger.errors import UnsafeError
-from ledger.mirror.assignments import StopCause
+from ledger.mirror.task.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.support.calm_flows import TOPIC, CalmFlow, times, values
 

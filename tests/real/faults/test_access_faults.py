@@ -14,7 +14,7 @@ from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import FlowConfig
 from ledger.errors import MirrorLedgerError, UsageError
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.recording.observation import Observer, RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
 from tests.support.copies import LIMITS, Pair, config_of

@@ -12,8 +12,8 @@ from ledger.adapters.duck.engine import run_query
 from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.supersession import RecordedSync, common_end
-from ledger.mirror.sync_rows import FlowIdentity, sync_row
 from ledger.recording.checkpoints import checkpoint_row
+from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.support.copies import Pair
 from tests.support.ledger_rows import row
 from tests.support.trio import Trio

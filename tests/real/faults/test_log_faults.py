@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.domain.facts import GapCause, SyncCause
-from ledger.mirror.assignments import CopyLimits, PartitionResult
-from ledger.mirror.copy_task import CopyTask
-from ledger.mirror.loss_cause import loss_cause
-from ledger.mirror.stable_offset import observed
+from ledger.mirror.findings.hanging_transactions import observed
+from ledger.mirror.partitions.loss_cause import loss_cause
+from ledger.mirror.task.assignments import CopyLimits, PartitionResult
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import Completion
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, configure, wait_until_cleaned
 from ledger.sandbox.reading import read_topics

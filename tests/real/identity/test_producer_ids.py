@@ -14,7 +14,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config import MirrorConfig
 from ledger.domain.writer_roles import writer_of
-from ledger.mirror.flow_driver import claim_row
+from ledger.mirror.driver.flow_driver import claim_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from tests.support.config_files import write_config
 from tests.support.following import name_of, produce, values

@@ -14,8 +14,8 @@ from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.facts import TopicPartition
-from ledger.mirror.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.copy_task import CopyTask
+from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.task.copy_task import CopyTask
 from ledger.sandbox import SandboxCluster
 from tests.support.copies import config_of
 from tests.support.guarded import Guarded

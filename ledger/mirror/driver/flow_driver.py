@@ -1,0 +1,231 @@
+"""Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from ledger.config import FlowConfig
+from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
+from ledger.domain.facts import SyncCause, WriterEvent
+from ledger.domain.supersession import RecordedSync
+from ledger.domain.writer_roles import writer_of
+from ledger.errors import LedgerUnavailableError, PreconditionError
+from ledger.mirror.driver.configuration_change import config_hash
+from ledger.mirror.driver.heartbeat import Heartbeat
+from ledger.mirror.driver.loop_prevention import LoopPrevention, ReturnedElsewhere
+from ledger.mirror.driver.round_loop import RoundLoop, RoundRunner, StopSignal
+from ledger.mirror.driver.run_progress import RunProgress
+from ledger.mirror.driver.run_summary import RunSummary
+from ledger.mirror.findings.finding_log import Findings
+from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
+from ledger.mirror.findings.reach_watch import REACH_FINDINGS, ReachWatch
+from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
+from ledger.mirror.partitions.flow_progress import FlowProgress
+from ledger.mirror.partitions.foreign_writers import ForeignWriters
+from ledger.mirror.partitions.loss_cause import loss_cause
+from ledger.mirror.partitions.other_flows import AlsoCopiedBy, OtherFlows
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.start_positions import StartPositions
+from ledger.mirror.partitions.stop_events import StopEvents
+from ledger.mirror.partitions.stop_policies import StopPolicies
+from ledger.mirror.requests.moving import MovedPartitions
+from ledger.mirror.requests.request_handler import RequestHandler
+from ledger.mirror.task.troubles import Side
+from ledger.mirror.topics.flow_topics import FlowTopics
+from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, live_cluster
+from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.writer_session import FLOW_TABLES, AppendExecutor, WriterSession, one_thread
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPorts:
+    """Everything that a driver talks to."""
+
+    source: ClusterAdmin
+    target: ClusterAdmin
+    fact_log: FactLog
+    state: LedgerState
+    operations: ClaimedOperations
+    runner: RoundRunner
+    clock: Clock
+    executor: AppendExecutor = field(default_factory=one_thread)
+
+
+def run_flow(
+    flow: FlowConfig,
+    topics: FlowTopics,
+    ports: FlowPorts,
+    *,
+    host: str,
+    until_caught_up: bool,
+    stop: StopSignal,
+    on_round: Callable[[RunProgress], None],
+    on_claimed: Callable[[], None] = lambda: None,
+    returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
+    also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
+    last_stop: int | None = None,
+    recording_troubles: Troubles = dict,
+    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
+) -> RunSummary:
+    """Copy until caught up with the ends as of now, or until asked to stop.
+
+    `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer.
+
+    Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
+    taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
+    """
+    if last_stop is None:
+        last_stop = ports.state.requests(flow.name).last_stop
+    row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
+    is_first_run = not ports.state.has_run(flow.name)
+    session = WriterSession.claimed(
+        ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor
+    )
+    log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
+    ports.operations.begin(session)
+    on_claimed()
+    stop_events = StopEvents(flow.name, ports.operations)
+    # Two first drivers may each have allocated an id: the first claim's is the flow's.
+    producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    progress = FlowProgress(ports.state.positions(flow.name), producer)
+    reach = ReachWatch(
+        Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
+        ports.clock,
+        {Side.SOURCE: flow.source, Side.TARGET: flow.target},
+    )
+    with session, looking_out(reach):
+        loop = RoundLoop(
+            flow=flow,
+            topics=topics,
+            source=ports.source,
+            target=ports.target,
+            state=ports.state,
+            runner=ports.runner,
+            clock=ports.clock,
+            session=session,
+            progress=progress,
+            start_positions=StartPositions(
+                flow,
+                ports.source,
+                progress,
+                ports.state.stopped_partitions(flow.name),
+                ports.state.acceptances(flow.name),
+                is_first_run,
+                OtherFlows(flow.name, ports.state, also_copied_by),
+            ),
+            stop_policies=_reactions(flow, ports, producer),
+            handler=RequestHandler(
+                flow.name,
+                MovedPartitions(progress, ports.source, ports.target, _told_to(stop_events)),
+                ports.operations,
+            ),
+            foreign_writers=ForeignWriters(
+                ports.target,
+                lambda: ports.state.identities().producers(str(row["target_cluster_id"])),
+            ),
+            stop_events=stop_events,
+            watch=PartitionWatch(
+                Findings(flow.name, PARTITION_FINDINGS, ports.operations, ports.state),
+                ports.source,
+                ports.clock,
+                stuck_after_s=flow.open_transaction_seconds,
+            ),
+            selection=LoopPrevention(flow, ports.state, returned_elsewhere),
+            recording=RecordingWatch(
+                Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
+            ),
+            reach=reach,
+            heartbeat=Heartbeat(flow, session, ports.clock),
+            producer=producer,
+            last_stop=last_stop,
+            on_round=on_round,
+            summary=RunSummary(),
+        )
+        with _telling_that_the_ledger_is_gone(flow.name):
+            summary = loop.run(until_caught_up=until_caught_up, stop=stop)
+    session.release()
+    if until_caught_up:
+        topics.require_selected()
+    return summary
+
+
+@contextmanager
+def _telling_that_the_ledger_is_gone(flow: str) -> Iterator[None]:
+    """At once: it cannot be recorded, and what is under way may take its time to end."""
+    try:
+        yield
+    except LedgerUnavailableError as error:
+        log.error(
+            "%s: ends, for the ledger is not there: %s; what was copied is found by the next run", flow, error
+        )
+        raise
+
+
+def _told_to(stop_events: StopEvents) -> Callable[[Standing], None]:
+    return lambda standing: stop_events.resumed(standing.pair)
+
+
+def _reactions(flow: FlowConfig, ports: FlowPorts, producer: FlowProducer) -> StopPolicies:
+    def recorded(standing: Standing) -> Sequence[RecordedSync]:
+        source = standing.pair.source
+        return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
+
+    def judge_loss(standing: Standing) -> SyncCause:
+        configuration = ports.source.configurations([standing.pair.source.topic])
+        return loss_cause(configuration.get(standing.pair.source.topic, {}))
+
+    return StopPolicies(flow, ports.source, ports.target, producer, recorded, judge_loss)
+
+
+def claim_row(
+    flow: FlowConfig, *, source: ClusterAdmin, target: ClusterAdmin, state: LedgerState, host: str
+) -> Row:
+    """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
+
+    Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
+    """
+    at_source, at_target = live_cluster(source), live_cluster(target)
+    identities = state.identities()
+    identities.require(flow.source, at_source)
+    identities.require(flow.target, at_target)
+    return {
+        "event": str(WriterEvent.CLAIMED),
+        "host": host,
+        "flow": flow.name,
+        "source_cluster": flow.source,
+        "source_cluster_id": at_source.cluster_id,
+        "target_cluster": flow.target,
+        "target_cluster_id": at_target.cluster_id,
+        "producer_id": _producer_id(flow, target, identities, at_target.cluster_id),
+        "former_producer_id": None,
+        "source_metadata_offset": at_source.metadata_offset,
+        "target_metadata_offset": at_target.metadata_offset,
+        "config_hash": config_hash(flow),
+        "shut_out": None,
+    }
+
+
+def _producer_id(
+    flow: FlowConfig, target: ClusterAdmin, identities: ClusterIdentities, target_cluster_id: str
+) -> int:
+    """The flow's producer id at this target: allocated once, recorded with the claim, before any write.
+
+    Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
+    before proves that the cluster began anew.
+    """
+    known = identities.producers(target_cluster_id).get(flow.name)
+    if known is not None:
+        return known.current
+    allocated = target.allocate_producer_id()
+    if allocated in identities.mirror_ids(target_cluster_id):
+        raise PreconditionError(
+            f"cluster {flow.target} gave producer id {allocated}, which the ledger has for the same cluster id "
+            f"{target_cluster_id} already: the cluster began anew, so ownership of batches cannot be proved; nothing "
+            f"was copied. If it was formatted again: mirror-ledger accept-cluster {flow.target} --cluster-id "
+            f"{target_cluster_id} --rebuilt --reason WHY"
+        )
+    return allocated

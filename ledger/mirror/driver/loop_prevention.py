@@ -1,0 +1,64 @@
+"""Tells the tasks of a flow which records to leave out, and which of a mirror's writes to copy all the same."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ledger.config import FlowConfig
+from ledger.domain.adopted import adopted_ranges, not_returning
+from ledger.domain.offset_ranges import OffsetRange, from_offset
+from ledger.domain.returning import returning_ranges
+from ledger.mirror.task.assignments import Assignment
+from ledger.ports import LedgerState
+
+ReturnedElsewhere = Callable[[str], frozenset[str]]
+"""By target topic: clusters from which a flow that goes before this one copies to it."""
+
+_Key = tuple[str, int, str]
+
+
+class LoopPrevention:
+    """What returns, and what was adopted, is looked up once for a source partition and an incarnation of its target.
+
+    What returns cannot grow: the earlier incarnation is gone, so nobody copies more of it. What is adopted does
+    not grow either while a driver is at work that reads it: adopting waits for its end.
+    """
+
+    def __init__(self, flow: FlowConfig, state: LedgerState, returned_elsewhere: ReturnedElsewhere) -> None:
+        self._flow = flow
+        self._state = state
+        self._returned_elsewhere = returned_elsewhere
+        self._filter = flow.filter.record_filter
+        self._returning: dict[_Key, tuple[OffsetRange, ...]] = {}
+        self._adopted: dict[_Key, tuple[OffsetRange, ...]] = {}
+
+    def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        if not self._flow.relay:
+            self._look_up([told for told in assignments if _key(told) not in self._returning])
+        return [self._applied(told) for told in assignments]
+
+    def _applied(self, told: Assignment) -> Assignment:
+        return replace(
+            told,
+            record_filter=self._filter,
+            returning=self._returning.get(_key(told), ()),
+            adopted=from_offset(self._adopted.get(_key(told), ()), told.position.source_offset),
+        )
+
+    def _look_up(self, unknown: Sequence[Assignment]) -> None:
+        if not unknown:
+            return
+        living = {told.target.topic: told.target.topic_id for told in unknown}
+        copies = self._state.former_copies(self._flow.target, living)
+        histories = self._state.adoptions(frozenset(told.source.topic_id for told in unknown))
+        for told in unknown:
+            returning = returning_ranges(
+                [copy for copy in copies if copy.source_topic == told.target.topic],
+                held=told.source,
+                elsewhere=self._returned_elsewhere(told.target.topic),
+            )
+            self._returning[_key(told)] = returning
+            self._adopted[_key(told)] = not_returning(adopted_ranges(histories, held=told.source), returning)
+
+
+def _key(told: Assignment) -> _Key:
+    return told.source.topic_id, told.source.partition, told.target.topic_id

@@ -1,0 +1,389 @@
+"""The rounds of one run of a flow.
+
+A round is one job of a few copy tasks. The facts of round n are appended while round n + 1 runs, so a
+driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target.
+Facts that move a partition other than by copying are read back before it is assigned again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ledger.config import FlowConfig, TargetMode
+from ledger.domain.cluster_identity import FlowProducer
+from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind
+from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
+from ledger.domain.reach import Instant
+from ledger.domain.tail_policy import TailPolicy
+from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.mirror.driver.heartbeat import Heartbeat
+from ledger.mirror.driver.load_balancing import split_by_load
+from ledger.mirror.driver.loop_prevention import LoopPrevention
+from ledger.mirror.driver.run_progress import RunProgress, SourceEnds, progress_of
+from ledger.mirror.driver.run_summary import RunEnd, RunSummary
+from ledger.mirror.findings.partition_watch import PartitionWatch
+from ledger.mirror.findings.reach_watch import ReachWatch
+from ledger.mirror.findings.recording_watch import RecordingWatch
+from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
+from ledger.mirror.partitions.foreign_writers import ForeignWriters
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.start_positions import StartPositions, TakenOn
+from ledger.mirror.partitions.stop_advice import advice
+from ledger.mirror.partitions.stop_events import StopEvents
+from ledger.mirror.partitions.stop_policies import POLICY_CAUSES, PolicyOutcome, StopPolicies
+from ledger.mirror.partitions.stopped_entries import StoppedPartition
+from ledger.mirror.requests.request_handler import RequestHandler
+from ledger.mirror.task.assignments import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.topics.flow_topics import FlowTopics
+from ledger.ports import Clock, ClusterAdmin, LedgerState
+from ledger.recording.sync_rows import FlowIdentity, sync_row
+from ledger.recording.writer_session import WriterSession
+from ledger.schema import OFFSET_SYNCS
+
+log = logging.getLogger(__name__)
+
+_IDLE_PAUSE_S = 0.5
+_UNAVAILABLE_AFTER_S = 30.0
+_STALE_AFTER_ROUNDS = 3
+_STALE_AFTER_S = 15.0
+"""At least: a first round also starts workers, and its answers count as asked for at its beginning."""
+
+
+class RoundRunner(Protocol):
+    """Runs the copy tasks of one round and returns a result for every assignment."""
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
+
+
+class StopSignal(Protocol):
+    """Set when the driver is to end after the round under way."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundLoop:
+    """One run; `on_round` is told how far it is after every round, and after every look that found nothing to copy.
+
+    `last_stop`: requests to end up to this one were meant for earlier drivers.
+    """
+
+    flow: FlowConfig
+    topics: FlowTopics
+    source: ClusterAdmin
+    target: ClusterAdmin
+    state: LedgerState
+    runner: RoundRunner
+    clock: Clock
+    session: WriterSession
+    heartbeat: Heartbeat
+    progress: FlowProgress
+    start_positions: StartPositions
+    stop_policies: StopPolicies
+    handler: RequestHandler
+    foreign_writers: ForeignWriters
+    stop_events: StopEvents
+    watch: PartitionWatch
+    selection: LoopPrevention
+    recording: RecordingWatch
+    reach: ReachWatch
+    producer: FlowProducer
+    last_stop: int
+    on_round: Callable[[RunProgress], None]
+    summary: RunSummary
+    _pauses: Pauses = field(default_factory=Pauses)
+    _source_ends: SourceEnds = field(default_factory=SourceEnds)
+    _followed_at: float = float("-inf")
+    _progressed_at: float = 0.0
+    _leaderless: frozenset[tuple[str, int]] = frozenset()
+    _troubles: frozenset[str] = frozenset()
+
+    def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
+        self._progressed_at = self.clock.monotonic()
+        while not stop.is_set():
+            requests = self.state.requests(self.flow.name)
+            if requests.asks_to_stop(since=self.last_stop):
+                return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
+            self.heartbeat.beat()
+            self.recording.look()
+            self.reach.look()
+            self._follow_topics_when_due(until_caught_up)
+            self._answer(requests)
+            assignments = self._assignments()
+            if assignments:
+                self._round(assignments)
+                if until_caught_up:
+                    self._check_progress()
+            elif until_caught_up:
+                return self._end(RunEnd.CAUGHT_UP)
+            else:
+                self.reach.copied((), began=self._now())
+                self._tell_progress()
+                stop.wait(_IDLE_PAUSE_S)
+        return self._end(RunEnd.SIGNALLED)
+
+    def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
+        """How things stand once all is recorded; a run that left something has not caught up."""
+        self.session.wait()
+        self.reach.ended()
+        standings, summary = self.progress.standings, self.summary
+        summary.stopped = [
+            StoppedPartition(
+                standing.pair.source.topic,
+                standing.pair.source.partition,
+                str(standing.stop.cause),
+                standing.stop.message,
+                advice(standing.stop.cause),
+            )
+            for standing in standings
+            if standing.stop is not None
+        ]
+        summary.blocked = dict(self.topics.blocked)
+        summary.unreached = self.progress.unreached()
+        topics = {standing.pair.source.topic for standing in standings}
+        summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
+        is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
+        summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
+        summary.asked_by = asked_by
+        return summary
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def _follow_topics_when_due(self, until_caught_up: bool) -> None:
+        """New topics and partitions join; a run until caught up takes those of its start only."""
+        now = self.clock.monotonic()
+        is_first = self._followed_at == float("-inf")
+        if not is_first and (until_caught_up or now < self._followed_at + self.flow.topic_refresh_seconds):
+            return
+        self._followed_at = now
+        try:
+            self._follow_topics(until_caught_up, is_first_look=is_first)
+        except ClusterUnavailableError as error:
+            if is_first:
+                raise
+            log.warning("%s: topics could not be looked at: %s", self.flow.name, error)
+
+    def _follow_topics(self, until_caught_up: bool, *, is_first_look: bool) -> None:
+        pairs = self.topics.follow(written_topic_ids=self.progress.written_topic_ids)
+        new = self.progress.unknown(pairs)
+        self._leaderless = frozenset()
+        if not new:
+            return
+        source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
+        target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
+        starts = self.start_positions.start_offsets(new, is_first_look=is_first_look)
+        taken_already = self.start_positions.taken_already(new)
+        taken_on = []
+        leaderless: set[tuple[str, int]] = set()
+        for pair in new:
+            source = source_ends.get((pair.source.topic, pair.source.partition))
+            target = target_ends.get((pair.target.topic, pair.target.partition))
+            if source is None or target is None:
+                log.warning("%s: %s has no leader; it is taken on later", self.flow.name, _name(pair))
+                leaderless.add((pair.source.topic, pair.source.partition))
+                self._followed_at = float("-inf") if until_caught_up else self._followed_at
+                continue
+            taken = self.start_positions.take_on(
+                pair,
+                source,
+                target,
+                started_at=starts.get((pair.source.topic_id, pair.source.partition)),
+                is_first_look=is_first_look,
+                taken_already=taken_already.get(key_of(pair)),
+            )
+            if until_caught_up:
+                taken.standing.end_at(source)
+            self.progress.take_on(taken.standing)
+            taken_on.append(taken)
+        self._leaderless = frozenset(leaderless)
+        self._record([fact for taken in taken_on for fact in taken.facts])
+        for taken in taken_on:
+            self._tell(taken)
+
+    def _tell(self, taken: TakenOn) -> None:
+        for left in taken.left:
+            self.stop_events.resumed(left.pair)
+        if taken.goes_on:
+            self.stop_events.resumed(taken.standing.pair)
+        if taken.new_stop is not None:
+            self.stop_events.stopped(taken.standing.pair, taken.new_stop)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _answer(self, requests: FlowRequests) -> None:
+        self.summary.paused = pausing(requests.asked)
+        self._pauses = Pauses.by(self.summary.paused)
+        for request in requests.waiting:
+            if any(request.concerns(*partition) for partition in self._leaderless):
+                log.info("%s: a request waits for a partition that has no leader", self.flow.name)
+                continue
+            try:
+                facts, give_receipt = self.handler.answer(request, requests.before(request))
+            except ClusterUnavailableError as error:
+                log.warning("%s: a request waits: %s", self.flow.name, error)
+                return
+            self._record(facts)
+            give_receipt()
+
+    # -- rounds ----------------------------------------------------------------------------------
+
+    def _assignments(self) -> list[Assignment]:
+        found = self.progress.assignments(
+            self.producer,
+            exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
+        )
+        wanted = [
+            told
+            for told in found
+            if not self._pauses.covers(told.source.topic) and told.source.topic not in self.topics.blocked
+        ]
+        return [self._with_policy(told) for told in self.selection.applied_to(wanted)]
+
+    def _with_policy(self, told: Assignment) -> Assignment:
+        cleanup_policy = self.topics.cleanup_policies.get(told.source.topic)
+        policy = TailPolicy.of(self.flow.on_tail_lost, cleanup_policy)
+        return replace(
+            told,
+            copies_tail_again=policy is TailPolicy.COPY_AGAIN,
+            is_target_cleaned=told.target.topic in self.topics.cleaned_targets,
+        )
+
+    def _round(self, assignments: Sequence[Assignment]) -> None:
+        shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+        began = self._now()
+        results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        self.reach.copied(results, began=began)
+        self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
+        begun = self.progress.first_time()
+        facts = [sync for result in results for sync in self._take(result)]
+        self._tell_stops(results)
+        self._tell_copied_again(results)
+        self._submit(facts)
+        if facts or any(result.tail.start > result.assignment.tail.start for result in results):
+            self._progressed_at = self.clock.monotonic()
+        for result in results:
+            self._react(result)
+        self._report_troubles(results)
+        self._watch(results, begun)
+        self.summary.rounds += 1
+        self._tell_progress()
+
+    def _now(self) -> Instant:
+        return Instant(self.clock.now_ms(), self.clock.monotonic())
+
+    def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
+        try:
+            self.watch.look(results, begun=begun)
+        except ClusterUnavailableError as error:
+            log.warning("%s: findings could not be judged: %s", self.flow.name, error)
+
+    def _take(self, result: PartitionResult) -> Sequence[OffsetSync]:
+        self.progress.take(result)
+        self.summary.count(result)
+        return result.syncs
+
+    def _tell_stops(self, results: Sequence[PartitionResult]) -> None:
+        """Stops that no policy covers. As all stops they are told before the facts that come with them.
+
+        A driver that died in between would leave facts from which the next one goes on as if nothing had been.
+        """
+        for result in results:
+            if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
+                standing = self.progress.standing_of(result)
+                standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
+                self.stop_events.stopped(standing.pair, standing.stop)
+
+    def _tell_copied_again(self, results: Sequence[PartitionResult]) -> None:
+        for result in results:
+            if result.copied_again is not None:
+                self.stop_events.copied_again(self.progress.standing_of(result).pair, result.copied_again)
+
+    def _react(self, result: PartitionResult) -> None:
+        """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
+        if result.stop is None or result.stop.cause not in POLICY_CAUSES:
+            return
+        self.session.wait()
+        standing = self.progress.standing_of(result)
+        try:
+            outcome = self.stop_policies.to(standing, result, result.stop)
+        except ClusterUnavailableError as error:
+            log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
+            return
+        except ProtocolError as error:
+            message = f"the target's log could not be looked into: {error}; nothing was written"
+            outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
+        if outcome.stop is not None:
+            self.stop_events.stopped(standing.pair, outcome.stop)
+        self._record(outcome.facts)
+        self.progress.take_back(outcome.facts)
+        self.summary.count_lost(outcome.facts)
+        standing.stop = outcome.stop
+        if outcome.facts:
+            self._lower_end(standing)
+        if outcome.stop is None and outcome.notice is not None:
+            log.warning("%s: %s: %s", self.flow.name, standing.name, outcome.notice)
+
+    def _lower_end(self, standing: Standing) -> None:
+        """A source that lost records may end before what a run until caught up is to reach."""
+        if standing.stop_at is None:
+            return
+        at = (standing.pair.source.topic, standing.pair.source.partition)
+        ends = self.source.ends([at]).get(at)
+        if ends is not None:
+            standing.stop_at = min(standing.stop_at, ends.last_stable)
+
+    def _record(self, facts: Sequence[OffsetSync]) -> None:
+        """Append and read back: what comes next relies on it.
+
+        Superseded rows get a round of their own: they would be the last word of any other.
+        """
+        superseded = [fact for fact in facts if fact.kind is SyncKind.SUPERSEDED]
+        others = [fact for fact in facts if fact.kind is not SyncKind.SUPERSEDED]
+        for of_a_round in (superseded, others):
+            self._submit(of_a_round)
+            self.session.wait()
+
+    def _submit(self, facts: Sequence[OffsetSync]) -> None:
+        identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
+        self.session.append_in_background(OFFSET_SYNCS.name, [sync_row(identity, fact) for fact in facts])
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def _tell_progress(self) -> None:
+        progress = progress_of(
+            self.summary,
+            self.progress.standings,
+            self._source_ends,
+            is_paused=self._pauses.covers,
+            blocked=self.topics.blocked,
+            now=self.clock.monotonic(),
+            stale_after_s=max(_STALE_AFTER_S, _STALE_AFTER_ROUNDS * self.flow.round_seconds),
+        )
+        self.on_round(progress)
+
+    def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
+        """Say once what keeps partitions from getting on, and once that it is over."""
+        troubles = frozenset(result.trouble for result in results if result.trouble is not None)
+        for trouble in troubles - self._troubles:
+            log.warning("%s: %s", self.flow.name, trouble)
+        if self._troubles and not troubles:
+            log.info("%s: copying again", self.flow.name)
+        self._troubles = troubles
+
+    def _check_progress(self) -> None:
+        """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
+        waited_s = self.clock.monotonic() - self._progressed_at
+        unreached = [left for left in self.progress.unreached() if not self._pauses.covers(left.topic)]
+        if unreached and waited_s > _UNAVAILABLE_AFTER_S:
+            reasons = sorted(self._troubles) or map(str, unreached)
+            raise ClusterUnavailableError(
+                f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
+                "what was copied before is recorded"
+            )
+
+
+def _name(pair: PartitionPair) -> str:
+    return f"{pair.source.topic} partition {pair.source.partition}"

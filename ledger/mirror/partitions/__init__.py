@@ -1,0 +1,1 @@
+"""Where a flow stands on its partitions: where they begin, why they stop, what its policies do then."""

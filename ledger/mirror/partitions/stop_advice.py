@@ -1,0 +1,109 @@
+"""What an operator can do about a stopped partition: in words, and as the command to type.
+
+A stop lasts over restarts of the driver until a request ends it.
+"""
+
+from dataclasses import dataclass
+
+from ledger.domain.operations.requests import RequestKind, command_line
+from ledger.mirror.task.assignments import StopCause
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The next step, and the request that lets the partition go on; None: no request does."""
+
+    words: str
+    request: RequestKind | None
+
+
+ADVICE = {
+    StopCause.LOST: Advice(
+        'the records are gone; `resume` goes on after them, on_loss = "continue" always does',
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_TRUNCATED: Advice(
+        "the copies of what the source took back stay at the target; `resume` goes on where both agree, "
+        "`resync` copies again from an offset of your choice",
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_RECREATED: Advice(
+        "`resume` copies the new topic to the end of the same target topic", RequestKind.RESUME
+    ),
+    StopCause.TARGET_TRUNCATED: Advice("`resume` copies again what the target lost", RequestKind.RESUME),
+    StopCause.TARGET_RECREATED: Advice(
+        "`resume` copies all that the source still has into the new topic", RequestKind.RESUME
+    ),
+    StopCause.SOURCE_OUT_OF_RANGE: Advice(
+        "look at the source's log; `resume` tries again", RequestKind.RESUME
+    ),
+    StopCause.TARGET_OUT_OF_RANGE: Advice(
+        "retention at the target took what lay behind the flow's recorded end; `accept-foreign` records how far "
+        "and goes on where the target's log begins, `resync` also copies again from an offset of your choice",
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.FOREIGN_WRITE: Advice(
+        "stop the other writer, then `accept-foreign` goes on behind what the target holds now; where others are to "
+        'write there, target_mode = "shared"; never where the records are copies by a flow of another name',
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.TAIL_MISMATCH: Advice(
+        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on, "
+        'on_tail_lost = "copy_again" always does',
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.SEQUENCE_REFUSED: Advice(
+        "another writer may have used this flow's producer id: look for records of it at the target; "
+        "`resume` tries again",
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_TOPIC_GONE: Advice(
+        "nothing, if the topic was meant to be deleted; its copy stays at the target", None
+    ),
+    StopCause.TARGET_TOPIC_GONE: Advice(
+        "the target topic is created again at the next look; then `resume`", RequestKind.RESUME
+    ),
+    StopCause.DENIED: Advice(
+        "grant the missing permission to the mirror's principal, then `resume`", RequestKind.RESUME
+    ),
+    StopCause.REFUSED: Advice(
+        "change the target topic's setting that the message names, then `resume`; or `skip-to` leaves the record out",
+        RequestKind.RESUME,
+    ),
+    StopCause.CORRUPT: Advice(
+        "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
+        RequestKind.RESUME,
+    ),
+    StopCause.TARGET_CORRUPT: Advice(
+        "check the target's log on that broker; `resume` tries again. Where nothing below is needed any more, delete "
+        "the target's records up to behind that offset (kafka-delete-records.sh)",
+        RequestKind.RESUME,
+    ),
+    StopCause.FAILED: Advice(
+        "a defect of this program: report the message; `resume` tries again, `skip-to` goes on behind it",
+        RequestKind.RESUME,
+    ),
+    StopCause.SHUT_OUT: Advice(
+        "the target was promoted; plan the way back before mirroring to it again", None
+    ),
+    StopCause.UNKNOWN: Advice(
+        "a later version of this program stopped it: use that version, or `resume` tries again with this one",
+        RequestKind.RESUME,
+    ),
+    StopCause.COPIED_BY_ANOTHER_FLOW: Advice(
+        "let one flow copy it: give the flow its former name back, leave the topic out of one of the two, or give "
+        "this one target topics of its own; then start it again",
+        None,
+    ),
+}
+
+
+def advice(cause: StopCause) -> str:
+    """The next step, in words."""
+    return ADVICE[cause].words
+
+
+def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str | None:
+    """The command line that lets the partition go on, None: all of the topic that stopped. None: no single one does."""
+    request = ADVICE[StopCause(cause)].request if cause in set(StopCause) else None
+    return None if request is None else command_line(request, flow, topic=topic, partition=partition)

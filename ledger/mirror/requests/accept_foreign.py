@@ -1,0 +1,42 @@
+"""Going on after what the target holds, whoever wrote it."""
+
+from collections.abc import Sequence
+
+from ledger.domain.operations.requests import OperatorRequest, Request
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.requests.known_flow import KnownFlow
+from ledger.mirror.requests.moving import MovedPartitions
+from ledger.mirror.requests.rules import Granted, Judgement, RequestRules, needed, nothing
+
+
+class AcceptForeignRules(RequestRules):
+    """Of a whole topic, foreign records are accepted where it stopped alone."""
+
+    def judged(self, ask: Request, flow: KnownFlow) -> Judgement:
+        stopped = flow.stopped(ask)
+        if not stopped:
+            return nothing(f"nothing of {ask.subject} is stopped")
+        names = ", ".join(f"{known} ({known.stop_cause})" for known in stopped)
+        return needed(f"goes on after all that the target holds when the request is taken up: {names}")
+
+    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+        found = partitions.concerned(request)
+        if request.partition is not None:
+            return found
+        return [standing for standing in found if standing.stop is not None] or found
+
+    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+        return self.named(request, partitions)
+
+    def granted(
+        self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
+    ) -> Granted:
+        del earlier
+        required = self.required(request, partitions)
+        ends = [(standing, partitions.target_ends(standing)) for standing in required]
+        facts = partitions.begun_again([standing for standing, _ in ends])
+        for standing, target in ends:
+            standing.accepted_below = target.high_watermark
+            partitions.go_on(standing)
+        told = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
+        return facts, f"what the target holds is accepted: {told}"

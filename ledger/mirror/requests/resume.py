@@ -1,0 +1,64 @@
+"""Ending a pause, and letting stopped partitions try again."""
+
+from collections.abc import Sequence
+
+from ledger.domain.operations.requests import AskedBy, OperatorRequest, Request, RequestKind, command_line
+from ledger.domain.resumption import Place, Resumption
+from ledger.errors import PreconditionError
+from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.requests.known_flow import KnownFlow
+from ledger.mirror.requests.moving import MovedPartitions, is_taken, refuse_taken
+from ledger.mirror.requests.rules import Granted, Judgement, RequestRules, needed, nothing
+
+
+class ResumeRules(RequestRules):
+    """A pause ends as a whole, as it was asked for; what another flow copies stays where it is."""
+
+    def judged(self, ask: Request, flow: KnownFlow) -> Judgement:
+        _refuse_part_of_a_pause(ask, flow)
+        resumption = Resumption(_unasked(ask), flow.requests.asked)
+        stopped = {(known.topic, known.partition): str(known.stop_cause) for known in flow.stopped(ask)}
+        if not resumption.ended and not stopped:
+            return nothing(f"{ask.subject} is neither paused nor stopped")
+        others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
+        living = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
+        return needed(resumption.told(living - others | stopped.keys(), stopped))
+
+    def granted(
+        self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
+    ) -> Granted:
+        stopped = [standing for standing in self.named(request, partitions) if standing.stop is not None]
+        if stopped and all(map(is_taken, stopped)):
+            refuse_taken(stopped)
+        stopped = [standing for standing in stopped if not is_taken(standing)]
+        causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
+        facts = partitions.begun_again(stopped)
+        for standing in stopped:
+            partitions.go_on(standing)
+        going = [_place(standing) for standing in partitions.progress.standings if standing.stop is None]
+        return facts, Resumption(request, earlier).told(going, causes)
+
+
+def _unasked(ask: Request) -> OperatorRequest:
+    """The request that it would be, asked by nobody yet."""
+    return OperatorRequest(operation_id="", asked=ask, requested_at_ms=0, asked_by=AskedBy("", None, None))
+
+
+def _place(standing: Standing) -> Place:
+    return standing.pair.source.topic, standing.pair.source.partition
+
+
+def _refuse_part_of_a_pause(ask: Request, flow: KnownFlow) -> None:
+    if ask.topic is None:
+        return
+    if flow.pauses.whole_flow:
+        paused, resume = f"the whole of flow {flow.name}", command_line(RequestKind.RESUME, flow.name)
+    elif ask.partition is not None and flow.pauses.covers(ask.topic):
+        paused = f"topic {ask.topic}"
+        resume = command_line(RequestKind.RESUME, flow.name, topic=ask.topic)
+    else:
+        return
+    raise PreconditionError(
+        f"{paused} is paused, so {ask.subject} cannot be resumed by itself; nothing was recorded. "
+        f"End the pause with `{resume}`"
+    )
