@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import TargetMode
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.operations.partition_events import TailCopiedAgain
@@ -17,6 +15,8 @@ from tests.simulation.accounts import Account, Place, Row, accounts, walk
 from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault, Promise
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.operators import Operator
 from tests.simulation.stops import ALLOWED, LOST_SOURCE, MORE_WHEN_TOLD
 from tests.simulation.told_and_done import check_receipts_are_true, check_stops_exist

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ledger.adapters.memory.kafka import MemoryCluster, MemoryTopic
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import key_of
 from ledger.domain.facts import GapCause, SyncCause
 from ledger.domain.offsets import OffsetMap
 from ledger.mirror.task.assignments import StopCause
@@ -20,6 +17,9 @@ from ledger.wire.record_batch import next_sequence
 from ledger.wire.records import decode
 from tests.simulation.accounts import Account, At, Place
 from tests.simulation.faults import Promise
+from tests.simulation.kafka.cluster import MemoryCluster, MemoryTopic
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import key_of
 from tests.simulation.workload import TopicKind
 
 Told = tuple[int, bytes]

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.partition_log import PartitionLog, Read
-from ledger.adapters.memory.schedule import Schedule
 from ledger.wire.record_batch import batches
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.partition_log import PartitionLog, Read
+from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.readings import Identity, Readings
 
 _FETCH_BYTES = 3_000

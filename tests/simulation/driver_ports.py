@@ -4,13 +4,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import WriterEvent
 from ledger.ports import Clock, NewTopic, Row, WriterClaim
 from tests.simulation.crash_points import CrashPoint
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.processes import Process
 
 

@@ -5,11 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import Weather
-from ledger.adapters.memory.schedule import Actor, Schedule
-from ledger.adapters.memory.tables import MemoryLedger
-from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_following import TopicFollowing
@@ -27,6 +22,11 @@ from ledger.ports import Clock
 from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.driver_ports import DriverAdmin, DriverFactLog
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import Weather
+from tests.simulation.kafka.schedule import Actor, Schedule
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.simulation.ledger.writer_directory import memory_writer_directory
 from tests.simulation.processes import (
     FOREVER_S,
     Killed,

@@ -9,9 +9,9 @@ What happens to files on disk is not shown here: a ledger in memory has neither 
 import random
 from collections import Counter
 
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.schema import TABLES
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.starts import NotedLastRows
 
 _DIES = 0.2

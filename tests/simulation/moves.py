@@ -13,10 +13,6 @@ from itertools import groupby
 from operator import itemgetter
 
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster, MemoryTopic
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.catalog import query
 from ledger.config import FlowConfig
 from ledger.domain.facts import Checkpoint, SyncKind
@@ -24,6 +20,10 @@ from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader, is_stale
+from tests.simulation.kafka.cluster import MemoryCluster, MemoryTopic
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.readings import Found, Identity, Readings
 from tests.simulation.workload import TopicKind
 

@@ -3,11 +3,11 @@
 import random
 from dataclasses import dataclass
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.mirror.task.assignments import StopCause
 from ledger.ports import OperationLog
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.stops import REQUESTS
 
 

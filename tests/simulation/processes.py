@@ -8,13 +8,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import MemoryNetwork, Weather
-from ledger.adapters.memory.schedule import Actor, Schedule
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import Completion, WriterDirectory
 from tests.simulation.crash_points import CrashPlan, CrashPoint
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import MemoryNetwork, Weather
+from tests.simulation.kafka.schedule import Actor, Schedule
 
 FOREVER_S = 1e6
 LIMITS = CopyLimits(

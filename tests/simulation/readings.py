@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ledger.adapters.memory.partition_log import PartitionLog
 from ledger.wire.record_batch import BatchHeader
 from ledger.wire.records import Record, decode
+from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.workload import TopicKind
 
 Identity = tuple[int | None, bytes]

@@ -3,14 +3,14 @@
 import random
 from collections.abc import Iterable, Sequence
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.topics import NamePatterns
 from ledger.errors import ClusterUnavailableError
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
 from tests.support.operation_logs import numbered
 

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.accounts import Place, Row
 from tests.simulation.aftermath import Aftermath
@@ -17,6 +13,10 @@ from tests.simulation.consumers import Consumers
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.maintainers import Maintainers, Noters
 from tests.simulation.moves import Moves, Way
 from tests.simulation.operators import Operator, StoppedPartition

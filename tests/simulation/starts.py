@@ -8,12 +8,12 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState, positions_of
-from ledger.adapters.memory.last_rows import MemoryLastRows, read_last_rows
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.last_rows import GRAINS, Noted
 from ledger.domain.operations.last_rows import LAST_ROWS
 from ledger.ports import FlowPosition
+from tests.simulation.ledger.fact_log import MemoryLedgerState, positions_of
+from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
+from tests.simulation.ledger.tables import MemoryLedger
 
 TABLE = "offset_syncs"
 

@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ledger.adapters.memory.kafka import Access, MemoryCluster
-from ledger.adapters.memory.partition_log import (
+from tests.simulation.faults import Fault
+from tests.simulation.kafka.cluster import Access, MemoryCluster
+from tests.simulation.kafka.partition_log import (
     DEFAULT_MAX_MESSAGE_BYTES,
     Garbling,
     PartitionLog,
     Replication,
 )
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import application_batch, content
-from tests.simulation.faults import Fault
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import application_batch, content
 
 FOREIGN_KEY = b"somebody else"
 _TWO_DAYS_S = 2 * 86_400

@@ -3,8 +3,8 @@
 import random
 from collections import Counter
 
-from ledger.adapters.memory.network import Fate
 from tests.simulation.faults import Fault
+from tests.simulation.kafka.network import Fate
 
 
 class StormyWeather:

@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterator
 from enum import StrEnum
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.wire.record_batch import TRANSACTIONAL, next_sequence
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 
 OTHER_MIRROR_PRODUCER_ID = 999_999  # clusters give ids from 0 on
 _APPLICATION_PRODUCER_IDS = (1_000_000, 1_000_001, 1_000_002)

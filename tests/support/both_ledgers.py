@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import OffsetSync
 from ledger.ports import LedgerState
 from ledger.recording.sync_rows import FlowIdentity
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.former_copies import stamped
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append

@@ -6,12 +6,6 @@ from typing import Any
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import application_batch, content
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig, Policy, TargetMode
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
@@ -19,6 +13,12 @@ from ledger.domain.topics import NamingKind
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import application_batch, content
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.weather import StormyWeather
 
 TOPIC = "orders"

@@ -7,12 +7,12 @@ here asks the code that finds out what a tail is.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import application_batch, content, is_tombstone, key_of
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets import OffsetMap
 from ledger.mirror.task.assignments import Assignment
 from ledger.wire.records import Record, decode
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import application_batch, content, is_tombstone, key_of
 from tests.support.copied_partitions import NOW_MS, Target
 from tests.support.sources import assignment
 

@@ -1,10 +1,10 @@
 """One partition of a copy task, driven step by step without a network."""
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.mirror.task.assignments import Assignment, StopCause
 from ledger.mirror.task.open_requests import Asked
 from ledger.mirror.task.partition_copy import PartitionCopy
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.sources import fetched_from, writers
 
 NOW_MS = 1_700_000_000_000

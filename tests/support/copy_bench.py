@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field, replace
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import TopicPartition
 from ledger.domain.position import Position
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports import WriterDirectory
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.sources import BOTH_SEEN, OWN_PRODUCER_ID, writers
 
 NOW_MS = 1_700_000_000_000

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import Absence, Checkpoint
 from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import PreconditionError
@@ -19,6 +17,8 @@ from ledger.ports import (
     TopicSettings,
     WriterClaim,
 )
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.unasked_cluster import UnaskedCluster
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.wire.record_batch import TRANSACTIONAL
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 
 _TRANSACTIONAL = Producer(77, 0, 0)
 

@@ -3,10 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.topic_acls import AclFollow, TopicAcl
 from ledger.domain.topic_following import TopicFollowing
@@ -20,6 +16,10 @@ from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.ports import NewTopic
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.sync_rows import FlowIdentity, sync_row
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 from tests.support.operation_logs import claimed
 

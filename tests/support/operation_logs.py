@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from itertools import count
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.writer_roles import writer_of
 from ledger.ports import Clock, FactLog, Row
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import WRITERS
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 
 

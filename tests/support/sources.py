@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import Gap, TopicPartition
 from ledger.domain.position import Position, TailKnowledge
 from ledger.mirror.task.assignments import Assignment
@@ -11,6 +9,8 @@ from ledger.mirror.task.batch_plan import Copy
 from ledger.mirror.task.writer_directory import CachedWriterDirectory
 from ledger.ports import FlowPosition, TopicDescription
 from ledger.wire.requests import Fetched
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import application_batch, content
 
 SOURCE = TopicPartition("orders", "c291cmNlLWlkLS0tLS0tLQ", 0)
 TARGET = TopicPartition("east.orders", "dGFyZ2V0LWlkLS0tLS0tLQ", 0)

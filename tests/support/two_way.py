@@ -9,10 +9,10 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot, Row
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
 from ledger.domain.offsets import OffsetMap
 from ledger.domain.translation import Commit, KnownMap, truncations_of
+from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.generated_ledgers import sync_row
 from tests.support.histories import History
 from tests.support.ledger_rows import row

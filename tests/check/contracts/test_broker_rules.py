@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
-from ledger.adapters.memory.schedule import Schedule
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.schedule import Schedule
 from tests.support.contracts.broker_rules import Broker, BrokerContract
 from tests.support.contracts.cluster_admin import Site
 from tests.support.memory_applications import MemoryApplications

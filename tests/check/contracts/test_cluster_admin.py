@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
 from tests.support.contracts.cluster_admin import ClusterAdminContract, Site
 from tests.support.memory_applications import MemoryApplications
 

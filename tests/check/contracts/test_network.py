@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, MemoryLink, MemoryNetwork
-from ledger.adapters.memory.schedule import Schedule
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryLink, MemoryNetwork
+from tests.simulation.kafka.schedule import Schedule
 from tests.support.contracts.cluster_admin import Site
 from tests.support.contracts.network import Far, NetworkContract
 from tests.support.memory_applications import MemoryApplications

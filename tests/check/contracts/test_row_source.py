@@ -9,11 +9,11 @@ import pytest
 
 from ledger.adapters.delta.newest_rows import DeltaRows
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
-from ledger.adapters.memory.rows import MemoryRows
-from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.domain.operations.order import in_order
 from ledger.recording.row_source import Filter
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES, WRITERS
+from tests.simulation.ledger.rows import MemoryRows
+from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.contracts.row_source import Rows, RowSourceContract
 from tests.support.ledger_stores import delta_store, memory_store
 

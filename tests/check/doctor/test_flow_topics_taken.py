@@ -4,7 +4,6 @@ from typing import cast
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.config import FlowConfig
 from ledger.domain.topics import NamingKind, TopicSelection
 from ledger.errors import PreconditionError
@@ -15,6 +14,7 @@ from ledger.operations.doctor.findings import Unmeasured
 from ledger.operations.doctor.flow_examination import FlowLook
 from ledger.operations.doctor.measurements import ClusterProbe, LedgerProbe
 from ledger.rename_config import RenameConfig
+from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow
 
 UNASKED = object()

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.memory.last_rows import MemoryLastRows, read_last_rows
 from ledger.domain.last_rows import (
     CLOCKS_APART_MS,
     GRAINS,
@@ -25,6 +24,7 @@ from ledger.domain.last_rows import (
     last_of_each,
 )
 from ledger.errors import InvalidValueError
+from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
 
 SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(1, 41)
 TABLE = "high_watermarks"

@@ -5,15 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import (
-    Producer,
-    StoredBatch,
-    StoredRecord,
-    application_batch,
-    content,
-    marker,
-)
 from ledger.domain.facts import Gap, GapCause
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import LedgerUnavailableError, ProtocolError
@@ -29,6 +20,15 @@ from ledger.wire.record_batch import (
 )
 from ledger.wire.records import decode
 from ledger.wire.requests import Fetched
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import (
+    Producer,
+    StoredBatch,
+    StoredRecord,
+    application_batch,
+    content,
+    marker,
+)
 from tests.support.sources import answer, fetched_from, writers
 
 NOW_MS = 1_700_000_000_000

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import StoredBatch, application_batch, content
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.position import NOTHING_KNOWN, TailKnowledge
 from ledger.mirror.task.assignments import Assignment, StopCause
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import StoredBatch, application_batch, content
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, assignment, moved
 

@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.producer_ids import BLOCK
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
-from ledger.adapters.memory.writer_directory import memory_writer_directory
 from ledger.config import FlowConfig
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.flow_driver import claim_row
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.producer_ids import BLOCK
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.simulation.ledger.writer_directory import memory_writer_directory
 from tests.support.operation_logs import operators
 
 

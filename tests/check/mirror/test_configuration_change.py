@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 

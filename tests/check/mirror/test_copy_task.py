@@ -5,9 +5,6 @@ from functools import partial
 
 import pytest
 
-from ledger.adapters.memory.network import CalmWeather, Fate
-from ledger.adapters.memory.partition_log import Replication
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import Gap, GapCause
 from ledger.domain.filters import RecordFilter
 from ledger.errors import LedgerUnavailableError
@@ -15,6 +12,9 @@ from ledger.mirror.task.assignments import StopCause
 from ledger.mirror.task.partition_copy import PartitionCopy
 from ledger.mirror.task.troubles import Side
 from ledger.wire.requests import Fetched
+from tests.simulation.kafka.network import CalmWeather, Fate
+from tests.simulation.kafka.partition_log import Replication
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID, moved
 

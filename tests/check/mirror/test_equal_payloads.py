@@ -2,10 +2,10 @@
 
 import pytest
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import SyncCause
 from ledger.mirror.task.assignments import StopCause
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copied_partitions import NOW_MS, Target
 from tests.support.sources import OWN_PRODUCER_ID, assignment
 

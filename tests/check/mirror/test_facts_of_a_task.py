@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.task.batch_plan import Skip
 from ledger.mirror.task.sync_builder import SyncBuilder
@@ -12,6 +11,7 @@ from ledger.mirror.task.tail.target_tail import TailBatch, TargetTail, paired
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.schema import OFFSET_SYNCS, STAMP
 from ledger.wire.record_batch import LOG_APPEND_TIME, payload_checksum, read_header
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from tests.support.sources import SOURCE, TARGET, assignment, copy
 
 

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import ledger
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.findings.finding_log import EXPLAINED, Finding, FindingName, Findings
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import operators
 
 ABOUT = (FindingName.RECOMPRESSED, FindingName.LOG_APPEND_TIME)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.domain.topic_settings import REQUIRED_AT_TARGET, ConfigurationFollow
 from ledger.domain.topics import NamingKind, RenameRule, TopicNaming
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import FindingName
+from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow
 
 REPLICA = TopicNaming(NamingKind.RENAME, rules=(RenameRule("(.*)_REPLICA", r"\1"),))

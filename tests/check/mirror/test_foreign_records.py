@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
 from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
@@ -20,6 +18,8 @@ from ledger.wire.record_batch import (
     build,
     read_header,
 )
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
 from tests.support.copied_partitions import FOREIGN, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, TARGET, assignment
 from tests.support.unasked_cluster import UnaskedCluster

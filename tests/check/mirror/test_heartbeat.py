@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.mirror.driver.heartbeat import Heartbeat, heartbeat_ms
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 import pytest
 
 from ledger.adapters.kafka.reach import KafkaReach
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
 from ledger.domain.reach import Instant
@@ -20,6 +18,8 @@ from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, TOLD_WITHIN_S, ReachWatch
 from ledger.mirror.task.troubles import Side
 from ledger.ports import Row, WriterClaim
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import claimed
 from tests.support.unreachable import dead_port
 from tests.support.waiting import eventually

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.position import Position
@@ -12,6 +10,8 @@ from ledger.domain.returning import FormerCopy
 from ledger.mirror.driver.loop_prevention import LoopPrevention
 from ledger.mirror.task.assignments import Assignment
 from ledger.recording.sync_rows import FlowIdentity, sync_row
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.former_copies import LOST, sync
 
 AT_EAST, AT_WEST = TopicPartition("orders", "east-id", 0), TopicPartition("orders", "west-id", 0)

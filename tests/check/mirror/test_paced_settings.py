@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.kafka import MemoryCluster
 from ledger.mirror.topics.paced_settings import PacedSettings
 from ledger.ports import SettingsAnswer, TopicDescription
+from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.fakes import FakeClock
 
 

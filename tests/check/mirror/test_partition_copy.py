@@ -1,13 +1,13 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import GapCause
 from ledger.domain.position import TailKnowledge
 from ledger.mirror.task.assignments import StopCause
 from ledger.mirror.task.partition_copy import PartitionCopy
 from ledger.mirror.task.troubles import Side
 from ledger.wire.record_batch import TRANSACTIONAL
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
 from tests.support.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.position import NOTHING_KNOWN
 from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.task.assignments import PartitionResult
 from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.ports import SettingsAnswer, TopicSettings
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import operators
 from tests.support.sources import SOURCE, assignment, copied_up_to, copy
 from tests.support.unasked_cluster import UnaskedCluster

@@ -2,8 +2,6 @@
 
 import json
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import TopicPartition
 from ledger.domain.position import NOTHING_KNOWN
 from ledger.domain.reach import Instant
@@ -11,6 +9,8 @@ from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, Partition, ReachWatch
 from ledger.mirror.task.assignments import Assignment, PartitionResult
 from ledger.mirror.task.troubles import Side
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
 from tests.support.sources import copied_up_to

@@ -1,9 +1,9 @@
 """The finding about recorders that do not get on: raised once, cleared once, also by a later driver."""
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import claimed
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.config import FlowConfig, Policy
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
@@ -19,6 +17,8 @@ from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
 from ledger.ports import Row, WriterClaim
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
+from tests.simulation.kafka.stored_batches import application_batch, content
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.support.memory_flows import Flow
 from tests.support.operation_logs import numbered, operators
 from tests.support.sources import BOTH_SEEN

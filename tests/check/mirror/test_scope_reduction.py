@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.operations.flow_events import accepted_reductions
 from ledger.domain.position import Position
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.scope_reduction import require_scope
 from ledger.ports import FlowPosition
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import operators
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")

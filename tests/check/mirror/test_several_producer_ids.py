@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.domain.position import NOTHING_KNOWN
@@ -13,6 +12,7 @@ from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
 from ledger.ports import FlowPosition
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, moved
 

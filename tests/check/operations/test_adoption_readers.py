@@ -4,11 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryFactLog, MemoryLedgerState
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig
 from ledger.domain.facts import PartitionPair, TopicPartition
 from ledger.domain.writer_roles import LastClaim, ProcessMark
@@ -16,6 +11,11 @@ from ledger.errors import PreconditionError
 from ledger.operations.adoption.adopting import AdoptionPorts, adopt
 from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
 
 FLOW = FlowConfig(name="f", source="east", target="west", topics=("orders",))

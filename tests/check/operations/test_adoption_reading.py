@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import GapCause
 from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.operations.adoption.reading import PartitionLog
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copy_bench import Bench
 
 NOW_MS = 1_700_000_000_000

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.memory.kafka import Access, MemoryCluster
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.offset_setting import (
@@ -24,6 +22,8 @@ from ledger.operations.offset_setting import (
     set_and_record,
 )
 from ledger.reports.rendering import oddities
+from tests.simulation.kafka.cluster import Access, MemoryCluster
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.adapters.memory.network import CalmWeather, Fate, MemoryNetwork
-from ledger.adapters.memory.stored_batches import application_batch, content
 from ledger.domain.facts import SEQUENCE_MODULUS, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.task.assignments import Assignment, StopCause
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
 from ledger.wire.record_fields import key_state
+from tests.simulation.kafka.network import CalmWeather, Fate, MemoryNetwork
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import moved
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ledger import catalog
 from ledger.adapters.delta.state import flow_position
 from ledger.adapters.duck.engine import connect, run_query
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.domain.facts import OffsetSync
 from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
 from ledger.domain.supersession import effective
 from ledger.domain.translation import translate_commit
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.generated_ledgers import (
     FLOW,
     commit_at,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 
 FLOW = "east-to-west"

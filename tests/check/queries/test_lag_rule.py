@@ -4,8 +4,8 @@ import pytest
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import SyncCause
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 from tests.support.two_way import THERE, TwoWays, lived, topic_of
 

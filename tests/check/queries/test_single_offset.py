@@ -3,8 +3,8 @@
 import pytest
 
 from ledger.adapters.duck.engine import flows, translate_offset
-from ledger.adapters.memory.tables import MemoryLedger, MemorySnapshot
 from ledger.errors import InvalidValueError, UsageError
+from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.ledger_rows import row
 
 

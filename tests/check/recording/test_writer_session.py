@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.memory.fact_log import MemoryFactLog
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, ShutOutError
 from ledger.ports import FactLog, Row, WriterClaim
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import CHECKPOINTS, OFFSET_SYNCS, OPERATIONS, STAMP, WRITERS
+from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 from tests.support.operation_logs import claim_of

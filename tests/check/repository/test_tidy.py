@@ -193,6 +193,17 @@ def test_an_import_from_a_test_is_found(tmp_path: Path, line: str, found: list[s
     assert list(imports_of_tests(sample)) == found
 
 
+def test_the_package_imports_no_test() -> None:
+    """It is installed without them."""
+    found = [
+        (relative(path), node.module)
+        for path in [*of_type(".py", "ledger"), *of_type(".py", "jobs")]
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tests"
+    ]
+    assert found == []
+
+
 def test_license_is_apache_2() -> None:
     assert hashlib.sha256((CHECKOUT / "LICENSE").read_bytes()).hexdigest() == APACHE_LICENSE_SHA256
 

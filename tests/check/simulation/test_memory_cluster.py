@@ -1,11 +1,11 @@
 """The in-memory clusters and their network: topics that change, permissions, nodes that hang."""
 
-from ledger.adapters.memory.kafka import Access, MemoryCluster
-from ledger.adapters.memory.network import CalmWeather, MemoryNetwork
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import TopicPartition
 from ledger.ports import Completion, FetchItem, ProduceItem
+from tests.simulation.kafka.cluster import Access, MemoryCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 
 DENIED, UNKNOWN_TOPIC_ID, TOO_LARGE = 29, 100, 10
 

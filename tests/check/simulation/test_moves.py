@@ -5,11 +5,6 @@ from collections import Counter
 
 import pytest
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.partition_log import PartitionLog
-from ledger.adapters.memory.schedule import Schedule
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.config import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.topics import NamingKind
@@ -17,6 +12,11 @@ from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader
 from tests.simulation.coverage import seldom_answered
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.moves import Moves, Way
 from tests.simulation.readings import Readings
 

@@ -1,9 +1,9 @@
 """The in-memory broker keeps the rules that were seen on real ones (B1 to B5)."""
 
-from ledger.adapters.memory.partition_log import PartitionLog, Replication
-from ledger.adapters.memory.producer_states import PRODUCER_EXPIRATION_MS
-from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
 from ledger.wire.record_batch import TRANSACTIONAL
+from tests.simulation.kafka.partition_log import PartitionLog, Replication
+from tests.simulation.kafka.producer_states import PRODUCER_EXPIRATION_MS
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
 
 NOW_MS = 1_700_000_000_000
 DUPLICATE_OR_NEXT, OUT_OF_ORDER = 0, 45

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ledger.adapters.memory.partition_log import Garbling
 from ledger.config import Policy, TargetMode
 from ledger.domain.operations.requests import RequestKind
 from ledger.errors import UnsafeError
 from ledger.mirror.task.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
+from tests.simulation.kafka.partition_log import Garbling
 from tests.support.calm_flows import TOPIC, CalmFlow, times, values
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.adapters.memory.stored_batches import Producer, StoredBatch, application_batch, content
 from ledger.errors import ProtocolError
 from ledger.wire.record_batch import (
     CODEC_MASK,
@@ -23,6 +22,7 @@ from ledger.wire.record_batch import (
     payload_checksum,
     read_header,
 )
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
 
 PRINTED = settings(print_blob=True)
 

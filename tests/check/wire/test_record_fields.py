@@ -2,10 +2,10 @@
 
 import pytest
 
-from ledger.adapters.memory.stored_batches import content
 from ledger.errors import ProtocolError
 from ledger.wire import varint
 from ledger.wire.record_fields import KeyState, RecordFields, key_state, read_fields, tombstone
+from tests.simulation.kafka.stored_batches import content
 
 
 def text(value: bytes | None) -> bytes:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from ledger.adapters.memory.stored_batches import StoredBatch, StoredRecord, application_batch, content
 from ledger.errors import ProtocolError
 from ledger.wire import compression
 from ledger.wire.record_batch import LOG_APPEND_TIME, read_header
 from ledger.wire.records import Record, decode, encode
+from tests.simulation.kafka.stored_batches import StoredBatch, StoredRecord, application_batch, content
 
 PRINTED = settings(print_blob=True, deadline=None)
 CODECS = (compression.NONE, compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD)

@@ -9,11 +9,11 @@ from confluent_kafka.admin import AdminClient
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.supersession import RecordedSync, common_end
 from ledger.recording.checkpoints import checkpoint_row
 from ledger.recording.sync_rows import FlowIdentity, sync_row
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copies import Pair
 from tests.support.ledger_rows import row
 from tests.support.trio import Trio

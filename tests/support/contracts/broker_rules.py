@@ -1,7 +1,7 @@
 """What a broker does with batches and reads (`ports.Network`): the rules that simulated ones are built on.
 
-Names of rules are those of `adapters.memory.partition_log`. B3 and B7 take a broker down: they have tests of their own
-on real brokers.
+Names of rules are those of `tests.simulation.kafka.partition_log`. B3 and B7 take a broker down: they have
+tests of their own on real brokers.
 """
 
 import time
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import crc32c
 import pytest
 
-from ledger.adapters.memory.stored_batches import Producer, application_batch, content
 from ledger.domain.facts import TopicPartition
 from ledger.ports import Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
 from ledger.wire.requests import Fetched, Produced
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.contracts.cluster_admin import Site
 
 CORRUPT_MESSAGE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 2, 53

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ledger.adapters.memory.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
-from ledger.adapters.memory.producer_ids import ProducerIdBlocks
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
@@ -31,6 +29,8 @@ from ledger.ports import (
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import BatchHeader, read_header
 from ledger.wire.requests import Fetched, Produced
+from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
+from tests.simulation.kafka.producer_ids import ProducerIdBlocks
 
 NOT_LEADER_OR_FOLLOWER = 6
 _ID_BYTES = 16

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
-from ledger.adapters.memory.kafka import MemoryCluster
-from ledger.adapters.memory.schedule import Schedule
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
 from ledger.ports import Completion, FetchItem, ProduceItem
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.schedule import Schedule
 
 _WINDOW = 5
 

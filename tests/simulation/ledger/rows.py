@@ -4,10 +4,10 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.operations.order import in_order
 from ledger.recording.row_source import Comparison, Filter
 from ledger.schema import STAMP, TABLES, WRITERS
+from tests.simulation.ledger.tables import MemoryLedger
 
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {

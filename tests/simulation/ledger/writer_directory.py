@@ -1,8 +1,8 @@
 """The table `writers` of a memory ledger, as copy tasks look into it."""
 
-from ledger.adapters.memory.fact_log import MemoryLedgerState
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.mirror.task.writer_directory import CachedWriterDirectory
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 
 
 def memory_writer_directory(ledger: MemoryLedger, cluster_id: str) -> CachedWriterDirectory:

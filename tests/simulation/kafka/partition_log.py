@@ -22,16 +22,6 @@ from enum import Enum, auto
 
 import crc32c
 
-from ledger.adapters.memory.leader_epochs import EpochEnd, LeaderEpochs
-from ledger.adapters.memory.producer_states import ProducerStates
-from ledger.adapters.memory.stored_batches import (
-    Producer,
-    StoredBatch,
-    StoredRecord,
-    is_tombstone,
-    key_of,
-    marker,
-)
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import (
     CRC_START,
@@ -43,6 +33,16 @@ from ledger.wire.record_batch import (
     read_header,
 )
 from ledger.wire.records import Record, decode
+from tests.simulation.kafka.leader_epochs import EpochEnd, LeaderEpochs
+from tests.simulation.kafka.producer_states import ProducerStates
+from tests.simulation.kafka.stored_batches import (
+    Producer,
+    StoredBatch,
+    StoredRecord,
+    is_tombstone,
+    key_of,
+    marker,
+)
 
 CORRUPT_MESSAGE = 2
 NOT_ENOUGH_REPLICAS = 19

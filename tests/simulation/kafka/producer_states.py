@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ledger.adapters.memory.stored_batches import NO_PRODUCER
 from ledger.wire.record_batch import BatchHeader, next_sequence
+from tests.simulation.kafka.stored_batches import NO_PRODUCER
 
 PRODUCER_EXPIRATION_MS = 86_400_000
 _REMEMBERED_BATCHES = 5

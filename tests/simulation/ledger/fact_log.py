@@ -8,8 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ledger.adapters.memory.rows import MemoryRows
-from ledger.adapters.memory.tables import MemoryLedger
 from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.position import Position
 from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
@@ -17,6 +15,8 @@ from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports import Clock, FlowPosition, Row, WriterClaim
 from ledger.recording.recorded_state import RecordedState
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
+from tests.simulation.ledger.rows import MemoryRows
+from tests.simulation.ledger.tables import MemoryLedger
 
 _ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = WRITERS.name
