@@ -31,6 +31,8 @@ from ledger.adapters.spark.merging import merge_on_spark
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
 from ledger.config import FlowConfig, MirrorConfig
+from ledger.doctor.examination import Examination
+from ledger.doctor.findings import Finding
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
@@ -51,8 +53,6 @@ from ledger.operations.adoption import adopting
 from ledger.operations.adoption.adopting import AdoptionPorts
 from ledger.operations.adoption.readers import require_at_rest
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption
-from ledger.operations.doctor.examination import Examination
-from ledger.operations.doctor.findings import Finding
 from ledger.operations.driver_report import when_taken_up
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts

@@ -7,11 +7,11 @@ import click
 from ledger import app
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, terminal_width
+from ledger.doctor.causes import one_row_for_each_cause
+from ledger.doctor.checks import Verdict
+from ledger.doctor.findings import Finding, is_safe
+from ledger.doctor.retention import DEFAULT_SHARE
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.doctor.causes import one_row_for_each_cause
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.findings import Finding, is_safe
-from ledger.operations.doctor.retention import DEFAULT_SHARE
 from ledger.reports.examination_text import RENDERERS, render_text, summary
 
 

@@ -1,1 +1,1 @@
-"""Requests and receipts that operators leave in the ledger."""
+"""What operators do with a ledger: adopt, resync, set offsets, accept clusters, ask and read the status."""

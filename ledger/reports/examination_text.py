@@ -7,9 +7,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ledger.operations.doctor.causes import sentence
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.findings import Finding
+from ledger.doctor.causes import sentence
+from ledger.doctor.checks import Verdict
+from ledger.doctor.findings import Finding
 from ledger.reports.tables import shown
 
 _WORST_FIRST = tuple(Verdict)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ledger import app
 from ledger.config import MirrorConfig, load_config
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding
 from tests.support.ledger_rows import append
 
 FLOW = "flow"

@@ -19,9 +19,9 @@ from ledger.adapters.delta.reading import DeltaLedger, open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.stamps import steps_back
+from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.cuts import ClockStep
 from ledger.errors import EnvironmentError_, Trouble
-from ledger.operations.doctor.measurements import TableCommit, TableState
 from ledger.ports import FlowPosition
 from ledger.schema import TABLES
 

@@ -19,15 +19,15 @@ from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.config import ClusterConfig
-from ledger.domain.facts import TopicPartition
-from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.operations.doctor.measurements import (
+from ledger.doctor.measurements import (
     Answer,
     AppendObservation,
     ClockObservation,
     ProbeTopic,
     Send,
 )
+from ledger.domain.facts import TopicPartition
+from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports import Clock, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT
 from ledger.wire.record_batch import patch_for_target, read_header

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ledger.adapters.kafka.client_properties import tls_context
 from ledger.adapters.kafka.connection import Address
+from ledger.doctor.measurements import Validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, Trouble, UsageError
-from ledger.operations.doctor.measurements import Validity
 
 _EXPLICIT_VERSION = 0xA0
 _UTC_TIME = 0x17

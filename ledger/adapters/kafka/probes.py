@@ -34,9 +34,7 @@ from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.config import ClusterConfig
-from ledger.domain.facts import TopicPartition
-from ledger.errors import ClusterUnavailableError
-from ledger.operations.doctor.measurements import (
+from ledger.doctor.measurements import (
     Broker,
     Operation,
     Operations,
@@ -46,6 +44,8 @@ from ledger.operations.doctor.measurements import (
     Settings,
     Validity,
 )
+from ledger.domain.facts import TopicPartition
+from ledger.errors import ClusterUnavailableError
 from ledger.ports import Clock, FetchItem, GroupListing, PartitionEnds, TopicDescription
 from ledger.wire.record_batch import HEADER_BYTES, read_header
 

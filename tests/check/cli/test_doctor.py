@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.operations.doctor.checks import Check
+from ledger.doctor.checks import Check
 from tests.support.commands import Done, mirror_ledger
 from tests.support.config_files import write_config
 from tests.support.operated import FLOW, Operated

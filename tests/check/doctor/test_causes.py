@@ -1,9 +1,9 @@
 """One cause is one row, which counts the checks that could not be made because of it."""
 
+from ledger.doctor.causes import one_row_for_each_cause, sentence
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, NotMade, Unmeasured, failed, is_safe, unknown
 from ledger.errors import Trouble
-from ledger.operations.doctor.causes import one_row_for_each_cause, sentence
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, NotMade, Unmeasured, failed, is_safe, unknown
 
 EAST, WEST, FLOW = "cluster east", "cluster west", "flow f"
 REFUSED = Unmeasured("b:1 refused", Trouble.REFUSED, EAST)

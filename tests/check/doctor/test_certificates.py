@@ -13,10 +13,10 @@ from ledger.adapters.kafka.connection import Address
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.connectivity import certificate
+from ledger.doctor.measurements import Validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.connectivity import certificate
-from ledger.operations.doctor.measurements import Validity
 from tests.support.tls_servers import TlsServer, make_certificate
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import ledger
-from ledger.operations.doctor.checks import Check, Verdict
+from ledger.doctor.checks import Check, Verdict
 
 CHECKS = (Path(ledger.__file__).parent / "CHECKS.md").read_text(encoding="utf-8")
 NEVER = "-"

@@ -5,14 +5,14 @@ from typing import cast
 import pytest
 
 from ledger.config import FlowConfig
+from ledger.doctor import topic_names
+from ledger.doctor.checks import Verdict
+from ledger.doctor.cluster_examination import ClusterLook
+from ledger.doctor.findings import Unmeasured
+from ledger.doctor.flow_examination import FlowLook
+from ledger.doctor.measurements import ClusterProbe, LedgerProbe
 from ledger.domain.topics import NamingKind, TopicSelection
 from ledger.errors import PreconditionError
-from ledger.operations.doctor import topic_names
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.cluster_examination import ClusterLook
-from ledger.operations.doctor.findings import Unmeasured
-from ledger.operations.doctor.flow_examination import FlowLook
-from ledger.operations.doctor.measurements import ClusterProbe, LedgerProbe
 from ledger.rename_config import RenameConfig
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow

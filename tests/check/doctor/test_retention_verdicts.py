@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured
-from ledger.operations.doctor.retention import Standing, retention
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured
+from ledger.doctor.retention import Standing, retention
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

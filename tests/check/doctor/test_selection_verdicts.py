@@ -2,11 +2,11 @@
 
 import pytest
 
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Unmeasured
+from ledger.doctor.selection import selected_groups, selected_topics
 from ledger.domain.idle_patterns import IdlePattern, PatternKey
 from ledger.domain.topics import NamePatterns
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Unmeasured
-from ledger.operations.doctor.selection import selected_groups, selected_topics
 
 MISSPELT = IdlePattern(PatternKey.TOPICS, "ordres")
 GUARD = IdlePattern(PatternKey.EXCLUDE, "test-.*")

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.doctor import topic_settings
+from ledger.doctor.checks import Verdict
+from ledger.doctor.findings import Finding, Unmeasured
+from ledger.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.topics.target_settings import target_findings
-from ledger.operations.doctor import topic_settings
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured
-from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
 
 UNBOUNDED_MS = 2**63 - 1
 GOOD = {

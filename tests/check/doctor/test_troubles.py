@@ -11,9 +11,9 @@ from ledger.adapters.kafka import probes
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
+from ledger.doctor.advice import OF_TROUBLE
+from ledger.doctor.findings import Unmeasured, measure
 from ledger.errors import Trouble
-from ledger.operations.doctor.advice import OF_TROUBLE
-from ledger.operations.doctor.findings import Unmeasured, measure
 from ledger.secret_config import SecretReference
 from tests.support.beside import beside
 from tests.support.tls_servers import TlsServer, make_certificate

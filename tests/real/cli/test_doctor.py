@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.operations.doctor.checks import Check, Verdict
+from ledger.doctor.checks import Check, Verdict
 from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
 from tests.support.flows import FlowUnderTest, flow_under_test

@@ -7,11 +7,11 @@ import pytest
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.doctor.advice import OF_TROUBLE
+from ledger.doctor.causes import one_row_for_each_cause
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding
 from ledger.errors import Trouble
-from ledger.operations.doctor.advice import OF_TROUBLE
-from ledger.operations.doctor.causes import one_row_for_each_cause
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.secret_config import SecretReference
 from tests.support.guarded import SECRET, Guarded, Login, make_keys

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ledger.adapters import jvm
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, is_safe
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, is_safe
 from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror

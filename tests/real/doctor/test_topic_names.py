@@ -9,10 +9,10 @@ import pytest
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config import ClusterConfig
+from ledger.doctor.checks import Verdict
+from ledger.doctor.findings import Unmeasured
+from ledger.doctor.topic_names import topic_names
 from ledger.errors import MirrorLedgerError
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.findings import Unmeasured
-from ledger.operations.doctor.topic_names import topic_names
 from ledger.sandbox import SandboxCluster
 
 

@@ -7,8 +7,8 @@ without it is still larger than `retention.bytes`. So a record lives at least as
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, duration, named, size, unknown
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, counted, duration, named, size, unknown
 
 DEFAULT_SHARE = 0.25
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ledger.operations.doctor.checks import Verdict
-from ledger.operations.doctor.findings import Finding, NotMade, counted
-from ledger.operations.doctor.places import LEDGER
+from ledger.doctor.checks import Verdict
+from ledger.doctor.findings import Finding, NotMade, counted
+from ledger.doctor.places import LEDGER
 
 _RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
 

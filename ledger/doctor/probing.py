@@ -7,10 +7,10 @@ and that a hole and an overlap are refused. Partition 1 shows the same where seq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, duration, unknown
+from ledger.doctor.measurements import AppendObservation, ClockObservation, Send, Settings
 from ledger.domain.facts import SEQUENCE_MODULUS
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, duration, unknown
-from ledger.operations.doctor.measurements import AppendObservation, ClockObservation, Send, Settings
 from ledger.wire.error_codes import ErrorCode
 
 CLOCK_WARNING_MS = 1_000

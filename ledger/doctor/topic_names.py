@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
 from ledger.domain.topics import TakenTopics
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, unknown
 
 
 def metric_name(topic: str) -> str:

@@ -3,12 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ledger.domain.cuts import ClockStep
-from ledger.domain.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
-from ledger.domain.time_words import instant
-from ledger.errors import Trouble
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import (
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import (
     Finding,
     Unmeasured,
     counted,
@@ -18,7 +14,11 @@ from ledger.operations.doctor.findings import (
     size,
     unknown,
 )
-from ledger.operations.doctor.measurements import TableCommit, TableState
+from ledger.doctor.measurements import TableCommit, TableState
+from ledger.domain.cuts import ClockStep
+from ledger.domain.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
+from ledger.domain.time_words import instant
+from ledger.errors import Trouble
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
 
 LEDGER = "ledger"

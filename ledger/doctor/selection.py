@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
 from ledger.domain.idle_patterns import IdlePattern
 from ledger.domain.topics import NamePatterns, matches_any, plain_name
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, unknown
 
 _ALL = ".*"
 

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, unknown
-from ledger.operations.doctor.measurements import Operation, Operations, Permissions
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
+from ledger.doctor.measurements import Operation, Operations, Permissions
 
 SOURCE_TOPIC = (Operation.DESCRIBE, Operation.READ, Operation.DESCRIBE_CONFIGS)
 SOURCE_TOO_MUCH = frozenset({Operation.WRITE, Operation.ALTER, Operation.DELETE, Operation.ALTER_CONFIGS})

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, duration, failed, unknown
-from ledger.operations.doctor.measurements import Reach, Validity
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, duration, failed, unknown
+from ledger.doctor.measurements import Reach, Validity
 
 CERTIFICATE_WARNING_MS = 14 * 86_400_000
 

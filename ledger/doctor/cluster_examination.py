@@ -5,11 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ledger.errors import Trouble
-from ledger.operations.doctor import connectivity, probing
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, failed, measure, unknown
-from ledger.operations.doctor.measurements import (
+from ledger.doctor import connectivity, probing
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, failed, measure, unknown
+from ledger.doctor.measurements import (
     AppendObservation,
     Broker,
     ClockObservation,
@@ -19,7 +18,8 @@ from ledger.operations.doctor.measurements import (
     Settings,
     TargetProbe,
 )
-from ledger.operations.doctor.permissions import Granting
+from ledger.doctor.permissions import Granting
+from ledger.errors import Trouble
 from ledger.ports import TopicDescription
 
 _AT_ONCE = 8

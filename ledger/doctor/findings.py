@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ledger.doctor.advice import OF_TROUBLE
+from ledger.doctor.checks import Check, Verdict
 from ledger.errors import MirrorLedgerError, Trouble
-from ledger.operations.doctor.advice import OF_TROUBLE
-from ledger.operations.doctor.checks import Check, Verdict
 
 _NAMED_AT_MOST = 5
 

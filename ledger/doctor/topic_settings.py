@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
+from ledger.doctor.measurements import Settings
 from ledger.domain.topic_settings import is_fence
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.mirror.topics.target_settings import concerns
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
-from ledger.operations.doctor.measurements import Settings
 
 BATCH_OVERHEAD_BYTES = 12
 """Kafka's own default of `max.message.bytes` is that much above `replica.fetch.max.bytes`."""

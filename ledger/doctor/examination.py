@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig, MirrorConfig
-from ledger.operations.doctor import places
-from ledger.operations.doctor.cluster_examination import (
+from ledger.doctor import places
+from ledger.doctor.cluster_examination import (
     ClusterLook,
     cluster_findings,
     look_at,
     probe_findings,
 )
-from ledger.operations.doctor.findings import Finding, Unmeasured, measure
-from ledger.operations.doctor.flow_examination import FlowLook, flow_findings, left_out, target_topics
-from ledger.operations.doctor.measurements import (
+from ledger.doctor.findings import Finding, Unmeasured, measure
+from ledger.doctor.flow_examination import FlowLook, flow_findings, left_out, target_topics
+from ledger.doctor.measurements import (
     ClusterProbe,
     LedgerProbe,
     MachineProbe,

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config import FlowConfig
+from ledger.doctor import permissions, retention, selection, topic_names, topic_settings
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.cluster_examination import ClusterLook
+from ledger.doctor.findings import Finding, Unmeasured, measure
+from ledger.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
+from ledger.doctor.places import LEDGER
+from ledger.doctor.retention import Standing
+from ledger.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.domain.flow_rings import plain_names
 from ledger.domain.idle_patterns import idle_patterns
 from ledger.domain.topic_following import SourceTopic, TopicFollowing
 from ledger.domain.topics import TakenTopics, TopicSelection, taken_topics
-from ledger.operations.doctor import permissions, retention, selection, topic_names, topic_settings
-from ledger.operations.doctor.checks import Check, Verdict
-from ledger.operations.doctor.cluster_examination import ClusterLook
-from ledger.operations.doctor.findings import Finding, Unmeasured, measure
-from ledger.operations.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
-from ledger.operations.doctor.places import LEDGER
-from ledger.operations.doctor.retention import Standing
-from ledger.operations.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.ports import FlowPosition, PartitionEnds, TopicDescription
 
 _BROKER_DEFAULTS = {
