@@ -21,7 +21,7 @@ from json import dumps
 from ledger import app
 from ledger.adapters.spark.session import submitted_session
 from ledger.cli.logs import log_to_stderr
-from ledger.config import find_config, load_config
+from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 
 

@@ -23,7 +23,8 @@ from ledger import app
 from ledger.adapters.spark.session import submitted_session
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.progress import lines_on_stderr
-from ledger.config import MirrorConfig, find_config, load_config
+from ledger.config.file import find_config, load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError, UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished

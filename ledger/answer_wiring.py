@@ -9,7 +9,7 @@ from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
 from ledger.adapters.duck import engine
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 
 

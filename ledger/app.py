@@ -30,7 +30,8 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.merging import merge_on_spark
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.system import SystemClock
-from ledger.config import FlowConfig, MirrorConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.doctor.examination import Examination
 from ledger.doctor.findings import Finding
 from ledger.domain.operations.flow_events import DriverStarting
@@ -58,7 +59,7 @@ from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import judge, require_complete
-from ledger.ports import require_recorded
+from ledger.ports.ledger import require_recorded
 from ledger.recording.alone import record_once, record_until
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.mirrored_partitions import MirroredPartitions

@@ -4,7 +4,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.mirror.driver.take_over import require_free
 from ledger.operations.cluster_acceptance import Accepted, consequences, judge_acceptance

@@ -12,13 +12,13 @@ from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.catalog import query
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.known_partitions import KnownPartitions
 from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
-from ledger.ports import require_recorded
+from ledger.ports.ledger import require_recorded
 from ledger.reports.rendering import oddities
 from ledger.schema import TOPICS, WRITERS
 

@@ -9,7 +9,8 @@ from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Query, Value
-from ledger.config import FlowConfig, MirrorConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark, writer_of

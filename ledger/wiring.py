@@ -14,7 +14,8 @@ from ledger.adapters.kafka.worker_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import DirectoryFactory
 from ledger.adapters.system import SystemClock
-from ledger.config import FlowConfig, MirrorConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.topic_following import TopicFollowing
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import ReachWatch

@@ -4,7 +4,8 @@ import os
 
 import click
 
-from ledger.config import MirrorConfig, find_config, load_config
+from ledger.config.file import find_config, load_config
+from ledger.config.mirror import MirrorConfig
 
 
 def configuration(context: click.Context) -> MirrorConfig:

@@ -20,7 +20,8 @@ from ledger.adapters.spark.session import local_session
 from ledger.cli.printing import rendered
 from ledger.cli.running import refuse_unfinished
 from ledger.cli.signals import stop_on_signals
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary

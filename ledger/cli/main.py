@@ -13,7 +13,7 @@ import click
 
 from ledger.cli.commands import Commands
 from ledger.cli.logs import log_to_stderr
-from ledger.config import CONFIG_VARIABLE
+from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
 
 _PLACES = {

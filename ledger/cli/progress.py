@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ledger.adapters.system import SystemClock
 from ledger.mirror.driver.run_progress import RunProgress
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 from ledger.reports.progress_text import Rate, progress_line
 
 EVERY_S = 30.0

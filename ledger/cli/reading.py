@@ -12,7 +12,7 @@ from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport, partition_columns
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json

@@ -10,7 +10,7 @@ from json import dumps
 
 from ledger import app
 from ledger.cli.logs import log_to_stderr
-from ledger.config import find_config, load_config
+from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.recording.observation import Subject
 

@@ -20,7 +20,7 @@ from ledger.doctor.measurements import (
 )
 from ledger.doctor.permissions import Granting
 from ledger.errors import Trouble
-from ledger.ports import TopicDescription
+from ledger.ports.clusters import TopicDescription
 
 _AT_ONCE = 8
 Value = TypeVar("Value")

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.config import FlowConfig, MirrorConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.doctor import places
 from ledger.doctor.cluster_examination import (
     ClusterLook,
@@ -20,7 +21,7 @@ from ledger.doctor.measurements import (
     TableState,
     TargetProbe,
 )
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 from ledger.schema import TABLES
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.doctor import permissions, retention, selection, topic_names, topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster_examination import ClusterLook
@@ -16,7 +16,8 @@ from ledger.domain.flow_rings import plain_names
 from ledger.domain.idle_patterns import idle_patterns
 from ledger.domain.topic_following import SourceTopic, TopicFollowing
 from ledger.domain.topics import TakenTopics, TopicSelection, taken_topics
-from ledger.ports import FlowPosition, PartitionEnds, TopicDescription
+from ledger.ports.clusters import PartitionEnds, TopicDescription
+from ledger.ports.ledger import FlowPosition
 
 _BROKER_DEFAULTS = {
     "max.message.bytes": "message.max.bytes",

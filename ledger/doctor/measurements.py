@@ -12,7 +12,8 @@ from typing import Protocol
 
 from ledger.domain.cuts import ClockStep
 from ledger.domain.table_upkeep import DataFile
-from ledger.ports import FlowPosition, GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.ledger import FlowPosition
 
 Partition = tuple[str, int]
 Settings = Mapping[str, str]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.catalog import Named, query
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 
 FRESH_INTERVALS = 3
 """Ends that nobody has confirmed for so many intervals tell nothing about now."""

@@ -12,7 +12,8 @@ from typing import Any
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
-from ledger.ports import ClusterAdmin, GroupListing, OperationLog
+from ledger.ports.clusters import ClusterAdmin, GroupListing
+from ledger.ports.ledger import OperationLog
 
 Row = Mapping[str, Any]
 """An answer of `offset_translation` or `uncommitted_partitions`."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from ledger.domain.operations.receipts import Receipt
 from ledger.errors import PreconditionError, UnsafeError
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 
 _LOOK_EVERY_S = 0.5
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from ledger.config import FlowConfig, MirrorConfig
-from ledger.ports import ClusterAdmin
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
+from ledger.ports.clusters import ClusterAdmin
 
 
 class MirroredPartitions:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.domain.topics import NamePatterns
 from ledger.errors import PreconditionError
-from ledger.ports import Clock, ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
 
 Partitions = Callable[[], Sequence[tuple[str, int]]]
 """The partitions whose ends are recorded, asked for at each look."""

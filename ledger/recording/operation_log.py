@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.writer_roles import OPERATOR_WRITER
-from ledger.ports import FactLog, OperationEntry, Row
+from ledger.ports.ledger import FactLog, OperationEntry, Row
 from ledger.recording.writer_session import WriterSession
 from ledger.schema import OPERATIONS
 

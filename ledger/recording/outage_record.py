@@ -4,7 +4,7 @@ from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.finding_events import FindingCleared
 from ledger.domain.reach import Failing, Instant, failed_again
 from ledger.mirror.findings.finding_log import Finding, FindingName, raised
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 
 _NAME = FindingName.CLUSTER_UNREACHABLE
 

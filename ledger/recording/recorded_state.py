@@ -23,7 +23,7 @@ from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from ledger.recording.checkpoints import recorded_checkpoint
 from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.sync_rows import adoptions, copying_flows, former_copies, recorded_sync

@@ -26,7 +26,9 @@ from ledger.domain.writer_roles import (
     verdict_here,
 )
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, live_cluster
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, live_cluster
+from ledger.ports.ledger import FactLog, LedgerState, Row
 from ledger.recording.checkpoints import (
     CheckpointKey,
     changed_checkpoints,

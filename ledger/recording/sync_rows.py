@@ -8,7 +8,7 @@ from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.returning import FormerCopy
 from ledger.domain.supersession import RecordedSync, holding
-from ledger.ports import Row
+from ledger.ports.ledger import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.facts import TopicState
-from ledger.ports import Row
+from ledger.ports.ledger import Row
 
 
 class TopicEvent(StrEnum):

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.domain.facts import WriterEvent
-from ledger.ports import FactLog, Row, WriterClaim
+from ledger.ports.ledger import FactLog, Row, WriterClaim
 from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS, WRITERS
 
 FLOW_TABLES = (OFFSET_SYNCS.name, OPERATIONS.name)

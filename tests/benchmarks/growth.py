@@ -26,7 +26,7 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.system import SystemClock
-from ledger.ports import WriterClaim
+from ledger.ports.ledger import WriterClaim
 from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
 
 LENGTHS = "720x21,17280x21,120960x21,17280x100"

@@ -26,7 +26,8 @@ from deltalake import DeltaTable
 
 from ledger import app
 from ledger.adapters.spark.session import local_session
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 

@@ -28,7 +28,8 @@ from ledger import app
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import Sandbox, SandboxCluster
 
 PARTITIONS = 4

@@ -21,12 +21,12 @@ from pathlib import Path
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.task.assignments import Assignment, CopyLimits
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.mirror.task.writer_directory import relaying_directory
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
 from tests.support.sources import BOTH_SEEN, copied_up_to

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ledger.config import TargetMode
+from ledger.config.flow import TargetMode
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.operations.partition_events import TailCopiedAgain
 from ledger.domain.operations.receipts import Receipt

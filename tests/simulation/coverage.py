@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ledger.config import TargetMode
+from ledger.config.flow import TargetMode
 from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.task.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.domain.facts import WriterEvent
-from ledger.ports import Clock, NewTopic, Row, WriterClaim
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import NewTopic
+from ledger.ports.ledger import Row, WriterClaim
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.topic_acls import AclFollow
 from ledger.domain.topic_following import TopicFollowing
 from ledger.domain.topics import TopicSelection
@@ -18,7 +18,7 @@ from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
 from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.driver_ports import DriverAdmin, DriverFactLog

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from ledger.adapters.duck.engine import run_query
 from ledger.catalog import query
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.facts import Checkpoint, SyncKind
 from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row

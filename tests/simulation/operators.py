@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.mirror.task.assignments import StopCause
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.stops import REQUESTS

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports import Completion, WriterDirectory
+from ledger.ports.ledger import WriterDirectory
+from ledger.ports.network import Completion
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import MemoryNetwork, Weather

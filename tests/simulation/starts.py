@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ledger.domain.last_rows import GRAINS, Noted
 from ledger.domain.operations.last_rows import LAST_ROWS
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from tests.simulation.ledger.fact_log import MemoryLedgerState, positions_of
 from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
 from tests.simulation.ledger.tables import MemoryLedger

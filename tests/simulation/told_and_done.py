@@ -6,7 +6,7 @@ A flow's drivers take the stamps of all their rows from one counter, so their ro
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ledger.config import FlowConfig, Policy
+from ledger.config.flow import FlowConfig, Policy
 from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.operations.every_kind import content_of
 from ledger.domain.operations.order import in_order

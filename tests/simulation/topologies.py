@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.tail_policy import TailPolicy
 from ledger.domain.topics import NamingKind
 from tests.simulation.faults import BY_WHOLE_LOGS, Fault

@@ -6,7 +6,7 @@ from pathlib import Path
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.domain.facts import OffsetSync
-from ledger.ports import LedgerState
+from ledger.ports.ledger import LedgerState
 from ledger.recording.sync_rows import FlowIdentity
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger

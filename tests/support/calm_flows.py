@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.domain.topics import NamingKind

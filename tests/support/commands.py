@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from ledger.cli.main import main
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from tests.support.runs import FLOW
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from tests.support.runs import FLOW
 
 EAST_TO_WEST = 'source = "east"\ntarget = "west"\n'

@@ -16,13 +16,13 @@ from kafka.admin import KafkaAdminClient
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
+from ledger.config.secrets import SecretReference
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports import Completion, FetchItem
+from ledger.ports.network import Completion, FetchItem
 from ledger.sandbox.reading import read_topics
-from ledger.secret_config import SecretReference
 from ledger.wire.record_batch import BatchHeader, batches
 from tests.support.sources import BOTH_SEEN, copied_up_to, writers
 from tests.support.waiting import eventually

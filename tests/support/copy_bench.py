@@ -6,7 +6,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.position import Position
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports import WriterDirectory
+from ledger.ports.ledger import WriterDirectory
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.partition_log import PartitionLog

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from tests.support.checkout import CHECKOUT
 from tests.support.runs import FLOW
 

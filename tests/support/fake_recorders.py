@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.domain.topics import NamePatterns
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
 from tests.support.fakes import FakeCluster, FakeLedger, FakeProcesses

@@ -7,16 +7,8 @@ from typing import Any
 from ledger.domain.facts import Absence, Checkpoint
 from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import PreconditionError
-from ledger.ports import (
-    FlowPosition,
-    GroupListing,
-    PartitionEnds,
-    Row,
-    SettingsAnswer,
-    TopicDescription,
-    TopicSettings,
-    WriterClaim,
-)
+from ledger.ports.clusters import GroupListing, PartitionEnds, SettingsAnswer, TopicDescription, TopicSettings
+from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.unasked_cluster import UnaskedCluster

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from ledger import app
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support.clusters import servers_of

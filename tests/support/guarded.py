@@ -29,8 +29,8 @@ from kafka.admin import (
 )
 
 from ledger.adapters import jvm
+from ledger.config.secrets import SecretReference
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster, state
-from ledger.secret_config import SecretReference
 from tests.support.forwarder import forwarding
 
 SECRET = "MIRROR_LEDGER_TEST_SECRET"

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
-from ledger.ports import FactLog
+from ledger.ports.ledger import FactLog
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_copies import copied_to

@@ -12,7 +12,7 @@ from ledger.adapters.delta.file_merging import data_files
 from ledger.adapters.delta.maintenance import TableUpkeep
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.tables import table_uri
-from ledger.ports import WriterClaim
+from ledger.ports.ledger import WriterClaim
 from tests.support.fakes import FakeClock
 from tests.support.recorder_rows import TABLE, watermark
 

@@ -13,7 +13,7 @@ from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
 from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.ports import NewTopic
+from ledger.ports.clusters import NewTopic
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.kafka.cluster import MemoryCluster

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger import app
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding
 from tests.support.ledger_rows import append

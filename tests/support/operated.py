@@ -14,7 +14,7 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.recording.operation_log import random_id
 from tests.support.commands import Done, command

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from itertools import count
 
 from ledger.domain.writer_roles import writer_of
-from ledger.ports import Clock, FactLog, Row
+from ledger.ports.clock import Clock
+from ledger.ports.ledger import FactLog, Row
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import WRITERS

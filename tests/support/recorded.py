@@ -9,7 +9,7 @@ from ledger import answer_wiring, catalog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from tests.support.runs import FLOW
 
 Row = dict[str, Any]

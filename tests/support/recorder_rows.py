@@ -1,6 +1,6 @@
 """What a recorder appends: its claim, and the end of one partition."""
 
-from ledger.ports import FactLog, Row, WriterClaim
+from ledger.ports.ledger import FactLog, Row, WriterClaim
 
 WRITER = "recorder:east"
 TABLE = "high_watermarks"

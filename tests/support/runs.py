@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.recording.observation import Subject
 

@@ -7,7 +7,8 @@ from ledger.domain.position import Position, TailKnowledge
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.batch_plan import Copy
 from ledger.mirror.task.writer_directory import CachedWriterDirectory
-from ledger.ports import FlowPosition, TopicDescription
+from ledger.ports.clusters import TopicDescription
+from ledger.ports.ledger import FlowPosition
 from ledger.wire.requests import Fetched
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content

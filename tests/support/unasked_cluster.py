@@ -6,7 +6,7 @@ from typing import NoReturn
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.ports import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
 

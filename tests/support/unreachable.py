@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from tests.support.commands import command
 from tests.support.config_files import write_config
 

@@ -22,7 +22,7 @@ from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.cuts import ClockStep
 from ledger.errors import EnvironmentError_, Trouble
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES
 
 COMMITS_LOOKED_AT = 10_000

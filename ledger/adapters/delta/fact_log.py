@@ -43,7 +43,8 @@ from ledger.adapters.delta.tables import (
 )
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
-from ledger.ports import Clock, Row, WriterClaim
+from ledger.ports.clock import Clock
+from ledger.ports.ledger import Row, WriterClaim
 from ledger.recording.row_source import Filter
 from ledger.schema import TABLE_BY_NAME
 

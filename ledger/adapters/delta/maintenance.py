@@ -25,7 +25,7 @@ from ledger.adapters.delta.noting import LastRowsNoting
 from ledger.adapters.delta.tables import newest_version, settle_properties, table_uri
 from ledger.domain.table_upkeep import DataFile, Merge, due_merges
 from ledger.errors import LedgerUnavailableError
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 

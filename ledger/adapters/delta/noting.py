@@ -19,7 +19,7 @@ from ledger.adapters.delta.last_rows import (
 )
 from ledger.adapters.delta.tables import table_uri
 from ledger.domain.last_rows import GRAINS, is_due
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 from ledger.recording.operation_log import OperatorOperations
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from ledger.adapters.delta.maintenance import TableUpkeep
 from ledger.adapters.system import SystemClock
-from ledger.config import LedgerConfig
+from ledger.config.mirror import LedgerConfig
 from ledger.schema import TABLES
 
 

@@ -23,13 +23,14 @@ from ledger.adapters.kafka import (
 )
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.end_requests import Partition, known_epoch, offsets_at, partition_ends
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.ports import Clock, GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
 DEFAULT_TIMEOUT_S = 9.0

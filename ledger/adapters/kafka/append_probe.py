@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.doctor.measurements import (
     Answer,
     AppendObservation,
@@ -28,7 +28,8 @@ from ledger.doctor.measurements import (
 )
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.ports import Clock, Completion, FetchItem, Network, ProduceItem
+from ledger.ports.clock import Clock
+from ledger.ports.network import Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT
 from ledger.wire.record_batch import patch_for_target, read_header
 from ledger.wire.records import Record, encode

@@ -6,9 +6,9 @@ The values returned hold secrets in clear: pass them to a client, do not keep, p
 import ssl
 from collections.abc import Mapping
 
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
+from ledger.config.secrets import SecretReference
 from ledger.errors import Trouble, UsageError
-from ledger.secret_config import SecretReference
 
 CLIENT_ID = "mirror-ledger"
 

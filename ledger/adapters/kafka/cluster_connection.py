@@ -16,7 +16,7 @@ from kafka.net.selector import NetworkSelector
 
 from ledger.adapters.kafka.client_properties import kafka_python_properties, resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())  # else its warnings go to stderr unasked

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from ledger.adapters.kafka.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.topic_requests import metadata
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1

@@ -14,7 +14,7 @@ from ledger.adapters.kafka.answers import ABSENT_TOPIC, is_present
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.ports import GroupListing
+from ledger.ports.clusters import GroupListing
 
 _GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)

@@ -18,11 +18,11 @@ from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.metadata import ClusterMetadata, Leader, MetadataReader
 from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.ports.network import Completion, FetchItem, ProduceItem
 from ledger.wire.requests import (
     READ_COMMITTED,
     READ_UNCOMMITTED,

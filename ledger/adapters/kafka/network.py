@@ -15,8 +15,8 @@ from typing import TypeVar
 from ledger.adapters.kafka.channel import Channel
 from ledger.adapters.kafka.link import KafkaLink
 from ledger.adapters.kafka.nodes import Waiting
-from ledger.config import ClusterConfig
-from ledger.ports import Completion
+from ledger.config.cluster import ClusterConfig
+from ledger.ports.network import Completion
 
 Brought = TypeVar("Brought")
 _THREADS = 16  # brokers that may hang at the same time without holding up others

@@ -33,7 +33,7 @@ from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.doctor.measurements import (
     Broker,
     Operation,
@@ -46,7 +46,9 @@ from ledger.doctor.measurements import (
 )
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
-from ledger.ports import Clock, FetchItem, GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.network import FetchItem
 from ledger.wire.record_batch import HEADER_BYTES, read_header
 
 CONNECT_TIMEOUT_S = 4.0

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import (
 
 from ledger.adapters.kafka.client_properties import resolved_properties
 from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 
 _METADATA_VERSION = 12

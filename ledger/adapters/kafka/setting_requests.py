@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigs
 from ledger.adapters.kafka.answers import ABSENT_TOPIC
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.adapters.kafka.topic_requests import controller
-from ledger.ports import SettingsAnswer, TopicSettings
+from ledger.ports.clusters import SettingsAnswer, TopicSettings
 
 _TOPIC_RESOURCE = 2
 _SET_ON_THE_TOPIC = 1

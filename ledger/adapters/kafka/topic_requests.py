@@ -13,7 +13,7 @@ from ledger.adapters.kafka.answers import ABSENT_LEADER, ABSENT_TOPIC, is_presen
 from ledger.adapters.kafka.cluster_connection import require
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import PreconditionError
-from ledger.ports import NewTopic, TopicDescription
+from ledger.ports.clusters import NewTopic, TopicDescription
 
 
 async def metadata(manager: KafkaConnectionManager, names: Sequence[str] | None) -> Any:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 
 _kept: dict["KeptNetwork", KafkaNetwork] = {}
 

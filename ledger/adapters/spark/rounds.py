@@ -14,7 +14,8 @@ from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports import Network, WriterDirectory
+from ledger.ports.ledger import WriterDirectory
+from ledger.ports.network import Network
 
 NetworkFactory = Callable[[], Network]
 DirectoryFactory = Callable[[], WriterDirectory]

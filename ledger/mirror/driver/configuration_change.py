@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.operations.flow_events import ConfigurationChanged
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 
 log = logging.getLogger(__name__)
 

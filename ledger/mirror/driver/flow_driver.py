@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.supersession import RecordedSync
@@ -33,7 +33,9 @@ from ledger.mirror.requests.moving import MovedPartitions
 from ledger.mirror.requests.request_handler import RequestHandler
 from ledger.mirror.task.troubles import Side
 from ledger.mirror.topics.flow_topics import FlowTopics
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Row, live_cluster
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, live_cluster
+from ledger.ports.ledger import FactLog, LedgerState, Row
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import FLOW_TABLES, AppendExecutor, WriterSession, one_thread
 

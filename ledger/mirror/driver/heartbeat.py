@@ -1,7 +1,7 @@
 """A sign of life from a driver that has nothing to append: an idle flow is silent, not dead."""
 
-from ledger.config import FlowConfig
-from ledger.ports import Clock
+from ledger.config.flow import FlowConfig
+from ledger.ports.clock import Clock
 from ledger.recording.writer_session import WriterSession
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.adopted import adopted_ranges, not_returning
 from ledger.domain.offset_ranges import OffsetRange, from_offset
 from ledger.domain.returning import returning_ranges
 from ledger.mirror.task.assignments import Assignment
-from ledger.ports import LedgerState
+from ledger.ports.ledger import LedgerState
 
 ReturnedElsewhere = Callable[[str], frozenset[str]]
 """By target topic: clusters from which a flow that goes before this one copies to it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ledger.config import FlowConfig, TargetMode
+from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind
 from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
@@ -36,7 +36,9 @@ from ledger.mirror.partitions.stopped_entries import StoppedPartition
 from ledger.mirror.requests.request_handler import RequestHandler
 from ledger.mirror.task.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.topics.flow_topics import FlowTopics
-from ledger.ports import Clock, ClusterAdmin, LedgerState
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.ledger import LedgerState
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import WriterSession
 from ledger.schema import OFFSET_SYNCS

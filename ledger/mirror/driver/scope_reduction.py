@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ledger.domain.operations.flow_events import ScopeReduced
 from ledger.domain.topics import TopicSelection
 from ledger.errors import PreconditionError
-from ledger.ports import FlowPosition, OperationLog
+from ledger.ports.ledger import FlowPosition, OperationLog
 
 
 def require_scope(

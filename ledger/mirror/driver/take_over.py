@@ -1,6 +1,6 @@
 """Whether a driver may start on a flow that another one has claimed."""
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.writer_roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, verdict_here
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms

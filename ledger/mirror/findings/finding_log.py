@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from ledger.domain.operations.finding_events import FindingCleared, FindingKey, FindingRaised
 from ledger.domain.time_words import instant
-from ledger.ports import LedgerState, OperationEntry, OperationLog
+from ledger.ports.ledger import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from ledger.domain.reach import Instant
 from ledger.errors import MirrorLedgerError, ShutOutError
 from ledger.mirror.findings.reach_watch import Partition, ReachWatch
 from ledger.mirror.task.troubles import Side
-from ledger.ports import Clock, ReachProbe
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ReachProbe
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from ledger.domain.operations.finding_events import FindingKey
 from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
 from ledger.mirror.findings.hanging_transactions import StableOffset, observed
 from ledger.mirror.task.assignments import PartitionResult
-from ledger.ports import Clock, ClusterAdmin
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin
 
 PARTITION_FINDINGS = (FindingName.LAST_STABLE_OFFSET_STUCK, FindingName.TOMBSTONES_MAY_BE_MISSING)
 _SETTINGS_LAST_S = 60.0

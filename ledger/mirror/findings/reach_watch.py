@@ -18,7 +18,7 @@ from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
 from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
 from ledger.mirror.task.assignments import PartitionResult
 from ledger.mirror.task.troubles import Side
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 
 REACH_FINDINGS = (
     *(FindingName.SOURCE_UNREACHABLE, FindingName.TARGET_UNREACHABLE),

@@ -1,7 +1,7 @@
 """Ends of a partition, asked for by name and believed only for the incarnation that is meant."""
 
 from ledger.domain.facts import TopicPartition
-from ledger.ports import ClusterAdmin, PartitionEnds
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 
 
 def ends_of_incarnation(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds | None:

@@ -8,7 +8,7 @@ from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 
 PartitionKey = tuple[str, int]
 """Source topic id and partition."""

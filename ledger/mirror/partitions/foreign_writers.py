@@ -8,7 +8,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.time_words import instant
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.mirror.task.assignments import Stop
-from ledger.ports import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import PartitionPair
 from ledger.mirror.partitions.flow_progress import PartitionKey, key_of
-from ledger.ports import LedgerState
+from ledger.ports.ledger import LedgerState
 
 AlsoCopiedBy = Callable[[str], frozenset[str]]
 """By source topic: other flows of the configuration that copy it to the same target topic."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.task.assignments import NOT_BEGUN, Stop
-from ledger.ports import FlowPosition, PartitionEnds
+from ledger.ports.clusters import PartitionEnds
+from ledger.ports.ledger import FlowPosition
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ of another incarnation, on either side, are never continued without a policy or 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.config import FlowConfig, Policy, StartAt
+from ledger.config.flow import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
@@ -16,7 +16,8 @@ from ledger.domain.position import Position
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import AT_THE_TARGET, Stop, StopCause
-from ledger.ports import ClusterAdmin, FlowPosition, PartitionEnds
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
+from ledger.ports.ledger import FlowPosition
 
 Ends = Mapping[tuple[str, int], PartitionEnds]
 

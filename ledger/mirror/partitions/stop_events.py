@@ -7,7 +7,7 @@ from ledger.domain.facts import PartitionPair
 from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.task.assignments import Stop
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ goes on or stops, as the flow says. Everything that a policy does not cover stop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
 from ledger.domain.position import Position
@@ -23,7 +23,7 @@ from ledger.mirror.partitions.ends_of_incarnation import ends_of_incarnation
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.partitions.target_history import TargetHistory
 from ledger.mirror.task.assignments import Divergence, PartitionResult, Stop, StopCause
-from ledger.ports import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin
 
 RecordedRows = Callable[[Standing], Sequence[RecordedSync]]
 """All recorded rows of a standing's partition, those of other incarnations of its source topic among them.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import TopicPartition
 from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
-from ledger.ports import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin
 
 
 @dataclass(frozen=True, slots=True)

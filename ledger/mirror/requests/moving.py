@@ -11,7 +11,7 @@ from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.partitions.start_positions import copy_again
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.task.assignments import StopCause
-from ledger.ports import ClusterAdmin, PartitionEnds
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 
 
 class RefusedError(Exception):

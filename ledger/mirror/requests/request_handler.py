@@ -9,7 +9,7 @@ from ledger.domain.operations.requests import OperatorRequest
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.requests.every_kind import RULES
 from ledger.mirror.requests.moving import MovedPartitions, RefusedError
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResu
 from ledger.mirror.task.open_requests import Asked
 from ledger.mirror.task.partition_copy import PartitionCopy
 from ledger.mirror.task.troubles import LEDGER, Side
-from ledger.ports import Clock, ClusterLink, Completion, FetchItem, Network, ProduceItem, WriterDirectory
+from ledger.ports.clock import Clock
+from ledger.ports.ledger import WriterDirectory
+from ledger.ports.network import ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
 

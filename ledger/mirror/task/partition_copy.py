@@ -17,7 +17,7 @@ from ledger.mirror.task.tail import partition_stops
 from ledger.mirror.task.tail.reconciliation import TailReconciliation
 from ledger.mirror.task.tail.target_tail import TargetTail
 from ledger.mirror.task.troubles import LEDGER, WRITING, Side, Troubles
-from ledger.ports import WriterDirectory
+from ledger.ports.ledger import WriterDirectory
 from ledger.wire.requests import Fetched
 
 _REFUSED_SEQUENCES = 6

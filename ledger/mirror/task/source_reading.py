@@ -6,7 +6,7 @@ from ledger.domain.position import Position
 from ledger.mirror.task.assignments import Assignment, Divergence
 from ledger.mirror.task.batch_plan import Step, plan_batches
 from ledger.mirror.task.record_rules import RecordRules
-from ledger.ports import WriterDirectory
+from ledger.ports.ledger import WriterDirectory
 from ledger.wire.requests import Fetched
 
 

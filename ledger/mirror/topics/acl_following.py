@@ -7,7 +7,7 @@ from ledger.domain.topics import TopicNaming
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.following_record import FollowingRecord
-from ledger.ports import AclAdmin
+from ledger.ports.clusters import AclAdmin
 
 
 class AclFollowing:

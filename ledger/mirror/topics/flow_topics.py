@@ -25,7 +25,8 @@ from ledger.mirror.topics.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.topics.paced_settings import PacedSettings
 from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.mirror.topics.target_settings import target_findings
-from ledger.ports import Clock, ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,8 @@ from ledger.domain.operations.target_changes import AclAction, AclsFollowed, Top
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings.finding_log import FindingName, Findings
-from ledger.ports import (
-    ClusterAdmin,
-    LedgerState,
-    NewTopic,
-    OperationEntry,
-    OperationLog,
-    require_recorded,
-)
+from ledger.ports.clusters import ClusterAdmin, NewTopic
+from ledger.ports.ledger import LedgerState, OperationEntry, OperationLog, require_recorded
 
 TOPIC_FINDINGS = (
     FindingName.MIN_INSYNC_REPLICAS_ONE,

@@ -7,7 +7,8 @@ look in many. A topic that was not read yet is read at once, and so is one that 
 
 from collections.abc import Iterable
 
-from ledger.ports import Clock, ClusterAdmin, SettingsAnswer, TopicDescription
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, SettingsAnswer, TopicDescription
 
 _TIMES_AS_LONG = 20
 

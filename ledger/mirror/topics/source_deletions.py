@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.following_record import FollowingRecord, MirroredTopic
-from ledger.ports import ClusterAdmin, TopicDescription
+from ledger.ports.clusters import ClusterAdmin, TopicDescription
 
 log = logging.getLogger(__name__)
 

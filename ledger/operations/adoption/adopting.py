@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ledger.config import FlowConfig, TargetMode
+from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, PartitionPair
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
@@ -24,7 +24,10 @@ from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
-from ledger.ports import Clock, ClusterAdmin, FactLog, LedgerState, Network, PartitionEnds
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
+from ledger.ports.ledger import FactLog, LedgerState
+from ledger.ports.network import Network
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 from ledger.errors import PreconditionError
-from ledger.ports import Clock, ClusterAdmin, GroupListing
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, GroupListing
 
 _CONNECT = "connect"
 _AT_REST = ("Empty", "Dead")

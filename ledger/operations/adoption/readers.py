@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.writer_roles import LastClaim, ProcessTable, writer_of
 from ledger.mirror.driver.take_over import require_free
-from ledger.ports import Clock
+from ledger.ports.clock import Clock
 
 
 def require_at_rest(

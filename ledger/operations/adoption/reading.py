@@ -10,7 +10,8 @@ from ledger.mirror.task.batch_plan import Copy, Skip, plan_batches
 from ledger.mirror.task.record_rules import RecordRules, filtered
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
-from ledger.ports import Clock, ClusterLink, FetchItem, Network
+from ledger.ports.clock import Clock
+from ledger.ports.network import ClusterLink, FetchItem, Network
 from ledger.wire.error_codes import TOPIC_GONE, ErrorCode, describe
 from ledger.wire.record_batch import BatchHeader, batches
 from ledger.wire.records import decode

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ledger.domain.facts import PartitionPair
 from ledger.operations.adoption.findings import Findings, Ranges, RefusedPartitionError
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 
 _SHOWN_RANGES = 5
 

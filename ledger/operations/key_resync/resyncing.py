@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.config import FlowConfig, TargetMode
+from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.operations.partition_events import KeysResynced
 from ledger.domain.position import Position
@@ -23,16 +23,10 @@ from ledger.operations.adoption.reading import PartitionLog
 from ledger.operations.adoption.records import LogRecord
 from ledger.operations.key_resync.comparison import KeyComparison, compare_keys
 from ledger.operations.key_resync.tombstones import Written, write_tombstones
-from ledger.ports import (
-    Clock,
-    ClusterAdmin,
-    ClusterLink,
-    FactLog,
-    FlowPosition,
-    LedgerState,
-    Network,
-    PartitionEnds,
-)
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
+from ledger.ports.ledger import FactLog, FlowPosition, LedgerState
+from ledger.ports.network import ClusterLink, Network
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession

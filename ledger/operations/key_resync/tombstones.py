@@ -14,7 +14,8 @@ from ledger.domain.facts import OffsetSync, SyncCause
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.sync_builder import SyncBuilder
-from ledger.ports import Clock, Network, ProduceItem
+from ledger.ports.clock import Clock
+from ledger.ports.network import Network, ProduceItem
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.record_batch import patch_for_target
 from ledger.wire.record_fields import tombstone

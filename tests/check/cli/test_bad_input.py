@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.config import CONFIG_VARIABLE
+from ledger.config.file import CONFIG_VARIABLE
 from tests.support.checkout import CHECKOUT
 from tests.support.commands import command, mirror_ledger
 from tests.support.unreachable import UnreachableFlow

@@ -10,7 +10,7 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.system import SystemClock
 from ledger.domain.table_upkeep import BEHIND_FILES, FANOUT
-from ledger.ports import WriterClaim
+from ledger.ports.ledger import WriterClaim
 from tests.support.commands import command
 from tests.support.ledger_rows import append, row
 from tests.support.recorder_rows import TABLE, WRITER, watermark

@@ -5,19 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ledger.config import (
-    CONFIG_VARIABLE,
-    MirrorConfig,
-    Policy,
-    TargetMode,
-    find_config,
-    load_config,
-)
+from ledger.config.file import CONFIG_VARIABLE, find_config, load_config
+from ledger.config.flow import Policy, TargetMode
+from ledger.config.mirror import MirrorConfig
+from ledger.config.secrets import SecretReference
 from ledger.domain.filters import RecordFilter
 from ledger.domain.topic_settings import ConfigurationFollow
 from ledger.domain.topics import NamingKind, SelectionRefusal
 from ledger.errors import ConfigurationError, UsageError
-from ledger.secret_config import SecretReference
 from tests.support.checkout import CHECKOUT
 
 EXAMPLE = CHECKOUT / "conf" / "example.toml"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ledger import app
-from ledger.config import MirrorConfig, load_config
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.topics import SelectionRefusal
 from ledger.errors import ConfigurationError, PreconditionError, UsageError
 from ledger.mirror.driver.configuration_change import config_hash

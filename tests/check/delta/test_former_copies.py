@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ledger.domain.facts import SyncCause, SyncKind
-from ledger.ports import LedgerState
+from ledger.ports.ledger import LedgerState
 from tests.support.both_ledgers import STORES, state_on
 from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, sync
 

@@ -23,7 +23,7 @@ from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.system import SystemClock
 from ledger.domain.cuts import Cut
 from ledger.domain.table_upkeep import FANOUT, Merge
-from ledger.ports import WriterClaim
+from ledger.ports.ledger import WriterClaim
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 from tests.support.maintained_ledgers import make_older

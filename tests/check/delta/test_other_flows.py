@@ -7,7 +7,7 @@ import pytest
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.mirror.partitions.other_flows import OtherFlows
-from ledger.ports import LedgerState
+from ledger.ports.ledger import LedgerState
 from ledger.recording.sync_rows import FlowIdentity
 from tests.support.both_ledgers import STORES, state_on
 from tests.support.former_copies import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync

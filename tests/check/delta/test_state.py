@@ -12,7 +12,7 @@ from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped, RecordedStop
 from ledger.domain.operations.receipts import Acceptance, Receipt
 from ledger.domain.operations.requests import RequestKind

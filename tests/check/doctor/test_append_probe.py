@@ -12,7 +12,7 @@ from ledger.doctor.probing import SCRIPT, SENDS, compare_and_append
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.ports import ClusterLink, Completion, FetchItem, ProduceItem
+from ledger.ports.network import ClusterLink, Completion, FetchItem, ProduceItem
 from ledger.wire.record_batch import read_header
 from ledger.wire.requests import Fetched, Produced
 

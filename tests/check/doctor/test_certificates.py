@@ -12,7 +12,7 @@ from ledger.adapters.kafka.certificates import broker_validity, file_validity, v
 from ledger.adapters.kafka.connection import Address
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.connectivity import certificate
 from ledger.doctor.measurements import Validity

@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.renaming import RenameConfig
 from ledger.doctor import topic_names
 from ledger.doctor.checks import Verdict
 from ledger.doctor.cluster_examination import ClusterLook
@@ -13,7 +14,6 @@ from ledger.doctor.flow_examination import FlowLook
 from ledger.doctor.measurements import ClusterProbe, LedgerProbe
 from ledger.domain.topics import NamingKind, TopicSelection
 from ledger.errors import PreconditionError
-from ledger.rename_config import RenameConfig
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow
 

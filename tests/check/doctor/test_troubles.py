@@ -10,11 +10,11 @@ import pytest
 from ledger.adapters.kafka import probes
 from ledger.adapters.kafka.probes import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
+from ledger.config.secrets import SecretReference
 from ledger.doctor.advice import OF_TROUBLE
 from ledger.doctor.findings import Unmeasured, measure
 from ledger.errors import Trouble
-from ledger.secret_config import SecretReference
 from tests.support.beside import beside
 from tests.support.tls_servers import TlsServer, make_certificate
 

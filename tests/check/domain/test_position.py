@@ -9,7 +9,7 @@ from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.position import Position, TailKnowledge
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from tests.support.sources import SOURCE, TARGET
 
 AT = Position(source_offset=9, target_offset=7, next_sequence=5, leader_epoch=2)

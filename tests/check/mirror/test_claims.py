@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.flow_driver import claim_row
 from tests.simulation.kafka.cluster import MemoryCluster

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock

@@ -11,7 +11,7 @@ from ledger.mirror.driver.load_balancing import split_by_load
 from ledger.mirror.partitions.flow_progress import FlowProgress, Unreached
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import PartitionResult, Stop, StopCause
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 from tests.support.sources import BOTH_SEEN, RECORDED, SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)

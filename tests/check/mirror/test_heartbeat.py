@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.mirror.driver.heartbeat import Heartbeat, heartbeat_ms
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import OFFSET_SYNCS

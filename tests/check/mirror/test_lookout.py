@@ -9,7 +9,7 @@ import pytest
 
 from ledger.adapters.kafka.reach import KafkaReach
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.domain.reach import Instant
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror.findings import lookout
@@ -17,7 +17,7 @@ from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, TOLD_WITHIN_S, ReachWatch
 from ledger.mirror.task.troubles import Side
-from ledger.ports import Row, WriterClaim
+from ledger.ports.ledger import Row, WriterClaim
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import claimed

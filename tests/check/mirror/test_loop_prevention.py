@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.position import Position
 from ledger.domain.returning import FormerCopy

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ledger.mirror.topics.paced_settings import PacedSettings
-from ledger.ports import SettingsAnswer, TopicDescription
+from ledger.ports.clusters import SettingsAnswer, TopicDescription
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.fakes import FakeClock
 

@@ -10,7 +10,7 @@ from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.task.assignments import PartitionResult
 from ledger.mirror.task.sync_builder import SyncBuilder
-from ledger.ports import SettingsAnswer, TopicSettings
+from ledger.ports.clusters import SettingsAnswer, TopicSettings
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger

@@ -21,7 +21,8 @@ from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.requests.moving import MovedPartitions
 from ledger.mirror.requests.request_handler import RequestHandler
 from ledger.mirror.task.assignments import Stop, StopCause
-from ledger.ports import OperationEntry, PartitionEnds, TopicDescription
+from ledger.ports.clusters import PartitionEnds, TopicDescription
+from ledger.ports.ledger import OperationEntry
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
 from tests.support.unasked_cluster import UnaskedCluster
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.config import FlowConfig, Policy
+from ledger.config.flow import FlowConfig, Policy
 from ledger.domain.facts import OffsetSync, SyncKind
 from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
 from ledger.domain.tail_policy import TailPolicy
@@ -15,7 +15,7 @@ from ledger.mirror.driver.flow_driver import FlowPorts, run_flow
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
-from ledger.ports import Row, WriterClaim
+from ledger.ports.ledger import Row, WriterClaim
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState

@@ -9,7 +9,7 @@ from ledger.domain.position import Position
 from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.scope_reduction import require_scope
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import operators

@@ -11,7 +11,7 @@ from ledger.domain.supersession import RecordedSync, is_as_recorded, sequence_at
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
-from ledger.ports import FlowPosition
+from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_bench import NOW_MS, Bench, cause
 from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, moved

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ledger.config import FlowConfig, Policy
+from ledger.config.flow import FlowConfig, Policy
 from ledger.domain.facts import PartitionPair, SyncCause, SyncKind
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
@@ -19,7 +19,8 @@ from ledger.mirror.partitions.start_positions import (
     copy_again,
 )
 from ledger.mirror.task.assignments import StopCause
-from ledger.ports import FlowPosition, PartitionEnds
+from ledger.ports.clusters import PartitionEnds
+from ledger.ports.ledger import FlowPosition
 from tests.support.sources import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.config import FlowConfig, Policy, TargetMode
+from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import Gap, GapCause, OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
 from ledger.domain.position import NOTHING_KNOWN
@@ -14,7 +14,7 @@ from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.partitions.stop_policies import TRY_AGAIN, PolicyOutcome, StopPolicies
 from ledger.mirror.task.assignments import Divergence, PartitionResult, Stop, StopCause
-from ledger.ports import PartitionEnds, TopicDescription
+from ledger.ports.clusters import PartitionEnds, TopicDescription
 from ledger.wire.record_batch import BatchHeader, build, patch_for_target, read_header
 from tests.support.sequenced_syncs import row
 from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import require_free

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.facts import PartitionPair, TopicPartition
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError

@@ -8,7 +8,7 @@ from ledger.domain.facts import PartitionPair
 from ledger.errors import PreconditionError
 from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.verdicts import PartitionAdoption
-from ledger.ports import GroupListing
+from ledger.ports.clusters import GroupListing
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 from tests.support.sources import SOURCE, TARGET

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
-from ledger.ports import WriterClaim
+from ledger.ports.ledger import WriterClaim
 from ledger.recording import background
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings

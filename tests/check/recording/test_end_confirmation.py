@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.ports import PartitionEnds
+from ledger.ports.clusters import PartitionEnds
 from ledger.recording.end_confirmation import EndConfirmation
 from ledger.recording.recorder import ClusterRecorder
 from tests.support.fake_recorders import SETTINGS, recorder_of, watched_cluster

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.errors import ClusterUnavailableError, ShutOutError
-from ledger.ports import TopicDescription
+from ledger.ports.clusters import TopicDescription
 from ledger.recording.writer_session import RECORDER_TABLES
 from tests.support.fake_recorders import recorder_of
 from tests.support.fakes import FakeClock, FakeCluster, FakeLedger

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.domain.writer_roles import ProcessMark, RoleVerdict
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
-from ledger.ports import PartitionEnds, TopicDescription
+from ledger.ports.clusters import PartitionEnds, TopicDescription
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder
 from tests.support.fake_recorders import recorder_of, watched_cluster

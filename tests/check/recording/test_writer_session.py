@@ -9,7 +9,7 @@ import pytest
 
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, ShutOutError
-from ledger.ports import FactLog, Row, WriterClaim
+from ledger.ports.ledger import FactLog, Row, WriterClaim
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession
 from ledger.schema import CHECKPOINTS, OFFSET_SYNCS, OPERATIONS, STAMP, WRITERS
 from tests.simulation.ledger.fact_log import MemoryFactLog

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from ledger.config import FlowConfig, TargetMode
+from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.topics import NamingKind
 from ledger.recording.sync_rows import FlowIdentity, sync_row

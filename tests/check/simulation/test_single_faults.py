@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.config import Policy, TargetMode
+from ledger.config.flow import Policy, TargetMode
 from ledger.domain.operations.requests import RequestKind
 from ledger.errors import UnsafeError
 from ledger.mirror.task.assignments import StopCause

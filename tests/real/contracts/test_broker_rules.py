@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from tests.support.contracts.broker_rules import Broker, BrokerContract
 from tests.support.contracts.cluster_admin import Site
 

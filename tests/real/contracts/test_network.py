@@ -9,7 +9,7 @@ import pytest
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.sandbox import SandboxCluster
 from tests.support.contracts.cluster_admin import Site
 from tests.support.contracts.network import Far, NetworkContract

@@ -7,13 +7,13 @@ import pytest
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.config.secrets import SecretReference
 from ledger.doctor.advice import OF_TROUBLE
 from ledger.doctor.causes import one_row_for_each_cause
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding
 from ledger.errors import Trouble
 from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.secret_config import SecretReference
 from tests.support.guarded import SECRET, Guarded, Login, make_keys
 from tests.support.mirrors import Mirror
 

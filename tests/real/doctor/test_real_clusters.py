@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import load_config
+from ledger.config.file import load_config
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import is_safe
 from ledger.sandbox import Sandbox, SandboxCluster

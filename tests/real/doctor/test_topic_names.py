@@ -8,7 +8,7 @@ import pytest
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Unmeasured
 from ledger.doctor.topic_names import topic_names

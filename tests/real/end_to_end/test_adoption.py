@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ledger import answer_wiring, app, catalog, offset_wiring
 from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption import adopting
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict

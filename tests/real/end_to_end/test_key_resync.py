@@ -15,7 +15,7 @@ from ledger import answer_wiring, app, offset_wiring
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.key_resync.resyncing import PartitionKeys
 from ledger.sandbox import SandboxCluster

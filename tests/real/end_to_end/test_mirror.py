@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ledger import answer_wiring, app, catalog
 from ledger.adapters.duck import engine
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (

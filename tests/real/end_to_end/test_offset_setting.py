@@ -18,8 +18,8 @@ from ledger import answer_wiring, app
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig
-from ledger.ports import GroupListing
+from ledger.config.mirror import MirrorConfig
+from ledger.ports.clusters import GroupListing
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.brokers import QUICK_JVM

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ledger import app
 from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.sandbox.workload import create_topics
 from tests.support.config_files import write_config

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics

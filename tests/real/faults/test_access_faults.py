@@ -12,7 +12,7 @@ from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import FlowConfig
+from ledger.config.flow import FlowConfig
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.recording.observation import Observer, RecorderSettings, Subject

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,

@@ -14,7 +14,7 @@ from ledger.mirror.findings.hanging_transactions import observed
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.task.assignments import CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports import Completion
+from ledger.ports.network import Completion
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, configure, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from tests.support.copies import CODECS, Pair, landings, limits

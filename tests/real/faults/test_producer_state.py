@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 
-from ledger.ports import ProduceItem
+from ledger.ports.network import ProduceItem
 from ledger.sandbox import Sandbox
 from ledger.wire.record_batch import BatchHeader, patch_for_target
 from ledger.wire.requests import Produced

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger import app
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption.verdicts import Consent
 from ledger.recording.observation import Subject

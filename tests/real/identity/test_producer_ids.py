@@ -12,7 +12,7 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.config import MirrorConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.mirror.driver.flow_driver import claim_row
 from ledger.recording.writer_session import FLOW_TABLES, WriterSession

@@ -10,12 +10,12 @@ from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
+from ledger.config.secrets import SecretReference
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.ports import GroupListing, NewTopic, PartitionEnds
+from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.secret_config import SecretReference
 from tests.support.guarded import SECRET, Guarded
 from tests.support.trio import Trio
 from tests.support.waiting import eventually

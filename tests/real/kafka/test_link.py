@@ -12,7 +12,7 @@ from kafka.admin import ACLOperation, ResourceType
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.system import SystemClock
-from ledger.config import ClusterConfig
+from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task.copy_task import CopyTask

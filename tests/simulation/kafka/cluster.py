@@ -15,17 +15,16 @@ from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports import (
-    Clock,
-    FetchItem,
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import (
     GroupListing,
     NewTopic,
     PartitionEnds,
-    ProduceItem,
     SettingsAnswer,
     TopicDescription,
     TopicSettings,
 )
+from ledger.ports.network import FetchItem, ProduceItem
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import BatchHeader, read_header
 from ledger.wire.requests import Fetched, Produced

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
-from ledger.ports import Completion, FetchItem, ProduceItem
+from ledger.ports.network import Completion, FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 

@@ -12,7 +12,8 @@ from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_ma
 from ledger.domain.position import Position
 from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.ports import Clock, FlowPosition, Row, WriterClaim
+from ledger.ports.clock import Clock
+from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from ledger.recording.recorded_state import RecordedState
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
 from tests.simulation.ledger.rows import MemoryRows

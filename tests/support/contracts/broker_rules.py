@@ -12,7 +12,7 @@ import crc32c
 import pytest
 
 from ledger.domain.facts import TopicPartition
-from ledger.ports import Completion, FetchItem, Network, ProduceItem
+from ledger.ports.network import Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
 from ledger.wire.requests import Fetched, Produced

@@ -11,7 +11,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
+from ledger.ports.clusters import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
 from tests.support.waiting import eventually
 
 MOMENT_MS = 1_700_000_000_000

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from ledger.errors import InvalidValueError, PreconditionError, ShutOutError
-from ledger.ports import FactLog, Row, WriterClaim
+from ledger.ports.ledger import FactLog, Row, WriterClaim
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 OTHER_WRITER = "recorder:west"

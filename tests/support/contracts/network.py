@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
-from ledger.ports import ClusterLink, Completion, FetchItem, Network, ProduceItem
+from ledger.ports.network import ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.record_batch import batches
 from tests.support.contracts.broker_rules import NOW_MS, batch_of
 from tests.support.contracts.cluster_admin import Site

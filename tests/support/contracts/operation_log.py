@@ -11,7 +11,7 @@ from ledger.domain.operations.every_kind import content_of as content_of_row
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.order import in_order
 from ledger.errors import ShutOutError
-from ledger.ports import OperationLog
+from ledger.ports.ledger import OperationLog
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.schema import OPERATIONS
 from tests.support.contracts.fact_log import Store, side_by_side

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.ports import FactLog
+from ledger.ports.ledger import FactLog
 from ledger.recording.row_source import Filter, RowSource
 from ledger.schema import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS
 from tests.support.ledger_rows import row

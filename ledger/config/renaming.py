@@ -4,9 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from ledger.config.values import Frozen, Pattern
 from ledger.domain.topics import RenameRule
 from ledger.errors import InvalidValueError
-from ledger.filter_config import Frozen, Pattern
 
 
 class RenameConfig(Frozen):

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import model_validator
 
+from ledger.config.values import Frozen
 from ledger.errors import Trouble, UsageError
-from ledger.filter_config import Frozen
 
 
 class SecretReference(Frozen):

@@ -1,30 +1,13 @@
-"""The part of a flow's configuration that leaves records out, and what all configuration values share."""
+"""The part of a flow's configuration that leaves records out."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
+from ledger.config.values import Frozen, Pattern
 from ledger.domain.filters import RecordFilter
-
-
-class Frozen(BaseModel):
-    """Values that cannot change; an unknown key or another type is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _valid_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return pattern
-
-
-Pattern = Annotated[str, AfterValidator(_valid_pattern)]
 
 
 class FilterConfig(Frozen):

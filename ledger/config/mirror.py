@@ -1,0 +1,106 @@
+"""A whole configuration: the ledger, the clusters and the flows, and what these are to each other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, TypeVar
+
+from pydantic import Field
+
+from ledger.config.cluster import ClusterConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.values import Frozen
+from ledger.domain.flow_overlaps import FlowCopies, also_copied_by
+from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
+from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.errors import UsageError
+
+
+class LedgerConfig(Frozen):
+    """Where the ledger's tables are: an absolute folder or a URI that Delta understands; and how they are kept."""
+
+    path: Annotated[str, Field(min_length=1)]
+    keep_superseded_hours: Annotated[int, Field(ge=KEEP_SUPERSEDED_HOURS, le=87_600)] = KEEP_SUPERSEDED_HOURS
+
+
+Named = TypeVar("Named", ClusterConfig, FlowConfig)
+
+
+class MirrorConfig(Frozen):
+    """A whole configuration file."""
+
+    file: str
+    ledger: LedgerConfig
+    clusters: Mapping[str, ClusterConfig]
+    flows: Mapping[str, FlowConfig]
+
+    def cluster(self, name: str) -> ClusterConfig:
+        return _known("cluster", name, self.clusters, self.file)
+
+    def flow(self, name: str) -> FlowConfig:
+        return _known("flow", name, self.flows, self.file)
+
+    def enabled_flow(self, name: str) -> FlowConfig:
+        """A flow that may be run; raises `UsageError` when the file says that it may not."""
+        flow = self.flow(name)
+        if not flow.enabled:
+            raise UsageError(
+                f"flow {name} is disabled: {self.file} has enabled = false in [flows.{name}]; nothing was claimed or "
+                "copied. Remove the line where the flow is to run"
+            )
+        return flow
+
+    @property
+    def enabled_flows(self) -> tuple[FlowConfig, ...]:
+        return tuple(flow for flow in self.flows.values() if flow.enabled)
+
+    def topic_selection(self, flow_name: str) -> TopicSelection:
+        """The topics of a flow, without copies that came, or would come, from where the flow goes."""
+        flow = self.flow(flow_name)
+        return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow), flow.naming)
+
+    def returned_elsewhere(self, flow_name: str) -> Callable[[str], frozenset[str]]:
+        """By target topic of a flow: the sources of flows with an earlier name that write to it as well."""
+        flow = self.flow(flow_name)
+        earlier = [
+            (other, self.topic_selection(other.name))
+            for other in self.enabled_flows
+            if other.target == flow.target and other.name < flow.name and not other.relay
+        ]
+        return lambda target_topic: frozenset(
+            other.source
+            for other, selection in earlier
+            if (origin := other.naming.source_name(target_topic)) is not None and selection.selects(origin)
+        )
+
+    def also_copied_by(self, flow_name: str) -> Callable[[str], frozenset[str]]:
+        """By source topic of a flow: other flows of the same pair that copy it to the same target topic."""
+        copies = [
+            self._selected_copies(other.name)
+            for other in self.flows.values()
+            if other.enabled or other.name == flow_name
+        ]
+        return lambda topic: also_copied_by(flow_name, copies, topic)
+
+    def _selected_copies(self, flow_name: str) -> FlowCopies:
+        flow = self.flow(flow_name)
+        return FlowCopies(flow.name, flow.source, flow.target, self.topic_selection(flow_name))
+
+    def readers_of(self, cluster: str, topics: Sequence[str]) -> list[FlowConfig]:
+        """Flows that read one of these topics of a cluster and leave out what mirrors wrote there."""
+        readers = [flow for flow in self.flows.values() if flow.source == cluster and not flow.relay]
+        return [flow for flow in readers if any(map(self.topic_selection(flow.name).selects, topics))]
+
+    def _mirrored_prefixes(self, flow: FlowConfig) -> tuple[str, ...]:
+        if flow.topic_naming is not NamingKind.PREFIX:
+            return ()
+        reverse = {
+            other.naming.prefix
+            for other in self.flows.values()
+            if (other.source, other.target) == (flow.target, flow.source) and other.naming.prefix
+        }
+        return tuple(sorted(reverse | {flow.target}))
+
+
+def _known(kind: str, name: str, known: Mapping[str, Named], file: str) -> Named:
+    if name not in known:
+        raise UsageError(f"{file} has no {kind} {name!r}; it has {', '.join(sorted(known)) or 'none'}")
+    return known[name]

@@ -1,0 +1,194 @@
+"""Administration of one cluster, and what it says of its topics, partitions and groups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
+from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.topic_acls import TopicAcl
+from ledger.wire.record_batch import BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as a cluster describes it now; `internal` for Kafka's own."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A consumer group that a cluster knows; type, state and protocol type as the broker spells them."""
+
+    group_id: str
+    group_type: str | None
+    group_state: str | None
+    protocol_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """Log start, last stable offset and high watermark of one partition, read together."""
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Settings of a topic: its own, and all with the cluster's defaults."""
+
+    own: Mapping[str, str]
+    effective: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsAnswer:
+    """Settings by topic, and why some may not be read; a topic that does not exist is in neither."""
+
+    read: dict[str, TopicSettings]
+    refused: dict[str, str]
+
+
+class ClusterAdmin(Protocol):
+    """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
+
+    alias: str
+
+    def cluster_id(self) -> str: ...
+
+    def metadata_offset(self) -> int | None:
+        """How far the cluster's own metadata has come, which only grows while it lives; None: it does not tell."""
+        ...
+
+    def broker_count(self) -> int: ...
+
+    def topics(self) -> dict[str, TopicDescription]:
+        """All topics by name, internal ones included."""
+        ...
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Per topic the settings that were set on the topic itself; defaults left out."""
+        ...
+
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer: ...
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        """Change some of a topic's own settings; what is removed falls back to the cluster's default."""
+        ...
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        """Create and wait until it is described; a topic that exists already is an error."""
+        ...
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        """Create several at once and wait until they are described; returns topic ids by name.
+
+        What is refused is left out: `create_topic` says why.
+        """
+        ...
+
+    def add_partitions(self, name: str, *, total: int) -> None: ...
+
+    def delete_topic(self, name: str, *, topic_id: str) -> None:
+        """Delete this life of a topic; one that is gone already is no error."""
+        ...
+
+    def is_gone(self, topic: str) -> bool:
+        """Whether no topic has the name; raises `PreconditionError` when that may not be seen."""
+        ...
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        """Ends by (topic, partition); a partition without a leader is left out."""
+        ...
+
+    def offsets_at(
+        self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
+        """The first offset whose record is of that time or later; partitions without such a record are left out."""
+        ...
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        """The batch that holds an offset, or the first one after it; None where the log does not reach.
+
+        Raises `ClusterUnavailableError` also when the topic has another id by now.
+        """
+        ...
+
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        """What the leader expects next of a producer, also once its records are gone; None where it does not tell."""
+        ...
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        """What the leader remembers of a producer; None: nothing. Raises `PreconditionError` where it may not tell."""
+        ...
+
+    def groups(self) -> list[GroupListing]: ...
+    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        """Every committed offset of the groups, as checkpoints; `topic_ids` names the living topics."""
+        ...
+
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        """Which of these groups are certain not to exist; the others do, or may not be described."""
+        ...
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        """Commit for a group that has no members; returns by topic and partition what was refused.
+
+        A group that does not exist is created. Unknown when it raises; what was committed before is overwritten.
+        """
+        ...
+
+    def allocate_producer_id(self) -> int:
+        """A producer id that this cluster has never given before (InitProducerId without a transactional id)."""
+        ...
+
+
+def live_cluster(admin: ClusterAdmin) -> LiveCluster:
+    """The cluster that answers."""
+    return LiveCluster(admin.cluster_id(), admin.metadata_offset())
+
+
+class AclAdmin(Protocol):
+    """Access control lists of one cluster; every call raises `PreconditionError` when it is refused."""
+
+    def topic_acls(self) -> frozenset[TopicAcl]: ...
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        """Delete exactly these; one that is gone already is no error."""
+        ...
+
+
+class ReachProbe(Protocol):
+    """Short questions to one cluster, apart from all that copies and administers."""
+
+    def look(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+        """Which of these partitions have no leader that answers, and why.
+
+        Raises `ClusterUnavailableError`, or another error of ours, when no broker of the cluster answers: within
+        seconds, whatever state the brokers are in.
+        """
+        ...
+
+    def close(self) -> None: ...
