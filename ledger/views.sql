@@ -116,7 +116,10 @@ goings_on as (
         c.cut,
         c.later_cut,
         min(o.target_end) as goes_on_at,
-        case when min(o.target_topic_id) = max(o.target_topic_id) then min(o.target_topic_id) end as goes_on_in
+        case
+            when min(o.target_topic_id) = max(o.target_topic_id)
+                then min(o.target_topic_id)
+        end as goes_on_in
     from cuts as c
     inner join offset_syncs as o
         on o.flow = c.flow

@@ -14,7 +14,7 @@ with claims as (
         w.flow,
         w.source_cluster,
         w.target_cluster,
-        row_number() over (partition by w.flow order by w.writer_epoch desc nulls last) as age
+        row_number() over (order by w.writer_epoch desc nulls last) as age
     from writers as w
     inner join params as p on p.flow = w.flow
     where w.event = 'claimed'

@@ -23,11 +23,10 @@ with claims as (
         w.source_cluster,
         w.event,
         row_number() over (
-            partition by w.flow, w.event
+            partition by w.event
             order by w.writer_epoch desc nulls last
         ) as age,
         row_number() over (
-            partition by w.flow
             order by
                 w.writer_epoch desc nulls last,
                 w.round desc nulls last,

@@ -25,10 +25,7 @@ with flow_source as (
         select
             w.flow,
             w.source_cluster,
-            row_number() over (
-                partition by w.flow
-                order by w.writer_epoch desc nulls last
-            ) as age
+            row_number() over (order by w.writer_epoch desc nulls last) as age
         from writers as w
         inner join params as p on p.flow = w.flow
         where w.event = 'claimed'
@@ -816,7 +813,7 @@ select
     j.target_topic_id,
     j.target_partition,
     case
-        when j.status not in ('no_map', 'other_incarnation', 'other_target_incarnation', 'mirrored') then j.readable
+        when j.status not in ('no_map', 'other_target_incarnation', 'mirrored') then j.readable
     end as target_offset,
     j.status,
     j.absence,

@@ -34,10 +34,7 @@ with flow_source as (
             w.flow,
             w.source_cluster,
             p.fresh_since_ms,
-            row_number() over (
-                partition by w.flow
-                order by w.writer_epoch desc nulls last
-            ) as age
+            row_number() over (order by w.writer_epoch desc nulls last) as age
         from writers as w
         inner join params as p on p.flow = w.flow
         where w.event = 'claimed'
@@ -391,9 +388,9 @@ select
         when j.status in ('caught_up', 'behind') then j.lag_records_to_high_watermark
     end as lag_records_to_high_watermark,
     case when j.status in ('caught_up', 'behind') then j.lag_bytes end as lag_bytes,
-    case when j.status in ('caught_up', 'behind') then j.behind_since_ms end as behind_since_ms,
-    case when j.status in ('caught_up', 'behind') then j.lag_ms end as lag_ms,
-    case when j.status in ('caught_up', 'behind') then j.lag_ms_bound end as lag_ms_bound,
+    case when j.status = 'behind' then j.behind_since_ms end as behind_since_ms,
+    case when j.status = 'behind' then j.lag_ms end as lag_ms,
+    case when j.status = 'behind' then j.lag_ms_bound end as lag_ms_bound,
     j.lag_records as last_known_records,
     j.measured_at_ms,
     j.recorded_since_ms,
