@@ -106,13 +106,24 @@ class Needed:
 
 def needed(relations: Iterable[str]) -> Needed:
     """The tables and views among these relations, and those that the views read."""
+    found = _read_by(relations)
+    tables = frozenset(table.name for table in TABLES if table.name in found)
+    return Needed(tables, "".join(views_of(relations).values()))
+
+
+def views_of(relations: Iterable[str]) -> Mapping[str, str]:
+    """The statement that makes each view among these relations, and each that the views read, in their order."""
+    found = _read_by(relations)
+    return {name: text for name, text in _views().items() if name in found}
+
+
+def _read_by(relations: Iterable[str]) -> set[str]:
     found = set(relations)
     views = _views()
     for name in reversed(tuple(views)):  # a view reads earlier ones
         if name in found:
             found.update(_READ.findall(views[name]))
-    tables = frozenset(table.name for table in TABLES if table.name in found)
-    return Needed(tables, "".join(text for name, text in views.items() if name in found))
+    return found
 
 
 @cache

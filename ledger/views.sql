@@ -1,6 +1,22 @@
 -- The views that every query may read beside the tables. What engines spell differently are functions, which
 -- each adapter brings along: cut_gaps, has_gaps, with_end_gap, offsets_in, end_of_gaps, entries_of, text_of, is_json.
 
+-- Which clusters each flow goes between, by its last claim.
+create or replace temporary view last_claims as
+with claims as (
+    select
+        flow,
+        source_cluster,
+        target_cluster,
+        row_number() over (partition by flow order by writer_epoch desc nulls last) as age
+    from writers
+    where event = 'claimed' and flow is not null
+)
+
+select flow, source_cluster, target_cluster
+from claims
+where age = 1;
+
 -- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
 -- of several, else the row that ends last.
 create or replace temporary view last_syncs as
@@ -116,7 +132,10 @@ goings_on as (
         c.cut,
         c.later_cut,
         min(o.target_end) as goes_on_at,
-        case when min(o.target_topic_id) = max(o.target_topic_id) then min(o.target_topic_id) end as goes_on_in
+        case
+            when min(o.target_topic_id) = max(o.target_topic_id)
+                then min(o.target_topic_id)
+        end as goes_on_in
     from cuts as c
     inner join offset_syncs as o
         on o.flow = c.flow
@@ -495,6 +514,25 @@ from lives as l
 inner join lives as n on n.cluster = l.cluster and n.topic = l.topic and n.age = 1
 where n.event = 'deleted' or n.topic_id <> l.topic_id
 group by l.cluster, l.topic, l.topic_id;
+
+-- The lives of a topic name that the recorder of its cluster has seen, and when each was seen last.
+create or replace temporary view topic_lives as
+with sightings as (
+    select cluster, topic, topic_id, writer_epoch, round, recorded_at_ms
+    from topics
+    union all
+    select cluster, topic, topic_id, writer_epoch, round, recorded_at_ms
+    from high_watermarks
+)
+
+select
+    cluster,
+    topic,
+    topic_id,
+    max(writer_epoch * 4294967296 + round) as last_order,
+    max(recorded_at_ms) as last_at_ms
+from sightings
+group by cluster, topic, topic_id;
 
 -- Where each table stood, by its last (epoch, round) of the writer, when a claim shut earlier epochs out of it.
 create or replace temporary view shut_outs as

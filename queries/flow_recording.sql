@@ -1,7 +1,7 @@
 -- name:    flow_recording
 -- answers: when were the groups and the ends of a flow's clusters last recorded?
 -- grain:   flow, side
--- reads:   checkpoints, high_watermarks, writers
+-- reads:   checkpoints, high_watermarks, last_claims, writers
 -- params:  flow string
 -- columns: flow string, side string, cluster string, checkpoints_at_ms bigint, ends_at_ms bigint
 -- status:  none
@@ -9,25 +9,12 @@
 -- side is source or target. A recorder appends commits that changed, and all of them at every full sweep; ends that
 -- changed, and a sign of life when they did not. An age of several sweeps, or heartbeats, says that nobody records,
 -- null that nobody ever did (of checkpoints: or that no group has committed). Times are those of the recorder's host.
-with claims as (
-    select
-        w.flow,
-        w.source_cluster,
-        w.target_cluster,
-        row_number() over (partition by w.flow order by w.writer_epoch desc nulls last) as age
-    from writers as w
-    inner join params as p on p.flow = w.flow
-    where w.event = 'claimed'
-),
-
-sides as (
+with sides as (
     select c.flow, 'source' as side, c.source_cluster as cluster
-    from claims as c
-    where c.age = 1
+    from last_claims as c
     union all
     select c.flow, 'target' as side, c.target_cluster as cluster
-    from claims as c
-    where c.age = 1
+    from last_claims as c
 ),
 
 groups_recorded as (
@@ -58,6 +45,7 @@ select
     g.recorded_at_ms as checkpoints_at_ms,
     e.recorded_at_ms as ends_at_ms
 from sides as s
+inner join params as p on p.flow = s.flow
 left join groups_recorded as g on g.cluster = s.cluster
 left join ends_recorded as e on e.cluster = s.cluster
 order by s.flow nulls last, s.side nulls last

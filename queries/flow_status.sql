@@ -1,7 +1,7 @@
 -- name:    flow_status
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   effective_syncs, ended_topics, last_syncs, offset_syncs, partition_events, writers
+-- reads:   effective_syncs, ended_topics, last_claims, last_syncs, offset_syncs, partition_events, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
@@ -17,22 +17,15 @@
 -- as living. stopped: the last event of this partition stopped it. released: the flow's last word is that it
 -- ended. not_started: it runs, and nothing is recorded yet, not even where it starts. mirroring: neither;
 -- whether the driver lives shows in last_recorded_at_ms, and whether it keeps up in replication_lag.
-with claims as (
+with last_words as (
     select
-        w.flow,
-        w.source_cluster,
         w.event,
         row_number() over (
-            partition by w.flow, w.event
-            order by w.writer_epoch desc nulls last
-        ) as age,
-        row_number() over (
-            partition by w.flow
             order by
                 w.writer_epoch desc nulls last,
                 w.round desc nulls last,
                 w.event nulls last
-        ) as age_of_all
+        ) as age
     from writers as w
     inner join params as p on p.flow = w.flow
 ),
@@ -157,7 +150,7 @@ select
         else 'mirroring'
     end as status
 from partitions as a
-left join claims as c on c.age_of_all = 1
+left join last_words as c on c.age = 1
 left join maps as m
     on m.source_topic = a.source_topic
     and m.source_topic_id = a.source_topic_id
@@ -176,7 +169,7 @@ left join events as v
     and v.source_partition = a.source_partition
     and v.age = 1
     and v.kind = 'partition_stopped'
-left join claims as s on s.event = 'claimed' and s.age = 1
+left join last_claims as s on s.flow = a.flow
 left join ended_topics as x
     on x.cluster = s.source_cluster
     and x.topic = a.source_topic

@@ -1,8 +1,8 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, effective_syncs, high_watermarks, last_high_watermarks, last_syncs, offset_syncs,
---          partition_events, topics, writers
+-- reads:   checkpoints, effective_syncs, last_claims, last_high_watermarks, last_syncs, offset_syncs,
+--          partition_events, topic_lives, topics, writers
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -21,19 +21,8 @@
 -- began, and is recorded while the next one runs. metadata is that of the last known commit, verbatim.
 with flow_source as (
     select c.flow, c.source_cluster
-    from (
-        select
-            w.flow,
-            w.source_cluster,
-            row_number() over (
-                partition by w.flow
-                order by w.writer_epoch desc nulls last
-            ) as age
-        from writers as w
-        inner join params as p on p.flow = w.flow
-        where w.event = 'claimed'
-    ) as c
-    where c.age = 1
+    from last_claims as c
+    inner join params as p on p.flow = c.flow
 ),
 
 -- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. commit_number stands for the
@@ -542,30 +531,10 @@ next_unpaired as (
     group by m.commit_number
 ),
 
--- The lives of a topic name that the recorder of its cluster has seen, in the order in which it did.
-sightings as (
-    select t.cluster, t.topic, t.topic_id, t.writer_epoch, t.round, t.recorded_at_ms
-    from topics as t
-    union all
-    select w.cluster, w.topic, w.topic_id, w.writer_epoch, w.round, w.recorded_at_ms
-    from high_watermarks as w
-),
-
-lives as (
-    select
-        s.cluster,
-        s.topic,
-        s.topic_id,
-        max(s.writer_epoch * 4294967296 + s.round) as last_order,
-        max(s.recorded_at_ms) as last_at_ms
-    from sightings as s
-    group by s.cluster, s.topic, s.topic_id
-),
-
 target_lives as (
     select w.map_number, n.topic_id = w.target_topic_id as is_own, n.last_order, n.last_at_ms
     from maps as w
-    inner join lives as n
+    inner join topic_lives as n
         on n.cluster = w.target_cluster
         and n.topic = w.target_topic
 ),
@@ -816,7 +785,7 @@ select
     j.target_topic_id,
     j.target_partition,
     case
-        when j.status not in ('no_map', 'other_incarnation', 'other_target_incarnation', 'mirrored') then j.readable
+        when j.status not in ('no_map', 'other_target_incarnation', 'mirrored') then j.readable
     end as target_offset,
     j.status,
     j.absence,

@@ -1,8 +1,8 @@
 -- name:    replication_lag
 -- answers: how much of each source partition is not on the target, in records, bytes and time, and as of when?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   effective_syncs, ended_topics, high_watermarks, last_high_watermarks, last_syncs, offset_syncs,
---          relaying_flows, writers
+-- reads:   effective_syncs, ended_topics, high_watermarks, last_claims, last_high_watermarks, last_syncs,
+--          offset_syncs, relaying_flows, writers
 -- params:  flow string, fresh_since_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          last_stable bigint, high_watermark bigint, mirrored_end bigint, source_end bigint,
@@ -28,21 +28,9 @@
 -- say). other_incarnation: the flow has a map of this partition, but none of this topic id. beyond_end: the flow
 -- had copied more than the source had, so the source lost its end, or clocks of two hosts differ.
 with flow_source as (
-    select c.flow, c.source_cluster, c.fresh_since_ms
-    from (
-        select
-            w.flow,
-            w.source_cluster,
-            p.fresh_since_ms,
-            row_number() over (
-                partition by w.flow
-                order by w.writer_epoch desc nulls last
-            ) as age
-        from writers as w
-        inner join params as p on p.flow = w.flow
-        where w.event = 'claimed'
-    ) as c
-    where c.age = 1
+    select c.flow, c.source_cluster, p.fresh_since_ms
+    from last_claims as c
+    inner join params as p on p.flow = c.flow
 ),
 
 -- At such a place all ends were what the recorder of the source had recorded last, in the same epoch.
@@ -391,9 +379,9 @@ select
         when j.status in ('caught_up', 'behind') then j.lag_records_to_high_watermark
     end as lag_records_to_high_watermark,
     case when j.status in ('caught_up', 'behind') then j.lag_bytes end as lag_bytes,
-    case when j.status in ('caught_up', 'behind') then j.behind_since_ms end as behind_since_ms,
-    case when j.status in ('caught_up', 'behind') then j.lag_ms end as lag_ms,
-    case when j.status in ('caught_up', 'behind') then j.lag_ms_bound end as lag_ms_bound,
+    case when j.status = 'behind' then j.behind_since_ms end as behind_since_ms,
+    case when j.status = 'behind' then j.lag_ms end as lag_ms,
+    case when j.status = 'behind' then j.lag_ms_bound end as lag_ms_bound,
     j.lag_records as last_known_records,
     j.measured_at_ms,
     j.recorded_since_ms,

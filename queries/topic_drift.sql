@@ -22,7 +22,7 @@ with pairs as (
         o.target_topic,
         o.target_topic_id,
         row_number() over (
-            partition by o.flow, o.source_topic
+            partition by o.source_topic
             order by o.writer_epoch desc nulls last, o.round desc nulls last
         ) as age
     from offset_syncs as o

@@ -1,7 +1,7 @@
 -- name:    uncommitted_partitions
 -- answers: of which partitions of the topics that it reads has a group no commit, and from where is nothing skipped?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, last_high_watermarks, last_syncs, writers
+-- reads:   checkpoints, last_claims, last_high_watermarks, last_syncs
 -- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int, target_topic string,
 --          target_topic_id string, target_partition int, target_offset bigint, status string
@@ -13,19 +13,8 @@
 -- topic that the map is about; no_commit_empty: there was no record to be passed.
 with flow_source as (
     select c.flow, c.source_cluster
-    from (
-        select
-            w.flow,
-            w.source_cluster,
-            row_number() over (
-                partition by w.flow
-                order by w.writer_epoch desc nulls last
-            ) as age
-        from writers as w
-        inner join params as p on p.flow = w.flow
-        where w.event = 'claimed'
-    ) as c
-    where c.age = 1
+    from last_claims as c
+    inner join params as p on p.flow = c.flow
 ),
 
 -- Within a round a commit comes before its absence.

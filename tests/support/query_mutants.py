@@ -1,4 +1,4 @@
-"""Every join condition and every comparison of a query matters: without it, or turned, a case fails.
+"""Every condition of a query or a view matters: without it, or turned, a case fails.
 
 Mutants are texts in memory, run on DuckDB. One that no case can tell from the query is either a missing case
 or a condition that is not needed: write the query without it, or list it in `EQUIVALENT` with the reason.
@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 import duckdb
 
@@ -31,17 +32,27 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
         }
     ),
+    "effective_syncs": frozenset(
+        {
+            # A row that starts at the cut was judged by the branch before.
+            "else o.source_start < coalesce(c.cut, o.source_start + 1): < -> <=",
+            # Where this is answered the two are equal.
+            "then min(o.target_topic_id): min( -> max(",
+        }
+    ),
     "replication_lag": frozenset(
         {
             # A copy that begins where the source ends, or ends where the mirror stands, holds nothing between.
             "and o.target_start < e.high_watermark: < -> <=",
             "and o.target_end > s.mirrored_end: > -> >=",
+            # It bounds what is read: what is caught up is not told since when it is behind.
+            "where d.lag_records > 0: > -> >=",
         }
     ),
 }
-"""Query to mutants that give the same answers, each with its reason."""
+"""Query or view to mutants that give the same answers, each with its reason."""
 
-ONE_IN = {"offset_translation": 8, "replication_lag": 4}
+ONE_IN = {"offset_translation": 11, "replication_lag": 4}
 """Query to how few of its mutants are tried here, where they take long; the long tests try all."""
 
 _CONDITION = re.compile(r"(?<=\b)(on|and) (\w+\.\w+ (?:=|<|<=|>|>=|<>) \w+\.\w+)(?= |\n)")
@@ -56,6 +67,8 @@ _TURNED = {
     "is null": "is not null",
     "is not null": "is null",
 }
+_PARTITION = re.compile(r"partition by ((?:\w+\.)?\w+(?:, (?:\w+\.)?\w+)*)")
+_LIST = re.compile(r" in \(('\w+'(?:, '\w+')+)\)")
 _WORD = re.compile(
     r"\b(left join|min\(|max\(|min_by\(|max_by\(|desc|asc|least\(|greatest\(|union all)(?=[ \n\w])"
 )
@@ -82,6 +95,19 @@ def mutants(sql: str) -> Iterator[tuple[str, str]]:
         yield _replaced(code, match.span(), _TURNED[match[0]])
     for match in _WORD.finditer(code):
         yield _replaced(code, match.span(), _OTHER_WORD[match[0]])
+    for match in _PARTITION.finditer(code):
+        columns = match[1].split(", ")
+        for others in _one_less(columns):
+            yield _replaced(code, match.span(), f"partition by {', '.join(others)}" if others else "")
+    for match in _LIST.finditer(code):
+        for others in _one_less(match[1].split(", ")):
+            yield _replaced(code, match.span(1), ", ".join(others))
+
+
+def _one_less(members: Sequence[str]) -> Iterator[list[str]]:
+    """The members without the first one, without the second one, and so on."""
+    for left_out in range(len(members)):
+        yield [member for number, member in enumerate(members) if number != left_out]
 
 
 def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
@@ -89,6 +115,14 @@ def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
     number = code.count("\n", 0, start) + 1
     line = code.splitlines()[number - 1].strip()
     return f"line {number}: {line}: {code[start:end]} -> {by}", code[:start] + by + code[end:]
+
+
+class Trial(Protocol):
+    """A case on which mutants are tried."""
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether a text gives the expected answer; one that is refused does not."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -121,21 +155,21 @@ class Bench:
             return False
 
 
-def survivors(query: Query, benches: Sequence[Bench], *, one_in: int) -> Iterator[str]:
-    """Names of the mutants that meet every case; the case that caught the last one is tried first."""
-    tried = list(benches)
-    for name, sql in islice(mutants(query.sql), 0, None, one_in):
-        caught_by = next((bench for bench in tried if not bench.is_met_by(sql)), None)
+def survivors(sql: str, trials: Sequence[Trial], *, one_in: int) -> Iterator[str]:
+    """Names of the mutants of a text that meet every case; the case that caught the last one is tried first."""
+    tried = list(trials)
+    for name, mutant in islice(mutants(sql), 0, None, one_in):
+        caught_by = next((trial for trial in tried if not trial.is_met_by(mutant)), None)
         if caught_by is None:
             yield name
         else:
-            tried.sort(key=lambda bench: bench is not caught_by)
+            tried.sort(key=lambda trial: trial is not caught_by)
 
 
-def uncaught(query: Query, benches: Sequence[Bench], *, one_in: int) -> list[str]:
-    """What is wrong about the mutants of a query: those that meet every case and are not said to be equivalent."""
-    text_by_name = {name: name.split(": ", 1)[1] for name in survivors(query, benches, one_in=one_in)}
-    equivalent = EQUIVALENT.get(query.name, frozenset())
-    found = [name for name, text in text_by_name.items() if text not in equivalent]
+def uncaught(name: str, sql: str, trials: Sequence[Trial], *, one_in: int) -> list[str]:
+    """What is wrong about the mutants of a query or a view: those that meet every case, not said to be equivalent."""
+    text_by_name = {mutant: mutant.split(": ", 1)[1] for mutant in survivors(sql, trials, one_in=one_in)}
+    equivalent = EQUIVALENT.get(name, frozenset())
+    found = [mutant for mutant, text in text_by_name.items() if text not in equivalent]
     no_longer = equivalent - set(text_by_name.values()) if one_in == 1 else ()
     return found + [f"caught, no longer equivalent: {text}" for text in sorted(no_longer)]

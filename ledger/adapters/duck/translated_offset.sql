@@ -2,12 +2,9 @@
 -- source has it now: of the last leader epoch that is recorded there.
 create temporary table checkpoints as
 with flow_source as (
-    select w.source_cluster
-    from writers as w
-    inner join params as p on p.flow = w.flow
-    where w.event = 'claimed'
-    order by w.writer_epoch desc
-    limit 1
+    select c.source_cluster
+    from last_claims as c
+    inner join params as p on p.flow = c.flow
 ),
 
 latest_sync as (

@@ -15,8 +15,17 @@ from tests.support.cases import Case, cases_of, has_cases
 QUERIES = list(catalog.queries().values())
 WITH_CASES = [query for query in QUERIES if has_cases(query.name)]
 VIEWS = {
-    *("current_maps", "effective_syncs", "ended_topics", "gaps", "last_high_watermarks", "last_syncs"),
-    *("operation_contents", "partition_events", "relaying_flows", "segments", "shut_outs", "topic_settings"),
+    *(
+        "current_maps",
+        "effective_syncs",
+        "ended_topics",
+        "gaps",
+        "last_claims",
+        "last_high_watermarks",
+        "last_syncs",
+    ),
+    *("operation_contents", "partition_events", "relaying_flows", "segments", "shut_outs", "topic_lives"),
+    "topic_settings",
 }
 CASES = [case for query in WITH_CASES for case in cases_of(query.name)]
 

@@ -1,11 +1,12 @@
-"""Every query is changed in one place at a time, and each change must be caught by the query's cases."""
+"""Every query is changed in one place at a time, and each change must be caught by the query's cases; views too."""
 
 import pytest
 
 from ledger import catalog
 from ledger.catalog import Query
+from tests.support import view_mutants
 from tests.support.cases import cases_of, has_cases
-from tests.support.query_mutants import ONE_IN, Bench, uncaught
+from tests.support.query_mutants import ONE_IN, Bench, mutants, uncaught
 
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
@@ -14,4 +15,31 @@ QUERIES = [query for query in catalog.queries().values() if has_cases(query.name
 def test_every_mutant_is_caught(query: Query) -> None:
     benches = [Bench.of(query, case) for case in cases_of(query.name)]
     assert all(bench.is_met_by(query.sql) for bench in benches)
-    assert uncaught(query, benches, one_in=ONE_IN.get(query.name, 1)) == []
+    assert uncaught(query.name, query.sql, benches, one_in=ONE_IN.get(query.name, 1)) == []
+
+
+@pytest.mark.parametrize("view", catalog.view_names())
+def test_mutants_of_views_are_caught(view: str) -> None:
+    assert view_mutants.uncaught_of(view, one_in=view_mutants.ONE_IN) == []
+
+
+def test_the_view_that_no_query_reads_meets_its_cases() -> None:
+    benches = view_mutants.benches_of(view_mutants.CURRENT_MAPS.name)
+    assert benches
+    assert all(bench.meets_its_case() for bench in benches)
+
+
+@pytest.mark.parametrize(
+    ("sql", "changed"),
+    [
+        (
+            "over (partition by a.b, c order by d)",
+            ["over (partition by c order by d)", "over (partition by a.b order by d)"],
+        ),
+        ("over (partition by b order by d)", ["over ( order by d)"]),
+        ("where k in ('a', 'b')", ["where k in ('b')", "where k in ('a')"]),
+        ("where k in ('a')", []),
+    ],
+)
+def test_a_column_or_a_value_is_left_out_at_a_time(sql: str, changed: list[str]) -> None:
+    assert [mutant for _, mutant in mutants(sql)] == changed

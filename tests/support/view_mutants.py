@@ -1,0 +1,120 @@
+"""A view with a change in one place: a case of a query that reads it, directly or through other views, must fail.
+
+Views are tables here, computed once for each case. A mutant that gives the same rows as its view can change no
+answer; where it gives others, what reads the view is computed again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import duckdb
+
+from ledger import catalog
+from ledger.adapters.duck.engine import FUNCTIONS, register, register_params
+from ledger.catalog import Query, parse_query
+from tests.support.cases import Case, cases_of
+from tests.support.query_mutants import uncaught
+
+ONE_IN = 20
+"""How few of a view's mutants the quick tests try; the long ones try all."""
+
+CURRENT_MAPS = parse_query("""-- name:    current_maps
+-- answers: from where to where do maps reach, in the target that they went to last?
+-- grain:   flow, source_topic, source_topic_id, source_partition
+-- reads:   current_maps
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int, target_topic string,
+--          target_topic_id string, source_start bigint, source_end bigint, target_end bigint
+select
+    flow, source_topic, source_topic_id, source_partition,
+    target_topic, target_topic_id, source_start, source_end, target_end
+from current_maps
+order by flow, source_topic, source_topic_id, source_partition
+""")
+"""No query reads this view, which is there for SQL of others: it has cases of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class LaidOut:
+    """A case: the tables that its query reads, and each view as a table, from when it is first tried."""
+
+    query: Query
+    case: Case
+
+    @cached_property
+    def views(self) -> Mapping[str, str]:
+        """What makes each view that the query needs, in their order."""
+        return catalog.views_of(self.query.reads)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(":memory:")
+        connection.execute("set threads = 1")
+        connection.execute(FUNCTIONS)
+        for table in catalog.needed(self.query.reads).tables:
+            register(connection, table, self.case.relation(table))
+        for statement in self.views.values():
+            connection.execute(_as_table(statement))
+        register_params(connection, self.query.params, self.case.params(self.query))
+        return connection
+
+    @cached_property
+    def expected(self) -> list[tuple[object, ...]]:
+        return [tuple(row.values()) for row in self.case.expected(self.query).to_pylist()]
+
+    def answer_beyond(self, view: str) -> list[tuple[object, ...]]:
+        """The query's answer, with all views computed again that come after this one."""
+        names = list(self.views)
+        for later in names[names.index(view) + 1 :]:
+            self.connection.execute(_as_table(self.views[later]))
+        return self.connection.execute(self.query.sql).fetchall()
+
+
+@dataclass(frozen=True, eq=False)
+class ViewBench:
+    """A case on which mutants of one view are tried; every trial leaves it as it was."""
+
+    view: str
+    laid: LaidOut
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether the query answers as expected with another statement for the view; one that is refused does not."""
+        self.laid.connection.execute("begin")
+        try:
+            before = self._rows()
+            self.laid.connection.execute(_as_table(sql))
+            return self._rows() == before or self.laid.answer_beyond(self.view) == self.laid.expected
+        except duckdb.Error:
+            return False
+        finally:
+            self.laid.connection.execute("rollback")
+
+    def meets_its_case(self) -> bool:
+        """Whether the query answers as expected with the view as it is."""
+        self.laid.connection.execute("begin")
+        answer = self.laid.answer_beyond(self.view)
+        self.laid.connection.execute("rollback")
+        return answer == self.laid.expected
+
+    def _rows(self) -> list[str]:
+        return sorted(map(repr, self.laid.connection.execute(f"from {self.view}").fetchall()))
+
+
+def benches_of(view: str) -> list[ViewBench]:
+    """The cases of all queries that read the view."""
+    return [ViewBench(view, laid) for laid in _laid_out() if view in laid.views]
+
+
+def uncaught_of(view: str, *, one_in: int) -> list[str]:
+    """What is wrong about the mutants of a view, as `uncaught` says it."""
+    return uncaught(view, catalog.views_of([view])[view], benches_of(view), one_in=one_in)
+
+
+@cache
+def _laid_out() -> list[LaidOut]:
+    queries = [*catalog.queries().values(), CURRENT_MAPS]
+    return [LaidOut(query, case) for query in queries for case in cases_of(query.name)]
+
+
+def _as_table(statement: str) -> str:
+    return statement.replace("create or replace temporary view", "create or replace temporary table", 1)
