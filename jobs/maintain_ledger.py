@@ -18,8 +18,8 @@ import sys
 from dataclasses import asdict
 from json import dumps
 
-from ledger import app
 from ledger.adapters.spark.session import submitted_session
+from ledger.app.tables import maintain_ledger
 from ledger.cli.logs import log_to_stderr
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     log_to_stderr()
     try:
         config = load_config(find_config(options.config, os.environ))
-        done, failed = app.maintain_ledger(config, dry_run=options.dry_run, session=submitted_session)
+        done, failed = maintain_ledger(config, dry_run=options.dry_run, session=submitted_session)
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

@@ -19,8 +19,8 @@ import threading
 from dataclasses import asdict
 from json import dumps
 
-from ledger import app
 from ledger.adapters.spark.session import submitted_session
+from ledger.app.mirroring import run_flow
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
@@ -44,7 +44,7 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
     """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    return app.run_flow(
+    return run_flow(
         config,
         options.flow,
         session=submitted_session,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import app
+from ledger.app.adoption import adopt_flow
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
@@ -38,7 +38,7 @@ def adopt(
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
     require_tables(output, wide=wide)
     config = configuration(context)
-    adoptions = app.adopt_flow(
+    adoptions = adopt_flow(
         config,
         flow,
         topics=topics,

@@ -2,7 +2,7 @@
 
 import click
 
-from ledger import cluster_wiring
+from ledger.app import cluster_acceptance
 from ledger.cli.configured import configuration
 
 
@@ -17,7 +17,7 @@ def accept_cluster(
     context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, reason: str, ticket: str | None
 ) -> None:
     """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
-    accepted = cluster_wiring.accept_cluster(
+    accepted = cluster_acceptance.accept_cluster(
         configuration(context), cluster, cluster_id, rebuilt=rebuilt, reason=reason, ticket=ticket
     )
     if accepted.operation_id is None:

@@ -13,10 +13,13 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from ledger import answer_wiring, app, catalog, offset_wiring
+from ledger import catalog
 from ledger.adapters import jvm
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
+from ledger.app import answers, group_offsets
+from ledger.app.mirroring import run_flow
+from ledger.app.tables import init_ledger
 from ledger.cli.printing import rendered
 from ledger.cli.running import refuse_unfinished
 from ledger.cli.signals import stop_on_signals
@@ -130,13 +133,13 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     config = load_config(sandbox.configuration)
     source = _prepare_source(clusters["east"].bootstrap_servers, shown, records)
     summary = _mirror(config, shown)
-    at = answer_wiring.snapshot(config, None)
+    at = answers.snapshot(config, None)
     _show_ledger(at)
     with shown.step("kill cluster east (SIGKILL)"):
         sandbox.kill("east")
     with shown.step("translate every group from the ledger alone") as step:
-        at = answer_wiring.snapshot(config, None)
-        translated = offset_wiring.translate_groups(at, FLOW)
+        at = answers.snapshot(config, None)
+        translated = group_offsets.translate_groups(at, FLOW)
         step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
     _show("Where committed offsets land", translated.select(TRANSLATION_COLUMNS))
     broken = _audit(at, shown)
@@ -170,13 +173,13 @@ def _prepare_source(servers: str, shown: Progress, records: int) -> Source:
 
 def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
     with shown.step("create the ledger") as step:
-        step.outcome = ", ".join(app.init_ledger(config))
+        step.outcome = ", ".join(init_ledger(config))
     with shown.step("start Spark"):
         spark = local_session(tasks=config.flow(FLOW).tasks)
     stop = threading.Event()
     stop_on_signals(stop)
     with shown.step("mirror east to west until caught up") as step:
-        summary = app.run_flow(
+        summary = run_flow(
             config,
             FLOW,
             session=lambda: spark,
@@ -194,8 +197,8 @@ def _mirror(config: MirrorConfig, shown: Progress) -> RunSummary:
 
 
 def _show_ledger(at: DeltaSnapshot) -> None:
-    status = answer_wiring.run_query(at, "flow_status", {"flow": FLOW})
-    lag = answer_wiring.run_query(at, "replication_lag", {"flow": FLOW})
+    status = answers.run_query(at, "flow_status", {"flow": FLOW})
+    lag = answers.run_query(at, "replication_lag", {"flow": FLOW})
     _show("What the flow has mirrored", status.select(STATUS_COLUMNS))
     _show("Replication lag", lag.select(LAG_COLUMNS))
 
@@ -208,14 +211,14 @@ def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:
     """Rows that break an invariant, by audit."""
     with shown.step("audit the ledger") as step:
         audits = [name for name, query in catalog.queries().items() if query.is_audit]
-        broken = {name: answer_wiring.run_query(at, name, {}).num_rows for name in audits}
+        broken = {name: answers.run_query(at, name, {}).num_rows for name in audits}
         step.outcome = ", ".join(f"{name} {rows} rows" for name, rows in broken.items())
     return broken
 
 
 def _set_offsets(config: MirrorConfig, at: DeltaSnapshot, translated: pa.Table, shown: Progress) -> None:
     with shown.step("set the groups' offsets on west") as step:
-        operation_id, settings = offset_wiring.set_offsets(
+        operation_id, settings = group_offsets.set_offsets(
             config, at, FLOW, translated, Choice(ACCEPTED), dry_run=False, reason="demo", ticket=None
         )
         left_out = [result_row(one) for one in settings if not one.outcome.is_as_wanted]

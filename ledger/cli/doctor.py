@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from ledger import app
+from ledger.app.examination import examine
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, terminal_width
 from ledger.doctor.causes import one_row_for_each_cause
@@ -46,7 +46,7 @@ def doctor(
     """Check all that FLOWs need (default: every flow), and say what to do. Sources are never written to."""
     wanted = _verdicts(only)
     config = configuration(context)
-    findings = one_row_for_each_cause(app.examine(config, flows, probe=probe, retention_share=retention_left))
+    findings = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
     printed = [finding for finding in findings if finding.verdict in wanted]
     click.echo(_rendered(printed, output), nl=False)
     told = summary(findings, printed)

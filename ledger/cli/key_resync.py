@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import app
+from ledger.app import key_resync
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import PreconditionError, UnsafeError
@@ -36,7 +36,7 @@ def resync_keys(
     """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
     require_tables(output, wide=wide)
     config = configuration(context)
-    done = app.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
+    done = key_resync.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
     table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)
     click.echo(rendered(table, output, wide=wide), nl=False)
     if dry_run:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 import pyarrow as pa
 
-from ledger import app
+from ledger.app.tables import maintain_ledger
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.errors import MirrorLedgerError
@@ -23,7 +23,7 @@ def maintain(context: click.Context, dry_run: bool, output: str, wide: bool) -> 
     beside them.
     """
     require_tables(output, wide=wide)
-    done, failed = app.maintain_ledger(configuration(context), dry_run=dry_run)
+    done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
     rows = [asdict(upkeep) for upkeep in done]
     click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
     if dry_run:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import answer_wiring, offset_wiring
+from ledger.app import answers, group_offsets
+from ledger.app.group_offsets import Chosen
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.cli.reading import as_of_option
 from ledger.errors import PreconditionError, UnsafeError, UsageError
-from ledger.offset_wiring import Chosen
 from ledger.operations.offset_setting import ADVICE, Choice, Setting, result_row
 from ledger.reports.rendering import ACCEPTABLE
 
@@ -67,15 +67,15 @@ def set_offsets(
     require_tables(output, wide=wide)
     config = configuration(context)
     config.flow(flow)
-    at = answer_wiring.snapshot(config, as_of)
-    answer_wiring.require_flow(config, at, flow)
-    answer = offset_wiring.translate_groups(
+    at = answers.snapshot(config, as_of)
+    answers.require_flow(config, at, flow)
+    answer = group_offsets.translate_groups(
         at,
         flow,
         Chosen(groups, topic, partition),
-        driver_lives=as_of is None and offset_wiring.driver_lives(config, flow),
+        driver_lives=as_of is None and group_offsets.driver_lives(config, flow),
     )
-    operation_id, settings = offset_wiring.set_offsets(
+    operation_id, settings = group_offsets.set_offsets(
         config,
         at,
         flow,

@@ -4,14 +4,14 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger import answer_wiring, offset_wiring
+from ledger.app import answers, group_offsets
+from ledger.app.group_offsets import Chosen
 from ledger.cli.commands import Commands
 from ledger.cli.configured import configuration
 from ledger.cli.printing import rendered, require_tables, wide_option
 from ledger.cli.reading import as_of_option, show
 from ledger.domain.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
-from ledger.offset_wiring import Chosen
 from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset
 
 _RESET = "kafka-reset"
@@ -73,17 +73,17 @@ def translate(
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
-    at = answer_wiring.snapshot(config, as_of)
-    answer_wiring.require_flow(config, at, flow)
+    at = answers.snapshot(config, as_of)
+    answers.require_flow(config, at, flow)
     if topic is not None and partition is not None and offset is not None:
-        one = offset_wiring.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
+        one = group_offsets.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
         show(at, one, output, wide=wide)
         return
-    answer = offset_wiring.translate_groups(
+    answer = group_offsets.translate_groups(
         at,
         flow,
         Chosen(groups, topic, partition),
-        driver_lives=as_of is None and offset_wiring.driver_lives(config, flow),
+        driver_lives=as_of is None and group_offsets.driver_lives(config, flow),
     )
     if output == _RESET:
         _show_reset(answer, accepted)

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from ledger import app
+from ledger.app import requests
+from ledger.app.requests import await_receipt
 from ledger.cli.configured import configuration
 from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
@@ -120,14 +121,14 @@ def _ask(
     context: click.Context, flow: str, ask: Request, *, reason: str | None, ticket: str | None, wait_s: float
 ) -> None:
     config = configuration(context)
-    requested = app.request(config, flow, ask, reason=reason, ticket=ticket)
+    requested = requests.request(config, flow, ask, reason=reason, ticket=ticket)
     if requested.operation_id is None:
         click.echo(f"{flow}: nothing to do: {requested.words}; nothing was recorded", err=True)
         return
     click.echo(f"{flow}: {requested.words}\n{requested.taken_up}", err=True)
     click.echo(requested.operation_id)
     if wait_s:
-        receipt = app.await_receipt(config, flow, requested.operation_id, seconds=wait_s)
+        receipt = await_receipt(config, flow, requested.operation_id, seconds=wait_s)
         click.echo(f"{receipt.result}: {receipt.message}", err=True)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 import click
 import pyarrow as pa
 
-from ledger import answer_wiring, catalog, offset_wiring
+from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.app import answers, group_offsets
+from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
@@ -16,7 +18,6 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.flow_report import FlowReport, partition_columns
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
-from ledger.status_wiring import asked_at_ms, maintenance_behind, report_flow, with_freshness
 
 _DRIVER_LIVES = "driver_lives"
 """A parameter that is found out where it is not given."""
@@ -58,7 +59,7 @@ def status(
     require_tables(output, wide=wide)
     config = configuration(context)
     flows = [config.flow(flow).name] if flow else list(config.flows)
-    at = answer_wiring.snapshot(config, as_of)
+    at = answers.snapshot(config, as_of)
     reports = [report_flow(config, at, name, as_of=as_of) for name in flows]
     if output == "json":
         click.echo(render_reports_json(reports), nl=False)
@@ -116,8 +117,8 @@ def query(
     wanted = catalog.query(name)
     values = _values(wanted, params)
     config = configuration(context)
-    at = answer_wiring.snapshot(config, as_of)
-    answer = answer_wiring.run_query(at, name, filled_in(config, at, wanted, values, as_of))
+    at = answers.snapshot(config, as_of)
+    answer = answers.run_query(at, name, filled_in(config, at, wanted, values, as_of))
     show(at, answer, output, wide=wide)
     if wanted.is_audit and answer.num_rows:
         raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
@@ -133,9 +134,9 @@ def filled_in(
     """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
     found = dict(values)
     if isinstance(flow := found.get("flow"), str):
-        answer_wiring.require_flow(config, at, flow)
+        answers.require_flow(config, at, flow)
         if _DRIVER_LIVES in wanted.parameter_names:
-            found.setdefault(_DRIVER_LIVES, as_of is None and offset_wiring.driver_lives(config, flow))
+            found.setdefault(_DRIVER_LIVES, as_of is None and group_offsets.driver_lives(config, flow))
     return with_freshness(config, wanted, found, at_ms=asked_at_ms(at, as_of))
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from json import dumps
 
-from ledger import app
+from ledger.app.recording import record_cluster
 from ledger.cli.logs import log_to_stderr
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
@@ -27,7 +27,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         config = load_config(find_config(options.config, os.environ))
-        rows = app.record_cluster(config, options.cluster, subjects, stop=stop, once=options.once)
+        rows = record_cluster(config, options.cluster, subjects, stop=stop, once=options.once)
     except MirrorLedgerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

@@ -5,9 +5,11 @@ import threading
 import click
 from rich.console import Console
 
-from ledger import app
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import local_session
+from ledger.app.mirroring import run_flow
+from ledger.app.requests import request_stop
+from ledger.app.tables import init_ledger
 from ledger.cli.configured import configuration
 from ledger.cli.progress import shown_progress
 from ledger.cli.signals import start_spark
@@ -21,7 +23,7 @@ from ledger.reports.run_text import end_line, unfinished
 def init(context: click.Context) -> None:
     """Create the ledger's tables; existing ones stay as they are."""
     config = configuration(context)
-    created = app.init_ledger(config)
+    created = init_ledger(config)
     click.echo(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}", err=True)
 
 
@@ -42,7 +44,7 @@ def run(
     stop_signal = threading.Event()
 
     with shown_progress(flow, Console(stderr=True)) as tell:
-        summary = app.run_flow(
+        summary = run_flow(
             config,
             flow,
             session=lambda: start_spark(lambda: local_session(tasks=tasks), stop_signal),
@@ -75,5 +77,5 @@ def spark_jars() -> None:
 @click.pass_context
 def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
-    operation_id = app.request_stop(configuration(context), flow, reason=reason, ticket=ticket)
+    operation_id = request_stop(configuration(context), flow, reason=reason, ticket=ticket)
     click.echo(f"{flow}: asked to stop; operation {operation_id}", err=True)

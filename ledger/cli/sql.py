@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from ledger import answer_wiring, catalog
+from ledger import catalog
 from ledger.adapters import pasted_views
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.duck.sealed import SealedLedger, sealed
+from ledger.app import answers
 from ledger.catalog import Named, Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
@@ -60,7 +61,7 @@ def sql(
         raise UsageError("a STATEMENT and --file do not go together; nothing was read")
     text = statement if file is None else _read(file)
     config = configuration(context)
-    at = answer_wiring.snapshot(config, as_of)
+    at = answers.snapshot(config, as_of)
     declared = _declared(text or "")
     names, given = _params(declared, split(params))
     values = given if declared is None else filled_in(config, at, declared, given, as_of)
@@ -87,7 +88,7 @@ def sql(
 @click.pass_context
 def views(context: click.Context, engine: str, as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
-    at = answer_wiring.snapshot(configuration(context), as_of)
+    at = answers.snapshot(configuration(context), as_of)
     click.echo(_PASTED[engine](at), nl=False)
     click.echo(f"cut {at.cut.token}", err=True)
 

@@ -24,8 +24,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ledger import app
 from ledger.adapters.spark.session import local_session
+from ledger.app.mirroring import run_flow
+from ledger.app.tables import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import Sandbox, SandboxCluster
@@ -60,7 +61,7 @@ def drive(config: MirrorConfig) -> None:
     """A driver that tells the time at the end of each round, on a clock that all processes share."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    app.run_flow(
+    run_flow(
         config,
         FLOW,
         session=lambda: local_session(tasks=config.flow(FLOW).tasks),
@@ -76,7 +77,7 @@ def measure(pair: Mapping[str, SandboxCluster], folder: Path, topics: int, secon
         create_topics(pair["east"].bootstrap_servers, names[first : first + CREATED_AT_ONCE], partitions=1)
     file = configured(pair, folder)
     config = load_config(file)
-    app.init_ledger(config)
+    init_ledger(config)
     for name in (f"{topics:,} new topics", f"{topics:,} known topics"):
         watch(name, file, config, topics, seconds)
 

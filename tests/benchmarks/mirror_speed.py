@@ -24,10 +24,10 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from ledger import app
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.app.tables import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import Sandbox, SandboxCluster
@@ -165,7 +165,7 @@ def _cluster(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> Mi
 
 
 def ours(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> "subprocess.Popen[bytes]":
-    app.init_ledger(_cluster(pair, folder, topic))
+    init_ledger(_cluster(pair, folder, topic))
     command = [
         sys.executable,
         "-m",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app
+from ledger.app import answers
+from ledger.app.adoption import adopt_flow
 from ledger.operations.adoption.verdicts import Consent, Verdict
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
@@ -27,7 +28,7 @@ def copy_as_mirror_maker_does(mesh: Mesh) -> None:
 
 
 def adopt(mesh: Mesh) -> set[Verdict]:
-    adoptions = app.adopt_flow(
+    adoptions = adopt_flow(
         mesh.config,
         "east-to-west",
         topics=(),
@@ -37,7 +38,7 @@ def adopt(mesh: Mesh) -> set[Verdict]:
 
 
 def ran(mesh: Mesh) -> frozenset[str]:
-    return answer_wiring.flows_that_ran(answer_wiring.snapshot(mesh.config, None))
+    return answers.flows_that_ran(answers.snapshot(mesh.config, None))
 
 
 def mirrored_before(

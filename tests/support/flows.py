@@ -11,9 +11,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ledger import app
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.app.tables import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
@@ -136,7 +136,7 @@ def flow_under_test(
     servers = servers_of(pair)
     lines = f'topics = ["{topic}"]\nround_seconds = {round_seconds}\n{extra}'
     config = write_config(folder, servers, {FLOW: lines})
-    app.init_ledger(config)
+    init_ledger(config)
     flow = FlowUnderTest(config, topic, pair, folder / "driver.log")
     try:
         flow.admin("east").create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})

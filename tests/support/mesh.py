@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.recording.observation import Subject
@@ -92,7 +92,7 @@ def make_mesh(
     servers = servers_of(clusters)
     flows = {f"{source}-to-{target}": _flow(topic, source, target, extra) for source, target in directions}
     config = write_config(folder, servers, flows)
-    app.init_ledger(config)
+    init_ledger(config)
     return Mesh(config, topic, servers, spark)
 
 

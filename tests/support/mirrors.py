@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger import app
+from ledger.app.examination import examine
+from ledger.app.tables import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.doctor.checks import Check, Verdict
@@ -63,11 +64,11 @@ topics = ['{topics}']
             encoding="utf-8",
         )
         config = load_config(file)
-        app.init_ledger(config)
+        init_ledger(config)
         return cls(file, config)
 
     def examined(self, *, probe: bool = False) -> list[Finding]:
-        return app.examine(self.config, [], probe=probe, retention_share=0.25)
+        return examine(self.config, [], probe=probe, retention_share=0.25)
 
     def one(self, check: Check) -> Finding:
         """The only finding of a check."""

@@ -5,10 +5,11 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ledger import answer_wiring, catalog
+from ledger import catalog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
+from ledger.app import answers
 from ledger.config.mirror import MirrorConfig
 from tests.support.runs import FLOW
 
@@ -23,17 +24,17 @@ def rows(config: MirrorConfig, table: str) -> list[Row]:
 
 def query(config: MirrorConfig, name: str, **params: str) -> list[Row]:
     """The answer of a catalogued query, now."""
-    found: list[Row] = answer_wiring.run_query(answer_wiring.snapshot(config, None), name, params).to_pylist()
+    found: list[Row] = answers.run_query(answers.snapshot(config, None), name, params).to_pylist()
     return found
 
 
 def broken_invariants(config: MirrorConfig) -> dict[str, list[Row]]:
     """Rows that audits return, by audit; `{}` when all of them find nothing."""
-    at = answer_wiring.snapshot(config, None)
+    at = answers.snapshot(config, None)
     audits = [name for name, found in catalog.queries().items() if found.is_audit]
     assert len(audits) >= 6
-    answers = {name: answer_wiring.run_query(at, name, {}).to_pylist() for name in audits}
-    return {name: offending for name, offending in answers.items() if offending}
+    rows = {name: answers.run_query(at, name, {}).to_pylist() for name in audits}
+    return {name: offending for name, offending in rows.items() if offending}
 
 
 def operations(config: MirrorConfig, kind: str) -> list[Row]:
@@ -49,7 +50,7 @@ def open_findings(config: MirrorConfig, flow: str = FLOW) -> set[tuple[str, str 
 
 def gaps(config: MirrorConfig, flow: str) -> dict[str, int]:
     """Source offsets without a copied record, by cause."""
-    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}) as connection:
         found = connection.execute(
             "select cause, sum(source_end - source_start)::bigint from gaps where flow = ? group by cause",
             [flow],

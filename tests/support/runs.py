@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger.app.mirroring import run_flow
 from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.recording.observation import Subject
@@ -34,7 +34,7 @@ def run(
     stop: threading.Event | None = None,
 ) -> RunSummary:
     """One run of a flow, to its end."""
-    return app.run_flow(
+    return run_flow(
         config,
         flow,
         session=lambda: spark,

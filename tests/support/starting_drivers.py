@@ -3,9 +3,9 @@
 import signal
 from collections.abc import Callable
 
-from ledger import answer_wiring
+from ledger.app import answers
+from ledger.app.flow_status import report_flow
 from ledger.operations.driver_report import DriverState
-from ledger.status_wiring import report_flow
 from tests.support.flows import FlowUnderTest, produce
 from tests.support.processes import command_of, descendants, is_running
 from tests.support.runs import FLOW
@@ -36,7 +36,7 @@ def assert_ended_with_one_line(flow: FlowUnderTest, send: Send, number: signal.S
 
 def _told(flow: FlowUnderTest) -> tuple[DriverState, bool]:
     """The state of the driver, and whether its last start came to nothing."""
-    driver = report_flow(flow.config, answer_wiring.snapshot(flow.config, None), FLOW, as_of=None).driver
+    driver = report_flow(flow.config, answers.snapshot(flow.config, None), FLOW, as_of=None).driver
     return driver.state, driver.failed_start_at_ms is not None
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from ledger.adapters import class_archive
 from ledger.adapters.jvm import check_java, delta_jars
 
+SessionFactory = Callable[[], SparkSession]
 LOCAL_TASK_ATTEMPTS = 4
 SPARK_CLASSES = "spark"
 _LEAN_APPENDS = {

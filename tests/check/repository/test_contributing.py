@@ -1,7 +1,8 @@
-"""CONTRIBUTING.md speaks of places and commands that exist, and of every room."""
+"""CONTRIBUTING.md speaks of places and commands that exist, and of every room; so does the map in the README."""
 
 import re
 import tomllib
+from typing import Any
 
 from tests.support.checkout import CHECKOUT
 
@@ -19,8 +20,7 @@ def test_every_place_exists() -> None:
 def test_every_room_is_named() -> None:
     rooms = layers(0)
     unnamed = {room for room in rooms if f"`{room.replace('.', '/')}" not in PAGE}
-    small = {"ledger.cluster_wiring", "ledger.offset_wiring", "ledger.class_archives"}
-    assert unnamed == small, "small ones beside their like"
+    assert unnamed == {"ledger.class_archives"}, "a small one beside its like"
 
 
 def test_every_room_of_the_mirror_is_named_and_has_its_layer() -> None:
@@ -30,10 +30,25 @@ def test_every_room_of_the_mirror_is_named_and_has_its_layer() -> None:
     assert {room for room in rooms if f"`{room}`" not in PAGE} == set()
 
 
+def test_the_map_in_the_readme_names_the_layers_from_the_top() -> None:
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    row = re.search(r"^\| `ledger/` \| .*imports go down only: ([a-z, ]+) \|$", readme, re.MULTILINE)
+    assert row is not None
+    named = [set(layer.split(" and ")) for layer in row[1].split(", ")]
+    contract = tools()["importlinter"]["contracts"][0]["layers"]
+    rooms = [{room.strip().removeprefix("ledger.") for room in re.split("[:|]", layer)} for layer in contract]
+    assert named == [layer - {"class_archives"} for layer in rooms]
+
+
+def tools() -> dict[str, Any]:
+    """What the checkout says to its tools."""
+    found: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    return found
+
+
 def layers(contract: int) -> set[str]:
     """Rooms of a contract of import-linter."""
-    tools = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    named = tools["importlinter"]["contracts"][contract]["layers"]
+    named = tools()["importlinter"]["contracts"][contract]["layers"]
     return {room.strip() for layer in named for room in re.split("[:|]", layer)}
 
 

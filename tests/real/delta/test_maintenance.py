@@ -14,7 +14,7 @@ from ledger.adapters.delta.maintenance import Upkeep, maintain
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.spark.merging import merge_on_spark
-from ledger.app import init_ledger
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.table_upkeep import FANOUT
 from tests.support.config_files import write_config

@@ -12,8 +12,11 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app, catalog, offset_wiring
+from ledger import catalog
 from ledger.adapters.duck import engine
+from ledger.app import answers, group_offsets
+from ledger.app.adoption import adopt_flow
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption import adopting
@@ -59,11 +62,11 @@ KINDS = (*PLAIN, "stamped", "transfers", "inventory", "churn")
 def adopt(
     config: MirrorConfig, *topics: str, consent: Consent = NOTHING_MORE, dry_run: bool = False
 ) -> list[PartitionAdoption]:
-    return app.adopt_flow(config, FLOW, topics=topics, consent=consent, dry_run=dry_run)
+    return adopt_flow(config, FLOW, topics=topics, consent=consent, dry_run=dry_run)
 
 
 def versions(config: MirrorConfig) -> str:
-    return answer_wiring.snapshot(config, None).cut.token
+    return answers.snapshot(config, None).cut.token
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def taken_over(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.
     topics, source = produce_all(servers["east"], prefix)
     copies = [f"east.{topic}" for topic in topics]
     config = write_flow(folder, servers_of(broker_pair), f'topics = ["{prefix}.*"]', "tasks = 2")
-    app.init_ledger(config)
+    init_ledger(config)
     busy = f"{prefix}events-none"
     with mirror_maker(servers, f"{prefix}.*", folder):
         wait_until_copied(servers, topics)
@@ -277,7 +280,7 @@ def test_the_target_holds_the_source_exactly_once(taken_over: TakenOver, kind: s
 @pytest.fixture(scope="module")
 def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[int, str]]:
     """By source topic, partition and offset: target offset and status."""
-    at = answer_wiring.snapshot(taken_over.config, None)
+    at = answers.snapshot(taken_over.config, None)
     source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
     params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
@@ -317,9 +320,7 @@ def test_every_record_translates_to_its_copy(
     ["audit_l1_tiling", "audit_l2_order", "audit_l3_once", "audit_l4_append_once", "audit_l6_no_silent_loss"],
 )
 def test_audits_find_nothing(taken_over: TakenOver, audit: str) -> None:
-    assert (
-        answer_wiring.run_query(answer_wiring.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
-    )
+    assert answers.run_query(answers.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
 
 
 def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver) -> None:
@@ -360,13 +361,13 @@ def by_hand(broker_pair: Pair, tmp_path: Path) -> Iterator[ByHand]:
         delivery.send(topic, 0, record)
     delivery.finish()
     config = write_flow(tmp_path, servers_of(broker_pair), f'topics = ["{topic}"]')
-    app.init_ledger(config)
+    init_ledger(config)
     with watched_briefly():
         yield ByHand(config, topic, servers, records)
 
 
 def rows_of(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}) as connection:
         return connection.sql(
             "select kind, cause, source_start, source_end, target_start, target_end, records from offset_syncs "
             "order by source_start, source_end, target_end"
@@ -413,8 +414,8 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     (adoption,) = adopt(by_hand.config, consent=Consent(missing=False, foreign=True))
     assert adoption.goes_on_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
-    at = answer_wiring.snapshot(by_hand.config, None)
-    row = offset_wiring.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
+    at = answers.snapshot(by_hand.config, None)
+    row = group_offsets.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 
 
@@ -428,7 +429,7 @@ def test_what_the_flow_has_written_is_refused(
     other = tmp_path / "other"
     other.mkdir()
     config = write_flow(other, servers_of(broker_pair), f'topics = ["{by_hand.topic}"]')
-    app.init_ledger(config)
+    init_ledger(config)
     (adoption,) = adopt(config)
     assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (100, 100))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app
 from ledger.adapters.duck import engine
+from ledger.app import answers
+from ledger.app.tables import init_ledger
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, Record, read_topics
 from ledger.sandbox.workload import Delivery, create_topics
@@ -74,7 +75,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
 """
         },
     )
-    app.init_ledger(config)
+    init_ledger(config)
     create_topics(east, [topic], partitions=1)
     produced = records()
     delivery = Delivery(east, {"compression.type": "lz4", "linger.ms": "50"})
@@ -91,7 +92,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
     assert [placed.record for placed in copy] == [placed.record for placed in kept]
     assert summary.raw_batches >= 2, "what is wholly kept is copied as it is"
     assert summary.record_path_batches >= 4
-    at = answer_wiring.snapshot(config, None)
+    at = answers.snapshot(config, None)
     with engine.connect(at, {}) as connection:
         gaps = connection.execute("select source_start, source_end, cause from gaps").fetchall()
         segments = connection.execute(

@@ -11,10 +11,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app, offset_wiring
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.duck import engine
+from ledger.app import answers, group_offsets
+from ledger.app.key_resync import resync_keys
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.key_resync.resyncing import PartitionKeys
@@ -63,11 +65,11 @@ def delete_before(servers: str, topic: str, offset: int) -> None:
 def resync(
     config: MirrorConfig, topic: str, *, partition: int | None = None, dry_run: bool = False
 ) -> list[PartitionKeys]:
-    return app.resync_keys(config, FLOW, topic=topic, partition=partition, dry_run=dry_run)
+    return resync_keys(config, FLOW, topic=topic, partition=partition, dry_run=dry_run)
 
 
 def token(config: MirrorConfig) -> str:
-    return answer_wiring.snapshot(config, None).cut.token
+    return answers.snapshot(config, None).cut.token
 
 
 def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
@@ -76,7 +78,7 @@ def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
 
 
 def operations(config: MirrorConfig, kind: str) -> list[str]:
-    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}) as connection:
         rows = connection.execute("select content from operations where kind = ?", [kind]).fetchall()
     return [content for (content,) in rows]
 
@@ -106,7 +108,7 @@ def resynced(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.Te
     create_topics(east, [topic], partitions=1, configuration=COMPACTED)
     folder = tmp_path_factory.mktemp("keys")
     config = write_flow(folder, servers_of(broker_pair), f'topics = ["{topic}"]', 'on_loss = "continue"')
-    app.init_ledger(config)
+    init_ledger(config)
     keys = [deleted_key(number) for number in range(DELETED)]
     produce(east, topic, [(key, b"1") for key in [*keys, KEPT]])
     assert not run(config, spark).stopped
@@ -212,9 +214,9 @@ def test_the_finding_is_cleared_and_the_operation_recorded(resynced: Resynced) -
 
 def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     assert resynced.records_afterwards == 2
-    at = answer_wiring.snapshot(resynced.config, None)
+    at = answers.snapshot(resynced.config, None)
     source_end = 2 * DELETED + 3
-    row = offset_wiring.translate_offset(
+    row = group_offsets.translate_offset(
         at, FLOW, topic=resynced.topic, partition=0, offset=source_end
     ).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 2 * DELETED + 3)
@@ -225,7 +227,7 @@ def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     ["audit_l1_tiling", "audit_l2_order", "audit_l3_once", "audit_l4_append_once", "audit_l6_no_silent_loss"],
 )
 def test_audits_find_nothing(resynced: Resynced, audit: str) -> None:
-    assert answer_wiring.run_query(answer_wiring.snapshot(resynced.config, None), audit, {}).to_pylist() == []
+    assert answers.run_query(answers.snapshot(resynced.config, None), audit, {}).to_pylist() == []
 
 
 def test_a_topic_that_is_not_compacted_is_refused(
@@ -235,7 +237,7 @@ def test_a_topic_that_is_not_compacted_is_refused(
     east = broker_pair["east"].bootstrap_servers
     create_topics(east, [topic], partitions=1)
     config = write_flow(tmp_path, servers_of(broker_pair), f'topics = ["{topic}"]')
-    app.init_ledger(config)
+    init_ledger(config)
     produce(east, topic, [(KEPT, b"1")])
     assert run(config, spark).records == 1
     before = token(config)

@@ -12,8 +12,10 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, To
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app, catalog
+from ledger import catalog
 from ledger.adapters.duck import engine
+from ledger.app import answers
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.sandbox import SandboxCluster
@@ -78,7 +80,7 @@ def mirrored(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.Te
         servers,
         {FLOW: f"""round_seconds = 1.0\ntopics = ["{prefix}.*"]\ntasks = 2"""},
     )
-    app.init_ledger(config)
+    init_ledger(config)
     summary = run(config, spark)
     return Mirrored(
         prefix=prefix,
@@ -188,7 +190,7 @@ def test_after_cleaning_both_sides_hold_the_last_value_of_each_key(mirrored: Mir
 
 def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     """All offsets of all partitions, from 0 to beyond the end, against the pairs that the reader saw."""
-    at = answer_wiring.snapshot(mirrored.config, None)
+    at = answers.snapshot(mirrored.config, None)
     commits = every_offset(mirrored.source_ends, topic_ids(at))
     found = engine.run_query(
         catalog.query("offset_translation"),
@@ -196,7 +198,7 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
         at,
         {"checkpoints": commits},
     ).to_pylist()
-    answers = {
+    translated = {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
             *(row["target_topic"], row["target_partition"]),
             *(row["target_offset"], row["status"]),
@@ -205,7 +207,9 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     }
     expected = dict(brute_force(mirrored))
     assert len(found) == len(expected) == commits.num_rows
-    wrong = [(key, answers.get(key), want) for key, want in expected.items() if answers.get(key) != want]
+    wrong = [
+        (key, translated.get(key), want) for key, want in expected.items() if translated.get(key) != want
+    ]
     assert wrong[:SHOWN_DIFFERENCES] == []
     assert {status for *_, status in expected.values()} == {"before_first", "exact", "gap", "at_end", "ahead"}
 
@@ -235,8 +239,8 @@ def status_of(offset: int, *, start: int, end: int, is_record: bool) -> str:
 
 
 def test_status_counts_batches_by_the_path_they_took(mirrored: Mirrored) -> None:
-    rows = answer_wiring.run_query(
-        answer_wiring.snapshot(mirrored.config, None), "flow_status", {"flow": FLOW}
+    rows = answers.run_query(
+        answers.snapshot(mirrored.config, None), "flow_status", {"flow": FLOW}
     ).to_pylist()
     paths = {
         row["source_topic"].removeprefix(mirrored.prefix): (row["raw_batches"], row["record_path_batches"])
@@ -265,7 +269,7 @@ def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: Spar
 
 
 def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answer_wiring.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}) as connection:
         return connection.sql("select * exclude (gaps) from offset_syncs order by all").fetchall()
 
 
@@ -286,7 +290,7 @@ def test_partitions_added_while_running_are_mirrored(
         servers_of(broker_pair),
         {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_refresh_seconds = 1.0"""},
     )
-    app.init_ledger(config)
+    init_ledger(config)
     with running(config, spark) as driver:
         wait_for_copy(east, west, topic, partitions=1)
         add_partitions(east, topic, total=3)
@@ -334,7 +338,7 @@ def test_identity_naming_keeps_names(broker_pair: Pair, spark: SparkSession, tmp
         servers_of(broker_pair),
         {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_naming = "identity" """},
     )
-    app.init_ledger(config)
+    init_ledger(config)
     assert run(config, spark).records == 200
     left, right = read_topics(east, [topic]), read_topics(west, [topic])
     assert sorted(left) == sorted(right) == [(topic, 0), (topic, 1)]

@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger import answer_wiring, app
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.app import answers
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.ports.clusters import GroupListing
 from ledger.recording.observation import Subject
@@ -92,7 +93,7 @@ def moving(
     config = write_config(
         tmp_path_factory.mktemp("moving"), servers, {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]"""}
     )
-    app.init_ledger(config)
+    init_ledger(config)
     run(config, spark, recorded=frozenset(Subject))
     return Moving(topic, servers, config, read_topics(servers["east"], [topic]), read)
 
@@ -138,7 +139,7 @@ def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set:
     assert {part: offset for part, (offset, _) in moving.offsets_at_target(SET).items()} == wanted
     again = offsets_set.results(SET)
     assert again == {partition: (offset, offset, "already_set") for partition, offset in wanted.items()}
-    rows = answer_wiring.snapshot(moving.config, None).rows("operations", [("ticket", "=", "OPS-1")])
+    rows = answers.snapshot(moving.config, None).rows("operations", [("ticket", "=", "OPS-1")])
     assert [row["kind"] for row in rows] == ["offsets_set", "offsets_set_result"]
     assert len({row["operation_id"] for row in rows}) == 1
     at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]

@@ -6,8 +6,8 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger import app
 from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.sandbox.workload import create_topics
@@ -60,7 +60,7 @@ def test_what_one_topic_is_refused_does_not_stop_the_others(
         produce(east.bootstrap_servers, topic, "1", "2")
     guarded.allow(USER, f"east.{good}", *ALL_BUT_ALTERING, is_prefix=True)
     config = guarded_config(tmp_path, broker_pair, guarded, copying(f"{prefix}.*"))
-    app.init_ledger(config)
+    init_ledger(config)
     summary = run(config, spark)
     assert summary.records == 2
     told = f"cluster west does not allow this principal to create topic east.{bad}"
@@ -101,7 +101,7 @@ def test_settings_that_may_not_be_read_do_not_stop_the_copy(
     produce(east.bootstrap_servers, topic, "1")
     guarded.allow(USER, f"east.{topic}", *ALL_BUT_ALTERING[:-1], is_prefix=True)
     config = guarded_config(tmp_path, broker_pair, guarded, copying(topic))
-    app.init_ledger(config)
+    init_ledger(config)
     summary = run(config, spark)
     assert (summary.records, summary.is_unfinished) == (1, False)
     assert open_findings(config) == {("settings_not_read", f"east.{topic}")}
@@ -117,7 +117,7 @@ def test_a_setting_that_the_target_does_not_know_stops_this_topic_only(
     for topic in (f"{prefix}.a", f"{prefix}-b"):
         produce(servers, topic, "1")
     config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{prefix}.*")})
-    app.init_ledger(config)
+    init_ledger(config)
     with admin_of(config, "west") as west:
         west.create_topic(f"east.{prefix}_a", partitions=1, replication_factor=1, configuration={})
     summary = run(config, spark)
@@ -138,7 +138,7 @@ def test_access_control_lists_follow(
     naming = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})', to = '\\1-copy' }}]"""
     flow = f'source = "west"\ntarget = "west"\ntopics = ["{topic}"]\nacls = "read"\n{naming}'
     config = guarded_config(tmp_path, broker_pair, guarded, flow, user="root")
-    app.init_ledger(config)
+    init_ledger(config)
     with admin_of(config, "west") as admin:
         admin.create_topic(topic, partitions=1, replication_factor=1, configuration={})
         granted = [
@@ -171,7 +171,7 @@ def test_without_an_authorizer_access_control_lists_are_a_finding(
     create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
     produce(broker_pair["east"].bootstrap_servers, topic, "1")
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, 'acls = "read"')})
-    app.init_ledger(config)
+    init_ledger(config)
     summary = run(config, spark)
     assert (summary.records, summary.is_unfinished) == (1, False)
     assert open_findings(config) == {("acls_not_read", None)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recording.observation import Subject
@@ -52,7 +52,7 @@ def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
         name: f'source = "{source}"\ntarget = "{target}"\n{shared}' for name, (source, target) in ways.items()
     }
     config = config_of(tmp_path, broker_pair, flows)
-    app.init_ledger(config)
+    init_ledger(config)
     for _ in range(2):
         assert [run(config, spark, flow).records for flow in ("across", "within")] in ([2, 2], [0, 0])
     assert values(servers["west"], topic) == [b"east 1", b"east 2", b"west 1", b"west 2"]
@@ -83,7 +83,7 @@ def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_writt
     create_topics(broker_pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
     rename = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})\\..', to = '\\1' }}]"""
     config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}.*", rename)})
-    app.init_ledger(config)
+    init_ledger(config)
     with pytest.raises(PreconditionError, match=rf"{topic}.1 and {topic}.2 would all be copied to {topic}"):
         run(config, spark)
     with admin_of(config, "west") as west:
@@ -96,7 +96,7 @@ def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_writt
 def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
     topic = name_of("settings")
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic)})
-    app.init_ledger(config)
+    init_ledger(config)
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.create_topic(
             topic, partitions=1, replication_factor=1, configuration={"retention.ms": "7000000"}
@@ -132,7 +132,7 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
     topic = name_of("warned")
     follow = 'configuration_follow = "create"'
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, follow)})
-    app.init_ledger(config)
+    init_ledger(config)
     create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
     assert not run(config, spark).stopped
     assert open_findings(config) == set()
@@ -167,7 +167,7 @@ def test_a_misspelt_topic_is_told_by_doctor_run_and_status_until_there_is_one(
     produce(servers, right, "1")
     flows = {FLOW: f'topics = ["{right}", "{misspelt}"]', "empty": copying(misspelt, 'prefix = "other"')}
     config = config_of(tmp_path, broker_pair, flows)
-    app.init_ledger(config)
+    init_ledger(config)
     told = f"topics has '{misspelt}': no topic of east that this principal is shown matches it"
 
     rows = json.loads(command(capsys, config, "doctor", FLOW, "-o", "json").out)
@@ -201,7 +201,7 @@ def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
     for topic in (kept, dropped):
         produce(servers, topic, "1")
     config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{kept}|{dropped}")})
-    app.init_ledger(config)
+    init_ledger(config)
     assert run(config, spark).records == 2
     narrowed = config_of(tmp_path, broker_pair, {FLOW: copying(kept)})
     produce(servers, kept, "2")
@@ -224,7 +224,7 @@ def test_a_deleted_source_topic(
     topic, other = name_of("gone"), name_of("stays")
     option = f"delete_topics = {str(delete_topics).lower()}"
     config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}|{other}", option)})
-    app.init_ledger(config)
+    init_ledger(config)
     create_topics(servers["east"], [topic, other], partitions=1)
     produce(servers["east"], topic, "a")
     topics = frozenset({Subject.TOPICS})

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
@@ -113,7 +113,7 @@ def test_flows_go_on_by_themselves_after_cleaners_were_at_what_they_had_not_reco
         for naming in ("prefix", "identity")
     }
     config = write_config(tmp_path, servers, flows)
-    app.init_ledger(config)
+    init_ledger(config)
     sources = [topic.source for topic in topics]
     create_topics(east, sources, partitions=1, configuration={**CLEANED_QUICKLY, **KEPT_AS_IT_IS})
     for topic in topics:

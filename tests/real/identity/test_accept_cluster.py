@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger import app
+from ledger.app.adoption import adopt_flow
+from ledger.app.key_resync import resync_keys
+from ledger.app.recording import record_cluster
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption.verdicts import Consent
@@ -29,7 +32,7 @@ def mirrored(pair: Pair, spark: SparkSession, folder: Path) -> tuple[MirrorConfi
     """A flow that has copied a topic of one record, and that topic."""
     topic = name_of("orders")
     config = write_flow(folder, servers_of(pair), f'topics = ["{topic}"]')
-    app.init_ledger(config)
+    init_ledger(config)
     create_topics(pair["east"].bootstrap_servers, [topic], partitions=1)
     produce(pair["east"].bootstrap_servers, topic, "a")
     assert run(config, spark).records == 1
@@ -47,9 +50,9 @@ def test_another_cluster_is_refused_everywhere_until_it_is_accepted(
     with pytest.raises(PreconditionError, match=refused):
         run(config, spark)
     with pytest.raises(PreconditionError, match=refused):
-        app.adopt_flow(config, FLOW, topics=[], consent=Consent(missing=False, foreign=False), dry_run=True)
+        adopt_flow(config, FLOW, topics=[], consent=Consent(missing=False, foreign=False), dry_run=True)
     with pytest.raises(PreconditionError, match=refused):
-        app.resync_keys(config, FLOW, topic=topic, partition=None, dry_run=True)
+        resync_keys(config, FLOW, topic=topic, partition=None, dry_run=True)
     recorded = command(capsys, config, "doctor", FLOW, "-o", "json")
     assert "mirror-ledger accept-cluster" in recorded.out
 
@@ -89,7 +92,7 @@ def test_a_recorder_records_nothing_of_another_cluster(
     swapped = {"east": broker_pair["west"].bootstrap_servers, "west": broker_pair["west"].bootstrap_servers}
     elsewhere = write_flow(tmp_path, swapped, f'topics = ["{topic}"]')
     with pytest.raises(PreconditionError, match="another cluster answers behind east"):
-        app.record_cluster(elsewhere, "east", frozenset(Subject), stop=threading.Event(), once=True)
+        record_cluster(elsewhere, "east", frozenset(Subject), stop=threading.Event(), once=True)
     assert rows(config, "checkpoints") == rows(config, "topics") == []
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger import app
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.kafka.admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.mirror.driver.flow_driver import claim_row
@@ -50,7 +50,7 @@ def test_flows_get_ids_of_any_brokers_block(trio: Trio, spark: SparkSession, tmp
         for number in range(FLOWS)
     }
     config = write_config(tmp_path, {"trio": trio.servers}, flows)
-    app.init_ledger(config)
+    init_ledger(config)
     servers = trio.servers.split(",")
     ids = [claimed(config, name, servers[place % len(servers)]) for place, name in enumerate(flows)]
     assert len(set(ids)) == FLOWS

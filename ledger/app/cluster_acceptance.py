@@ -1,14 +1,14 @@
-"""Wiring of `accept-cluster`, as `app` has it for the other commands."""
+"""Which cluster an alias stands for: what `accept-cluster` records."""
 
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.mirror.driver.take_over import require_free
 from ledger.operations.cluster_acceptance import Accepted, consequences, judge_acceptance
-from ledger.wiring import cluster_admin, operator_operations
 
 
 def accept_cluster(

@@ -1,4 +1,4 @@
-"""Wiring of `offsets`, as `app` has it for the other commands."""
+"""Offsets of groups and of single commits: translated from the ledger, and set at the target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def set_offsets(
     None: nothing was to be set, or it is a dry run. Raises when another cluster answers than the recorded one.
     """
     # They bring the Kafka client, and translating needs none.
-    from ledger.wiring import cluster_admin, operator_operations
+    from ledger.app.wiring import cluster_admin, operator_operations
 
     flow = config.flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))

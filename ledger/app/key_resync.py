@@ -1,0 +1,62 @@
+"""Keys of a target that its source has no record of."""
+
+from contextlib import closing
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.app.wiring import cluster_admin, driver_operations, flow_topics
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.writer_roles import writer_of
+from ledger.mirror.driver.take_over import require_free
+from ledger.operations.key_resync import resyncing
+from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
+from ledger.ports.ledger import require_recorded
+
+
+def resync_keys(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    topic: str,
+    partition: int | None,
+    dry_run: bool = False,
+) -> list[PartitionKeys]:
+    """Delete at a flow's target what its source has no record of; in a dry run nothing is written."""
+    flow = config.enabled_flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    resyncing.require_exclusive(flow)
+    require_free(
+        flow,
+        state.last_claim(writer_of(flow.name)),
+        LocalProcesses(),
+        now_ms=SystemClock().now_ms(),
+        way_out=f"Stop it first: mirror-ledger stop {flow.name}",
+    )
+    network = closing(
+        KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
+    )
+    with (
+        cluster_admin(config, flow.source) as source,
+        cluster_admin(config, flow.target) as target,
+        network as links,
+    ):
+        require_recorded(state, source, target)
+        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+        operations = driver_operations()
+        existing = flow_topics(config, flow, source, target, state, operations).existing()
+        pairs = resyncing.chosen(existing, topic, partition)
+        resyncing.require_compacted(source, topic)
+        ports = ResyncPorts(source, target, state, operations, links, SystemClock())
+        if dry_run:
+            return resyncing.preview(flow, pairs, ports)
+        return resyncing.resync(
+            flow,
+            pairs,
+            ports,
+            fact_log=fact_log,
+            host=str(LocalProcesses().own()),
+        )

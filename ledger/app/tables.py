@@ -1,0 +1,40 @@
+"""The ledger's tables as a whole: made by `init`, kept small by `maintain`."""
+
+from functools import partial
+
+from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
+from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.tables import create_tables
+from ledger.adapters.delta.upkeeps import table_upkeeps
+from ledger.adapters.spark.merging import merge_on_spark
+from ledger.adapters.spark.session import SessionFactory
+from ledger.adapters.system import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import LedgerUnavailableError
+
+
+def init_ledger(config: MirrorConfig) -> list[str]:
+    """Create the ledger's tables; returns the names of those that were created now."""
+    ledger = config.ledger
+    return create_tables(ledger.path, now_ms=SystemClock().now_ms(), keep_hours=ledger.keep_superseded_hours)
+
+
+def maintain_ledger(
+    config: MirrorConfig, *, dry_run: bool, session: SessionFactory | None = None
+) -> tuple[list[Upkeep], list[LedgerUnavailableError]]:
+    """Merge, and remove what is superseded, table by table; in a dry run only say what would be done.
+
+    With a session its workers write the merged files. Returns what was done, and why tables were left out.
+    """
+    open_ledger(config.ledger.path)
+    merging: Merging = TableUpkeep.merge
+    if session is not None and not dry_run:
+        merging = partial(merge_on_spark, session().sparkContext)
+    done: list[Upkeep] = []
+    failed: list[LedgerUnavailableError] = []
+    for upkeep in table_upkeeps(config.ledger):
+        try:
+            done.append(upkeep.planned() if dry_run else maintain(upkeep, merging=merging))
+        except LedgerUnavailableError as error:
+            failed.append(error)
+    return done, failed
