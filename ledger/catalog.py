@@ -108,7 +108,7 @@ def needed(relations: Iterable[str]) -> Needed:
     """The tables and views among these relations, and those that the views read."""
     found = _read_by(relations)
     tables = frozenset(table.name for table in TABLES if table.name in found)
-    return Needed(tables, "".join(views_of(relations).values()))
+    return Needed(tables, "".join(text for name, text in _views().items() if name in found))
 
 
 def views_of(relations: Iterable[str]) -> Mapping[str, str]:
@@ -117,13 +117,14 @@ def views_of(relations: Iterable[str]) -> Mapping[str, str]:
     return {name: text for name, text in _views().items() if name in found}
 
 
-def _read_by(relations: Iterable[str]) -> set[str]:
+def _read_by(relations: Iterable[str]) -> frozenset[str]:
+    """These relations, and what the views among them read."""
     found = set(relations)
     views = _views()
     for name in reversed(tuple(views)):  # a view reads earlier ones
         if name in found:
             found.update(_READ.findall(views[name]))
-    return found
+    return frozenset(found)
 
 
 @cache

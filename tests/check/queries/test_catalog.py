@@ -94,3 +94,15 @@ def test_audits_are_known_by_name() -> None:
     assert [query.name[:8] for query in catalog.queries().values() if query.is_audit] == [
         f"audit_l{number}" for number in range(1, 8)
     ]
+
+
+def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
+    needed = catalog.needed(iter(["segments"]))
+    assert needed == catalog.needed(["segments"])
+    assert needed.tables == {"offset_syncs"}
+    assert list(catalog.views_of(iter(["segments"]))) == [
+        "last_syncs",
+        "effective_syncs",
+        "sync_pieces",
+        "segments",
+    ]
