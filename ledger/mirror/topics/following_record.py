@@ -7,16 +7,12 @@ from ledger.domain.operations.target_changes import AclAction, AclsFollowed, Top
 from ledger.domain.topic_acls import TopicAcl
 from ledger.domain.topic_settings import SettingsChange
 from ledger.mirror.findings.finding_log import FindingName, Findings
+from ledger.mirror.topics.target_settings import SETTING_FINDINGS
 from ledger.ports.clusters import ClusterAdmin, NewTopic
 from ledger.ports.ledger import LedgerState, OperationEntry, OperationLog, require_recorded
 
 TOPIC_FINDINGS = (
-    FindingName.MIN_INSYNC_REPLICAS_ONE,
-    FindingName.UNCLEAN_LEADER_ELECTION,
-    FindingName.RECOMPRESSED,
-    FindingName.LOG_APPEND_TIME,
-    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE,
-    FindingName.RETENTION_BELOW_SOURCE,
+    *SETTING_FINDINGS,
     FindingName.MORE_PARTITIONS,
     FindingName.PATTERN_MATCHES_NOTHING,
     FindingName.TARGET_NAME_CONFLICT,

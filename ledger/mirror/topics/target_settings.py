@@ -7,6 +7,18 @@ from ledger.mirror.findings.finding_log import Finding, FindingName
 
 Settings = Mapping[str, str]
 
+SETTING_FINDINGS = (
+    FindingName.MIN_INSYNC_REPLICAS_ONE,
+    FindingName.UNCLEAN_LEADER_ELECTION,
+    FindingName.RECOMPRESSED,
+    FindingName.LOG_APPEND_TIME,
+    FindingName.OLD_RECORDS_REFUSED,
+    FindingName.FUTURE_RECORDS_REFUSED,
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE,
+    FindingName.RETENTION_BELOW_SOURCE,
+)
+"""All that `concerns` may find."""
+
 _UNLIMITED = -1
 _LIMIT = "max.message.bytes"
 

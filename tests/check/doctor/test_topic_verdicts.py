@@ -9,7 +9,7 @@ from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.mirror.findings.finding_log import FindingName
-from ledger.mirror.topics.target_settings import target_findings
+from ledger.mirror.topics.target_settings import SETTING_FINDINGS, target_findings
 
 UNBOUNDED_MS = 2**63 - 1
 GOOD = {
@@ -217,7 +217,7 @@ def test_every_finding_about_settings_is_told_before() -> None:
             "retention.ms": "1000",
         },
     )
-    assert set(worst.concerns) == set(RAISED)
+    assert set(worst.concerns) == set(RAISED) == set(SETTING_FINDINGS)
 
 
 def test_brokers_without_the_time_bounds_have_none() -> None:

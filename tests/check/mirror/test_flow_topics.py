@@ -6,6 +6,7 @@ from ledger.domain.topic_settings import REQUIRED_AT_TARGET, ConfigurationFollow
 from ledger.domain.topics import NamingKind, RenameRule, TopicNaming
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import FindingName
+from ledger.mirror.topics.target_settings import SETTING_FINDINGS
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow
 
@@ -34,6 +35,26 @@ def test_two_flows_may_make_one_target_topic() -> None:
     flow.west.create_topic("orders", partitions=1, replication_factor=1, configuration={})
     assert follow(flow.topics(REPLICA, ConfigurationFollow.CREATE)) == [("orders_REPLICA", "orders", 0)]
     assert flow.actions() == []
+
+
+def test_every_concern_about_the_settings_of_a_target_topic_is_told() -> None:
+    """Kafka's own defaults among them: records far ahead of the broker's clock are refused."""
+    flow = Flow()
+    flow.source("orders", retention_ms="-1", max_message_bytes="1048588")
+    endangered = {
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "true",
+        "compression.type": "gzip",
+        "message.timestamp.type": "LogAppendTime",
+        "message.timestamp.before.max.ms": "3600000",
+        "message.timestamp.after.max.ms": "3600000",
+        "max.message.bytes": "1000",
+        "retention.ms": "1000",
+    }
+    flow.west.create_topic("orders", partitions=1, replication_factor=3, configuration=endangered)
+    topics = flow.topics(TopicNaming(NamingKind.IDENTITY), ConfigurationFollow.CREATE)
+    assert follow(topics) == [("orders", "orders", 0)]
+    assert {name for name, _, _ in flow.findings()} == {str(name) for name in SETTING_FINDINGS}
 
 
 def test_names_that_conflict_at_the_start_are_refused_with_all_of_them() -> None:
