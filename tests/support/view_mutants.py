@@ -16,7 +16,7 @@ from ledger.catalog import Query, parse_query
 from tests.support.cases import Case, cases_of
 from tests.support.query_mutants import uncaught
 
-ONE_IN = 20
+ONE_IN = 40
 """How few of a view's mutants the quick tests try; the long ones try all."""
 
 CURRENT_MAPS = parse_query("""-- name:    current_maps
