@@ -14,7 +14,7 @@ from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES, Column, Table
 

@@ -16,7 +16,7 @@ from ledger.adapters.spark.rounds import DirectoryFactory
 from ledger.adapters.system import SystemClock
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.topics.topic_following import TopicFollowing
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.task.assignments import CopyLimits

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync, holding
+from ledger.domain.offsets.adopted import AdoptionHistory
+from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.supersession import RecordedSync, holding
 from ledger.ports.ledger import Row
 
 

@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
-from ledger.domain.table_upkeep import SORTED_BY
+from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
 

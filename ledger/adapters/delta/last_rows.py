@@ -19,8 +19,8 @@ from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
-from ledger.domain.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
+from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import InvalidValueError
 from ledger.schema import TABLE_BY_NAME

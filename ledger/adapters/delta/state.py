@@ -7,7 +7,7 @@ from ledger.adapters.delta.newest_rows import DeltaRows
 from ledger.adapters.delta.reading import DeltaLedger
 from ledger.catalog import query
 from ledger.domain.facts import SyncCause, SyncKind, source_may_be_gone
-from ledger.domain.position import Position
+from ledger.domain.offsets.position import Position
 from ledger.ports.ledger import FlowPosition
 from ledger.recording.recorded_state import RecordedState
 

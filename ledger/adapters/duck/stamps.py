@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ledger.adapters.duck.engine import Relation, register
-from ledger.domain.cuts import ClockStep, LastAppend
+from ledger.domain.tables.cuts import ClockStep, LastAppend
 
 _STAMPS = "select writer, writer_epoch * 4294967296 + round as place, recorded_at_ms from wanted"
 _LAST = f"""

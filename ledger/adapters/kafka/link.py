@@ -20,7 +20,7 @@ from ledger.adapters.kafka.metadata import ClusterMetadata, Leader, MetadataRead
 from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topic_ids import topic_id_bytes
+from ledger.domain.topics.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports.network import Completion, FetchItem, ProduceItem
 from ledger.wire.requests import (

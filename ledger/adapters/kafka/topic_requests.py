@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from ledger.adapters.kafka.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present
 from ledger.adapters.kafka.cluster_connection import require
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import NewTopic, TopicDescription
 

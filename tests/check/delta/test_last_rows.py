@@ -25,10 +25,10 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
-from ledger.domain import last_rows as rules
-from ledger.domain.last_rows import GRAINS, Split
 from ledger.domain.operations.last_rows import LAST_ROWS, LastOffsetSyncs
-from ledger.domain.table_upkeep import FANOUT, Merge
+from ledger.domain.tables import last_rows as rules
+from ledger.domain.tables.last_rows import GRAINS, Split
+from ledger.domain.tables.table_upkeep import FANOUT, Merge
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import LedgerUnavailableError
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ledger.domain.adopted import adopted_ranges, not_returning
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.domain.offsets.adopted import adopted_ranges, not_returning
 from tests.support.former_copies import ALSO_HELD, HELD, LOST, sync
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain.cuts import Cut, LastAppend
+from ledger.domain.tables.cuts import Cut, LastAppend
 from ledger.errors import InvalidValueError
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)

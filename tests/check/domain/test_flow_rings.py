@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.domain.flow_rings import FlowEdge, is_in_ring, may_overlap
+from ledger.domain.topics.flow_rings import FlowEdge, is_in_ring, may_overlap
 
 
 def edges(*directions: str, topics: Sequence[str] = ("orders",)) -> list[FlowEdge]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.domain.idle_patterns import IdlePattern, PatternKey, idle_patterns
-from ledger.domain.topics import NamingKind, RenameRule, SelectionRefusal, TopicNaming, TopicSelection
+from ledger.domain.topics.idle_patterns import IdlePattern, PatternKey, idle_patterns
+from ledger.domain.topics.naming import NamingKind, RenameRule, SelectionRefusal, TopicNaming, TopicSelection
 
 TOPICS = {
     "orders": False,

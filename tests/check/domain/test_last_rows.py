@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.last_rows import (
+from ledger.domain.tables.last_rows import (
     CLOCKS_APART_MS,
     GRAINS,
     LEAST_ROWS,

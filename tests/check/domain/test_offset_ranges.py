@@ -2,7 +2,14 @@
 
 import pytest
 
-from ledger.domain.offset_ranges import Share, from_offset, joined, overlapping, share_of, without
+from ledger.domain.offsets.offset_ranges import (
+    Share,
+    from_offset,
+    joined,
+    overlapping,
+    share_of,
+    without,
+)
 
 RANGES = [(2, 5), (8, 9)]
 

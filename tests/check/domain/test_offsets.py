@@ -7,18 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause
-from ledger.domain.offsets import (
-    OffsetMap,
-    ReverseTranslation,
-    Segment,
-    Translation,
-    TranslationStatus,
-    Unmapped,
-    UnmappedKind,
-    Unpaired,
-    expand,
-)
-from ledger.domain.supersession import effective, recording_order
+from ledger.domain.offsets.offset_map import OffsetMap, ReverseTranslation, Translation, TranslationStatus
+from ledger.domain.offsets.stretches import Segment, Unmapped, UnmappedKind, Unpaired, expand
+from ledger.domain.offsets.supersession import effective, recording_order
 from ledger.errors import InvalidValueError
 from tests.support.histories import (
     SOURCE,

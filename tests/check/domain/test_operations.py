@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.every_kind import content_of
 from ledger.domain.operations.finding_events import FindingRaised, open_findings
 from ledger.domain.operations.kinds import OperationKind

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.domain.partition_names import by_topic, number_ranges, of_topic
+from ledger.domain.words.partition_names import by_topic, number_ranges, of_topic
 
 
 @pytest.mark.parametrize(

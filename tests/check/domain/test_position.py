@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.position import Position, TailKnowledge
+from ledger.domain.offsets.position import Position, TailKnowledge
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult
 from ledger.ports.ledger import FlowPosition

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind
-from ledger.domain.position import Position
-from ledger.domain.supersession import (
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.supersession import (
     CommonEnd,
     RecordedSync,
     common_end,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.table_upkeep import (
+from ledger.domain.tables.table_upkeep import (
     BEHIND_FILES,
     CLOSED_AFTER_MS,
     DAY_MS,

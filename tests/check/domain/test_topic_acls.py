@@ -2,8 +2,14 @@
 
 import pytest
 
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl, acl_change, wanted_acls
-from ledger.domain.topics import NamingKind, RenameRule, TopicNaming
+from ledger.domain.topics.naming import NamingKind, RenameRule, TopicNaming
+from ledger.domain.topics.topic_acls import (
+    AclPattern,
+    AclPermission,
+    TopicAcl,
+    acl_change,
+    wanted_acls,
+)
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 IDENTITY = TopicNaming(NamingKind.IDENTITY)

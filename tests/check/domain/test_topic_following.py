@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from ledger.domain.topic_following import (
+from ledger.domain.topics.naming import NamingKind, TopicNaming
+from ledger.domain.topics.topic_following import (
     AddPartitions,
     ChangeSettings,
     CreateTopic,
@@ -16,8 +17,7 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topic_settings import REQUIRED_AT_TARGET, SettingsChange
-from ledger.domain.topics import NamingKind, TopicNaming
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsChange
 from ledger.errors import PreconditionError
 
 IDENTITY = TopicNaming(NamingKind.IDENTITY)

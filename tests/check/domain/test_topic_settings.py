@@ -2,7 +2,8 @@
 
 import pytest
 
-from ledger.domain.topic_settings import (
+from ledger.domain.topics.naming import NamePatterns
+from ledger.domain.topics.topic_settings import (
     FENCE_MAX_MESSAGE_BYTES,
     REQUIRED_AT_TARGET,
     ConfigurationFollow,
@@ -10,7 +11,6 @@ from ledger.domain.topic_settings import (
     SettingsFollowing,
     target_configuration,
 )
-from ledger.domain.topics import NamePatterns
 
 WITHOUT_SEGMENTS = NamePatterns((".*",), exclude=("segment.bytes",))
 

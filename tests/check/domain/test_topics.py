@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_of_halves, topic_id_text
-from ledger.domain.topics import (
+from ledger.domain.topics.naming import (
     NamePatterns,
     NamingKind,
     RenameRule,
@@ -15,6 +14,7 @@ from ledger.domain.topics import (
     name_conflicts,
     own_targets,
 )
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_of_halves, topic_id_text
 from ledger.errors import InvalidValueError
 
 IDENTITY = TopicNaming(NamingKind.IDENTITY)

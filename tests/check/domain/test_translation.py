@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offsets import OffsetMap, ReverseTranslation, Translation, TranslationStatus
-from ledger.domain.translation import (
+from ledger.domain.offsets.offset_map import OffsetMap, ReverseTranslation, Translation, TranslationStatus
+from ledger.domain.offsets.translation import (
     CLOCK_MARGIN_MS,
     Commit,
     KnownMap,

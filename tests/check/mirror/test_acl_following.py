@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.domain.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
 from tests.support.memory_flows import Flow, follow
 
 

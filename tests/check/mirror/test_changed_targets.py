@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.position import NOTHING_KNOWN, TailKnowledge
+from ledger.domain.offsets.position import NOTHING_KNOWN, TailKnowledge
 from ledger.mirror.task.assignments import Assignment, StopCause
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import StoredBatch, application_batch, content

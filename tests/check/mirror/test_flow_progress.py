@@ -6,7 +6,7 @@ import pytest
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import PartitionPair, SyncCause
-from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
+from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.driver.load_balancing import split_by_load
 from ledger.mirror.partitions.flow_progress import FlowProgress, Unreached
 from ledger.mirror.partitions.standing import Standing

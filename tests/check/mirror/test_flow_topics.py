@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.domain.topic_settings import REQUIRED_AT_TARGET, ConfigurationFollow
-from ledger.domain.topics import NamingKind, RenameRule, TopicNaming
+from ledger.domain.topics.naming import NamingKind, RenameRule, TopicNaming
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, ConfigurationFollow
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.topics.target_settings import SETTING_FINDINGS

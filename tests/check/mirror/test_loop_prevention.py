@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.position import Position
-from ledger.domain.returning import FormerCopy
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.returning import FormerCopy
 from ledger.mirror.driver.loop_prevention import LoopPrevention
 from ledger.mirror.task.assignments import Assignment
 from ledger.recording.sync_rows import FlowIdentity, sync_row

@@ -1,7 +1,7 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
 from ledger.domain.facts import GapCause
-from ledger.domain.position import TailKnowledge
+from ledger.domain.offsets.position import TailKnowledge
 from ledger.mirror.task.assignments import StopCause
 from ledger.mirror.task.partition_copy import PartitionCopy
 from ledger.mirror.task.troubles import Side

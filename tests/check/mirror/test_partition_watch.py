@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.domain.position import NOTHING_KNOWN
+from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.task.assignments import PartitionResult

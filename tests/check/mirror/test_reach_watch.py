@@ -3,7 +3,7 @@
 import json
 
 from ledger.domain.facts import TopicPartition
-from ledger.domain.position import NOTHING_KNOWN
+from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.domain.reach import Instant
 from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, Partition, ReachWatch

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ledger.domain.facts import PartitionPair
-from ledger.domain.position import NOTHING_KNOWN
+from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.mirror.driver.run_progress import Lag, SourceEnds, progress_of
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.mirror.partitions.standing import Standing

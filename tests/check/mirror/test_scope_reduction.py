@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.flow_events import accepted_reductions
-from ledger.domain.position import Position
-from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
+from ledger.domain.topics.naming import NamingKind, TopicNaming, TopicSelection
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.scope_reduction import require_scope
 from ledger.ports.ledger import FlowPosition

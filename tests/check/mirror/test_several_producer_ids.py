@@ -6,8 +6,8 @@ import pytest
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
-from ledger.domain.position import NOTHING_KNOWN
-from ledger.domain.supersession import RecordedSync, is_as_recorded, sequence_at
+from ledger.domain.offsets.position import NOTHING_KNOWN
+from ledger.domain.offsets.supersession import RecordedSync, is_as_recorded, sequence_at
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause

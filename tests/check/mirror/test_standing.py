@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.domain.facts import PartitionPair, SyncCause
-from ledger.domain.position import Position, TailKnowledge
+from ledger.domain.offsets.position import Position, TailKnowledge
 from ledger.mirror.partitions.standing import Standing
 from tests.support.sources import RECORDED, SOURCE, TARGET
 

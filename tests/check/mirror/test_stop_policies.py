@@ -8,8 +8,8 @@ import pytest
 from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import Gap, GapCause, OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
-from ledger.domain.position import NOTHING_KNOWN
-from ledger.domain.supersession import RecordedSync
+from ledger.domain.offsets.position import NOTHING_KNOWN
+from ledger.domain.offsets.supersession import RecordedSync
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.partitions.stop_policies import TRY_AGAIN, PolicyOutcome, StopPolicies

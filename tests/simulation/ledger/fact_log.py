@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_may_be_gone
-from ledger.domain.position import Position
-from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.supersession import SEQUENCED_KINDS, recording_order
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.ledger import FlowPosition, Row, WriterClaim

@@ -4,7 +4,7 @@ Where the target's log lost its end and others have written since, its end tells
 earlier, with the flow's last one, under every leader under which it was not looked for yet.
 """
 
-from ledger.domain.position import Position
+from ledger.domain.offsets.position import Position
 from ledger.mirror.task.assignments import Assignment, Stop
 from ledger.mirror.task.tail import partition_stops
 from ledger.wire.record_batch import BatchHeader, next_sequence

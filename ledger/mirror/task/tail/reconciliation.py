@@ -4,7 +4,7 @@ The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
 from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.position import TailKnowledge
+from ledger.domain.offsets.position import TailKnowledge
 from ledger.errors import ProtocolError
 from ledger.mirror.task.assignments import Assignment, Stop
 from ledger.mirror.task.batch_plan import Copy, Skip, Step

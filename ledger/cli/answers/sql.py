@@ -14,10 +14,10 @@ from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.app import answers
 from ledger.catalog import Named, Value
+from ledger.cli.answers.prompt import Prompt, Render
+from ledger.cli.answers.reading import as_of_option, filled_in, split, typed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.cli.prompt import Prompt, Render
-from ledger.cli.reading import as_of_option, filled_in, split, typed
 from ledger.errors import InvalidValueError, UsageError
 
 _PASTED: Mapping[str, Callable[[DeltaSnapshot], str]] = {

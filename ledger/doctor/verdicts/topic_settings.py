@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.doctor.measurements import Settings
-from ledger.domain.topic_settings import is_fence
+from ledger.domain.topics.topic_settings import is_fence
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.mirror.topics.target_settings import concerns
 

@@ -15,9 +15,9 @@ from ledger.doctor.findings import (
     unknown,
 )
 from ledger.doctor.measurements import TableCommit, TableState
-from ledger.domain.cuts import ClockStep
-from ledger.domain.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
-from ledger.domain.time_words import instant
+from ledger.domain.tables.cuts import ClockStep
+from ledger.domain.tables.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
+from ledger.domain.words.time_words import instant
 from ledger.errors import Trouble
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from ledger.domain.flow_rings import plain_names
-from ledger.domain.topics import TopicSelection
+from ledger.domain.topics.flow_rings import plain_names
+from ledger.domain.topics.naming import TopicSelection
 
 
 @dataclass(frozen=True, slots=True)

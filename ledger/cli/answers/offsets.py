@@ -6,11 +6,11 @@ import pyarrow.compute as pc
 
 from ledger.app import answers, group_offsets
 from ledger.app.group_offsets import Chosen
+from ledger.cli.answers.reading import as_of_option, show
 from ledger.cli.commands import Commands
 from ledger.cli.configured import configuration
 from ledger.cli.printing import rendered, require_tables, wide_option
-from ledger.cli.reading import as_of_option, show
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset
 

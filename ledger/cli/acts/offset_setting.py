@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from ledger.app import answers, group_offsets
 from ledger.app.group_offsets import Chosen
+from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.cli.reading import as_of_option
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.operations.offset_setting import ADVICE, Choice, Setting, result_row
 from ledger.reports.rendering import ACCEPTABLE

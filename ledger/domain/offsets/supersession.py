@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, OffsetSync, SyncKind
-from ledger.domain.position import Position
+from ledger.domain.offsets.position import Position
 
 SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
 """Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""

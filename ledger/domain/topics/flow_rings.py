@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ledger.domain.topics import plain_name
+from ledger.domain.topics.naming import plain_name
 
 
 @dataclass(frozen=True, slots=True)

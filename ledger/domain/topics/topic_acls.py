@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.domain.topics import NamingKind, TopicNaming
+from ledger.domain.topics.naming import NamingKind, TopicNaming
 
 
 class AclFollow(StrEnum):

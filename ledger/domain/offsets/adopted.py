@@ -7,7 +7,7 @@ Their batches carry producer ids that nobody recorded. Only where they lie tells
 from collections.abc import Iterable, Sequence
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, joined, without
+from ledger.domain.offsets.offset_ranges import OffsetRange, joined, without
 
 ADOPTION_KINDS = (SyncKind.ADOPTED, SyncKind.SUPERSEDED)
 """Kinds of rows that tell what was adopted, and that a log has lost its end since."""

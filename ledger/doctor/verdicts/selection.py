@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
-from ledger.domain.idle_patterns import IdlePattern
-from ledger.domain.topics import NamePatterns, matches_any, plain_name
+from ledger.domain.topics.idle_patterns import IdlePattern
+from ledger.domain.topics.naming import NamePatterns, matches_any, plain_name
 
 _ALL = ".*"
 

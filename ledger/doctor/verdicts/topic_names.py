@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
-from ledger.domain.topics import TakenTopics
+from ledger.domain.topics.naming import TakenTopics
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 
 

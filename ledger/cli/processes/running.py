@@ -11,8 +11,8 @@ from ledger.app.mirroring import run_flow
 from ledger.app.requests import request_stop
 from ledger.app.tables import init_ledger
 from ledger.cli.configured import configuration
-from ledger.cli.progress import shown_progress
-from ledger.cli.signals import start_spark
+from ledger.cli.processes.progress import shown_progress
+from ledger.cli.processes.signals import start_spark
 from ledger.errors import UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, joined, without
-from ledger.domain.offsets import Segment, expand
+from ledger.domain.offsets.offset_ranges import OffsetRange, joined, without
+from ledger.domain.offsets.stretches import Segment, expand
 
 _PAIRED = (SyncKind.COPIED, SyncKind.ADOPTED)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ledger.domain.topics import SelectionRefusal, TopicSelection, plain_name
+from ledger.domain.topics.naming import SelectionRefusal, TopicSelection, plain_name
 
 Refusals = Mapping[str, SelectionRefusal | None]
 """By topic that there is: why the flow does not select it; None: it does."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.domain.topic_settings import SettingsChange, SettingsFollowing
-from ledger.domain.topics import TopicNaming
+from ledger.domain.topics.naming import TopicNaming
+from ledger.domain.topics.topic_settings import SettingsChange, SettingsFollowing
 from ledger.errors import PreconditionError
 
 

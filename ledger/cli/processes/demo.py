@@ -21,11 +21,11 @@ from ledger.app import answers, group_offsets
 from ledger.app.mirroring import run_flow
 from ledger.app.tables import init_ledger
 from ledger.cli.printing import rendered
-from ledger.cli.running import refuse_unfinished
-from ledger.cli.signals import stop_on_signals
+from ledger.cli.processes.running import refuse_unfinished
+from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.operations.offset_setting import Choice, result_row

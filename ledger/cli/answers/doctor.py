@@ -10,7 +10,7 @@ from ledger.cli.printing import output_option, terminal_width
 from ledger.doctor.causes import one_row_for_each_cause
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, is_safe
-from ledger.doctor.retention import DEFAULT_SHARE
+from ledger.doctor.verdicts.retention import DEFAULT_SHARE
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.examination_text import RENDERERS, render_text, summary
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.domain.topics import NamePatterns, matches_any
+from ledger.domain.topics.naming import NamePatterns, matches_any
 
 
 class ConfigurationFollow(StrEnum):

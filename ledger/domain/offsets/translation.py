@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ledger.domain.facts import Absence, OffsetSync, SyncCause, SyncKind
-from ledger.domain.offsets import OffsetMap, Translation, TranslationStatus
+from ledger.domain.offsets.offset_map import OffsetMap, Translation, TranslationStatus
 
 CLOCK_MARGIN_MS = 300_000
 """By how much the clocks of a recorder and of a driver may differ."""
