@@ -77,15 +77,6 @@ def test_what_a_task_learned_of_the_target_is_told_to_the_next_one() -> None:
     assert told.tail == learned
 
 
-def test_what_was_found_under_a_new_leader_is_looked_for_until_it_is_dealt_with() -> None:
-    """Whoever was to react may not have been able to ask the target."""
-    progress = taking_care()
-    stop = Stop(StopCause.TARGET_OUT_OF_RANGE, "another record lies there")
-    progress.take(replace(result(31), tail=TailKnowledge(leader_epoch=4, refused_sequences=2), stop=stop))
-    [told] = progress.assignments(FlowProducer(7), exclusive=True)
-    assert told.tail == TailKnowledge(refused_sequences=2)
-
-
 def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> None:
     """The next incarnation begins behind what is left of it."""
     further = replace(RECORDED.position, target_offset=99)

@@ -88,6 +88,42 @@ def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int
     assert target.ranges() == []
 
 
+def test_another_record_is_looked_for_until_it_is_dealt_with() -> None:
+    """Whoever was to react may not have been able to ask the target."""
+    log = written_log()
+    log.lose_end(0)
+    for _ in range(6):
+        log.append(FOREIGN, now_ms=NOW_MS)
+    target = again(log, replace(SHARED, tail=TailKnowledge(leader_epoch=2)))
+    target.read_tail()
+    assert target.stop is StopCause.TARGET_OUT_OF_RANGE
+    assert target.copy.result().tail.leader_epoch == 2
+
+
+def test_a_look_for_the_last_record_that_is_cut_off_begins_again() -> None:
+    """In the next task, and with the next read of the same one."""
+    target = again(written_log(), replace(AT_ITS_END, tail=TailKnowledge(leader_epoch=2)))
+    assert target.copy.result().tail.leader_epoch == 2
+    target.copy.doubt("connection lost", now=0.0)
+    target.copy.begin_tail(3)
+    assert target.copy.tail.position == OWN_END - 1
+    target.copy_all()
+    assert target.copy.result().tail.leader_epoch == 3
+
+
+def test_a_look_that_is_out_of_range_is_done_with_once_the_tail_is_read_behind_it() -> None:
+    """It is not where that is out of range, too: the target went back."""
+    log = written_log(then=FOREIGN)
+    log.delete_before(OWN_END)
+    target = again(log, replace(SHARED, tail=TailKnowledge(leader_epoch=2)))
+    assert target.copy.stops_looking()
+    target.copy.begin_tail(3)
+    assert target.copy.tail.position == OWN_END
+    assert target.copy.result().tail.leader_epoch == 2
+    target.read_tail()
+    assert target.copy.result().tail.leader_epoch == 3
+
+
 def test_a_hole_where_the_last_record_was_proves_nothing() -> None:
     log = written_log(then=FOREIGN)
     log.delete_before(OWN_END)
