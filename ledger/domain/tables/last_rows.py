@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
+from ledger.domain.tables.places import epoch_and_round, place_of
 from ledger.errors import InvalidValueError
 
 CLOCKS_APART_MS = 10_000
@@ -23,7 +24,6 @@ LEAST_ROWS = 100_000
 """So many rows a start may read before last rows are noted anew."""
 ROWS_FOR_EACH = 50
 """And so many for each row that is noted: what is noted stays a small part of the ledger."""
-_ROUNDS_PER_EPOCH = 1 << 32
 
 Row = Mapping[str, Any]
 _RowT = TypeVar("_RowT", bound=Row)
@@ -81,12 +81,7 @@ class LastPlace:
 
     @classmethod
     def of_place(cls, place: int, latest_ms: int) -> Self:
-        return cls(place // _ROUNDS_PER_EPOCH, place % _ROUNDS_PER_EPOCH, latest_ms)
-
-
-def place_of(epoch: int, number: int) -> int:
-    """One number for an epoch and a round."""
-    return epoch * _ROUNDS_PER_EPOCH + number
+        return cls(*epoch_and_round(place), latest_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ledger.domain.tables.last_rows import (
     Split,
     last_of_each,
     noted_with,
-    place_of,
 )
+from ledger.domain.tables.places import place_of
 
 Rows = Sequence[Mapping[str, Any]]
 
