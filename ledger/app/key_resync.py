@@ -5,7 +5,7 @@ from contextlib import closing
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import cluster_admin, driver_operations, flow_topics

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.certificates import broker_validity, file_validity, validity
-from ledger.adapters.kafka.connection import Address
-from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.kafka.connection.broker_connection import Address
+from ledger.adapters.kafka.probes.certificates import broker_validity, file_validity, validity
+from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Check, Verdict

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ledger.adapters.kafka.client_properties import tls_context
-from ledger.adapters.kafka.connection import Address
+from ledger.adapters.kafka.connection.broker_connection import Address
+from ledger.adapters.kafka.connection.client_properties import tls_context
 from ledger.doctor.measurements import Validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, Trouble, UsageError
 

@@ -18,8 +18,8 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from ledger.adapters.kafka.client_properties import tls_context
-from ledger.adapters.kafka.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
+from ledger.adapters.kafka.connection.client_properties import tls_context
+from ledger.adapters.kafka.connection.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
 from ledger.errors import ClusterUnavailableError, Trouble, UsageError
 
 CLIENT_ID = "mirror-ledger"
