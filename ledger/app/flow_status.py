@@ -12,7 +12,7 @@ from ledger.catalog import Query, Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.table_upkeep import BEHIND_FILES
+from ledger.domain.tables.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.driver.take_over import driver_verdict

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ledger.catalog import Named, query
-from ledger.domain.count_words import counted
 from ledger.domain.facts import SyncKind
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import (
@@ -18,7 +17,8 @@ from ledger.domain.operations.requests import (
     RequestKind,
     pausing,
 )
-from ledger.domain.time_words import duration, instant
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.time_words import duration, instant
 from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.partitions.stopped_entries import StoppedEntry, StoppedPartition, stopped_entries
 from ledger.mirror.requests.known_flow import PartitionStatus

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.offsets import OffsetMap
+from ledger.domain.offsets.offset_map import OffsetMap
 from ledger.mirror.task.assignments import StopCause
 from ledger.recording.sync_rows import recorded_sync
 from ledger.wire.record_batch import next_sequence

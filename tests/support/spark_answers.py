@@ -9,7 +9,7 @@ from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import Snapshot, connect
 from ledger.adapters.spark.views import register_derived_views, run_query
-from ledger.domain.translation import translate_commit
+from ledger.domain.offsets.translation import translate_commit
 from ledger.schema import TABLES
 from tests.support.cases import Case
 from tests.support.generated_ledgers import (

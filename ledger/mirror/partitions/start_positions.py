@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
-from ledger.domain.position import Position
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import AT_THE_TARGET, Stop, StopCause

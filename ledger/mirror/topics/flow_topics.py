@@ -7,8 +7,15 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from ledger.domain.facts import PartitionPair, TopicPartition
-from ledger.domain.idle_patterns import Refusals, idle_patterns
-from ledger.domain.topic_following import (
+from ledger.domain.topics.idle_patterns import Refusals, idle_patterns
+from ledger.domain.topics.naming import (
+    SelectionRefusal,
+    TakenTopics,
+    TopicSelection,
+    matches_any,
+    taken_topics,
+)
+from ledger.domain.topics.topic_following import (
     AddPartitions,
     ChangeSettings,
     CreateTopic,
@@ -17,7 +24,6 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topics import SelectionRefusal, TakenTopics, TopicSelection, matches_any, taken_topics
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.acl_following import AclFollowing

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.system import SystemClock
-from ledger.domain.table_upkeep import BEHIND_FILES, FANOUT
+from ledger.domain.tables.table_upkeep import BEHIND_FILES, FANOUT
 from ledger.ports.ledger import WriterClaim
 from tests.support.commands import command
 from tests.support.ledger_rows import append, row

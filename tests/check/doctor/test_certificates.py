@@ -14,8 +14,8 @@ from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.connectivity import certificate
 from ledger.doctor.measurements import Validity
+from ledger.doctor.verdicts.connectivity import certificate
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
 from tests.support.tls_servers import TlsServer, make_certificate
 

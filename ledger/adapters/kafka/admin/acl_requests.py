@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
 )
 
 from ledger.adapters.kafka.admin.answers import require
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 
 _PATTERNS = {
     AclPattern.LITERAL: ACLResourcePatternType.LITERAL,

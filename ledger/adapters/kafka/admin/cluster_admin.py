@@ -29,7 +29,7 @@ from ledger.config.cluster import ClusterConfig
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, Trouble
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import (

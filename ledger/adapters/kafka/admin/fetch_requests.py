@@ -9,7 +9,7 @@ from kafka.protocol.consumer import FetchRequest
 from ledger.adapters.kafka.admin.answers import require
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topic_ids import topic_id_text
+from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
 

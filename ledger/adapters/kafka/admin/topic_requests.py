@@ -10,7 +10,7 @@ from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, D
 from kafka.protocol.metadata import MetadataRequest
 
 from ledger.adapters.kafka.admin.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present, require
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import NewTopic, TopicDescription
 

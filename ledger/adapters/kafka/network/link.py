@@ -29,7 +29,7 @@ from ledger.adapters.kafka.network.channel import Channel
 from ledger.adapters.kafka.network.metadata import ClusterMetadata, Leader, MetadataReader
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topic_ids import topic_id_bytes
+from ledger.domain.topics.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports.network import Completion, FetchItem, ProduceItem
 from ledger.wire.requests import (

@@ -4,7 +4,7 @@ The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
 from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.position import TailKnowledge
+from ledger.domain.offsets.position import TailKnowledge
 from ledger.errors import ProtocolError
 from ledger.mirror.task.assignments import Assignment, Stop
 from ledger.mirror.task.batch_plan import Copy, Skip, Step
@@ -66,7 +66,7 @@ class TailReconciliation:
         self._source.go_back_to(at)
         self._window.begin_anew(next_offset=next_offset, next_sequence=at.next_sequence)
         self.tail = TargetTail(start=next_offset)
-        self._last_record.end()
+        self._last_record.give_up()
         self._between: Between | None = None
         self._search: TailSearch | None = None
         self._was_searched = self._may_guess = self._leaves_tail = False
@@ -145,10 +145,11 @@ class TailReconciliation:
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
         the last record was not looked for.
         """
-        was_looked_for = self._last_record.end()
-        if was_looked_for:
-            self.tail = TargetTail(start=self._window.next_offset)
-        return was_looked_for
+        if not self._last_record.is_looked_for:
+            return False
+        self._last_record.pass_over()
+        self.tail = TargetTail(start=self._window.next_offset)
+        return True
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
@@ -164,8 +165,10 @@ class TailReconciliation:
         if between is not None:
             self._take_between(between)
             return
-        if self._last_record.end():
+        if self._last_record.is_looked_for:
             self._take_last_record()
+        else:
+            self._last_record.finish()
         self.advance()
 
     @property
@@ -194,13 +197,16 @@ class TailReconciliation:
     def _take_last_record(self) -> None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
         found, at = self.tail.first, self._builder.position
+        is_there = found is not None and found.base_offset < at.target_offset
+        if found is not None and is_there and (stop := self._last_record.another(found, at)) is not None:
+            self._last_record.give_up()
+            self.stop_at_once(stop)
+            return
+        self._last_record.finish()
         if found is None:
             self.tail = TargetTail(start=self._window.next_offset)
-        elif found.base_offset < at.target_offset:
-            if (stop := self._last_record.another(found, at)) is not None:
-                self.stop_at_once(stop)
-            elif not found.is_control:
-                self.tail.pop()
+        elif is_there and not found.is_control:
+            self.tail.pop()
 
     # -- what is there and what is planned -------------------------------------------------------
 
