@@ -1,8 +1,8 @@
-"""Entries of answers of brokers: which of them hold something, and what absence is called."""
+"""Error codes in answers of brokers: what is raised, and what only says that something is not there."""
+
+from typing import Any
 
 from kafka import errors
-
-from ledger.adapters.kafka.cluster_connection import require
 
 ABSENT_TOPIC = (errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError)
 ABSENT_LEADER = (
@@ -14,6 +14,13 @@ ABSENT_LEADER = (
     errors.FencedLeaderEpochError,
     errors.UnknownLeaderEpochError,
 )
+
+
+def require(error_code: int, detail: str | None) -> None:
+    """Raise kafka-python's error for a code that is not zero."""
+    kind: Any = errors.for_code(error_code)
+    if kind is not errors.NoError:
+        raise kind(detail or kind.description)
 
 
 def is_present(error_code: int, detail: str, absent: tuple[type[errors.KafkaError], ...]) -> bool:

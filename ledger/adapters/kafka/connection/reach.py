@@ -12,8 +12,8 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from ledger.adapters.kafka.client_properties import resolved_properties
-from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.connection.client_properties import resolved_properties
 from ledger.config.cluster import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 

@@ -6,9 +6,9 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
-from ledger.adapters.kafka.cluster_connection import require
-from ledger.adapters.kafka.fetch_requests import leader_of
-from ledger.adapters.kafka.topic_requests import metadata_without_topics
+from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.fetch_requests import leader_of
+from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.wire.record_batch import next_sequence
@@ -24,10 +24,10 @@ async def expected_sequence(
     None where it remembers none, and where the broker is too old or does not allow to ask.
     """
     try:
-        known = await _last_sequences(manager, at)
+        active = await _active_producers(manager, at)
     except _DOES_NOT_TELL:
         return None
-    last = known.get(producer_id, -1)
+    last = active[producer_id].last_sequence if producer_id in active else -1
     return next_sequence(last, 1) if last >= 0 else None
 
 
@@ -35,8 +35,7 @@ async def remembered_producer(
     manager: KafkaConnectionManager, at: TopicPartition, producer_id: int
 ) -> RememberedProducer | None:
     """What the leader remembers of a producer, with the transactional id that any broker shows for it."""
-    active = {known.producer_id: known for known in await _active_producers(manager, at)}
-    if (known := active.get(producer_id)) is None:
+    if (known := (await _active_producers(manager, at)).get(producer_id)) is None:
         return None
     return RememberedProducer(
         known.last_timestamp if known.last_timestamp >= 0 else None,
@@ -47,7 +46,8 @@ async def remembered_producer(
 
 async def _transactional_id(manager: KafkaConnectionManager, producer_id: int) -> str | None:
     """Each broker lists the transactions that it coordinates, of those that this principal may describe."""
-    nodes = [broker.node_id for broker in (await metadata_without_topics(manager)).brokers]
+    # Not by `list_transactions`, which asks every broker and fails for a state that it does not know.
+    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
     for node in nodes:
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0)
         try:
@@ -60,14 +60,11 @@ async def _transactional_id(manager: KafkaConnectionManager, producer_id: int) -
     return None
 
 
-async def _last_sequences(manager: KafkaConnectionManager, at: TopicPartition) -> dict[int, int]:
-    return {known.producer_id: known.last_sequence for known in await _active_producers(manager, at)}
-
-
-async def _active_producers(manager: KafkaConnectionManager, at: TopicPartition) -> list[Any]:
+async def _active_producers(manager: KafkaConnectionManager, at: TopicPartition) -> dict[int, Any]:
+    # Not by `describe_producers`, which asks the leader of whatever topic has the name by now.
     topic = DescribeProducersRequest.TopicRequest(name=at.topic, partition_indexes=[at.partition])
     request = DescribeProducersRequest(topics=[topic])
     answer = await manager.send(request, node_id=await leader_of(manager, at))
     [partition] = [entry for told in answer.topics for entry in told.partitions]
     require(partition.error_code, at.topic)
-    return list(partition.active_producers)
+    return {known.producer_id: known for known in partition.active_producers}

@@ -1,21 +1,24 @@
 """A connection to one cluster for administration: opened on first use, every call with a deadline.
 
-kafka-python's connection manager does the work. librdkafka's admin client is not used: when a response
-arrives after its deadline it can abort the whole process, and a mirror must outlive slow brokers.
+kafka-python's connection manager does the work, one layer below its `KafkaAdminClient`: a call of that has a
+deadline for each of its requests and none for the whole, and a connection on top of it takes 10 s that cannot
+be set (measured: 10 s at a broker that hangs, with `request_timeout_ms` of 3 s). librdkafka's admin client is
+not used either: when a response arrives after its deadline it can abort the whole process, and a mirror must
+outlive slow brokers.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from ledger.adapters.kafka.client_properties import kafka_python_properties, resolved_properties
-from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.connection.client_properties import kafka_python_properties, resolved_properties
 from ledger.config.cluster import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
 
@@ -28,7 +31,7 @@ _REQUESTS_IN_FLIGHT = 50
 _MAX_BACKOFF_MS = 300  # a deadline of seconds needs more than a few attempts
 
 Answer = TypeVar("Answer")
-Work = Callable[[KafkaConnectionManager], Awaitable[Answer]]
+Asked = ParamSpec("Asked")
 
 
 class ClusterConnection:
@@ -42,13 +45,23 @@ class ClusterConnection:
         self._manager: KafkaConnectionManager | None = None
         self._net: NetworkSelector | None = None
 
-    def run(self, operation: str, work: Work[Answer]) -> Answer:
-        """The answer of `work` before the deadline; answers that say "not now" are asked for again."""
+    def run(
+        self,
+        operation: str,
+        work: Callable[Concatenate[KafkaConnectionManager, Asked], Awaitable[Answer]],
+        *args: Asked.args,
+        **kwargs: Asked.kwargs,
+    ) -> Answer:
+        """The answer of `work`, called with these arguments, before the deadline; "not now" is asked for again."""
+
+        def asked(manager: KafkaConnectionManager) -> Awaitable[Answer]:
+            return work(manager, *args, **kwargs)
+
         deadline = time.monotonic() + self._timeout_s
         reconnects_left = 1  # connections that were idle while a broker restarted are dead
         while True:
             try:
-                return self._attempt(operation, work, deadline)
+                return self._attempt(operation, asked, deadline)
             except errors.KafkaError as error:
                 lost = _lost_connection(error)
                 may_repeat = reconnects_left > 0 if lost else _asks_to_wait(error)
@@ -64,7 +77,12 @@ class ClusterConnection:
         with self._lock:
             self._discard()
 
-    def _attempt(self, operation: str, work: Work[Answer], deadline: float) -> Answer:
+    def _attempt(
+        self,
+        operation: str,
+        work: Callable[[KafkaConnectionManager], Awaitable[Answer]],
+        deadline: float,
+    ) -> Answer:
         manager = self._opened(operation, deadline)
 
         async def bounded() -> Answer:
@@ -178,10 +196,3 @@ def _reason(error: errors.KafkaError | ClusterUnavailableError) -> str:
 
 def _left_ms(deadline: float) -> int:
     return max(1, int((deadline - time.monotonic()) * 1000))
-
-
-def require(error_code: int, detail: str | None) -> None:
-    """Raise kafka-python's error for a code that is not zero."""
-    kind: Any = errors.for_code(error_code)
-    if kind is not errors.NoError:
-        raise kind(detail or kind.description)

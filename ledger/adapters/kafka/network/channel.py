@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from ssl import SSLWantReadError, SSLWantWriteError
 
-from ledger.adapters.kafka.connection import BrokerConnection
+from ledger.adapters.kafka.connection.broker_connection import BrokerConnection
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")

@@ -10,9 +10,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ledger.adapters.kafka.answers import ABSENT_TOPIC, is_present
-from ledger.adapters.kafka.cluster_connection import require
-from ledger.adapters.kafka.topic_requests import metadata
+from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC, is_present, require
+from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.ports.clusters import GroupListing
 
@@ -42,6 +41,7 @@ Commit = tuple[str, Any]
 
 
 async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
+    # Not by `list_groups`, which waits for one broker after the other.
     brokers = (await metadata(manager, [])).brokers
     sent = [manager.send(ListGroupsRequest(), node_id=broker.node_id) for broker in brokers]
     listed: dict[str, GroupListing] = {}
@@ -64,6 +64,7 @@ def _group_listing(group: Any) -> GroupListing:
 async def committed_offsets(
     manager: KafkaConnectionManager, groups: Sequence[str]
 ) -> dict[str, list[Commit]]:
+    # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
     by_coordinator = await _by_coordinator(manager, groups)
     sent = [
         manager.send(_offset_fetch(coordinated), node_id=node) for node, coordinated in by_coordinator.items()
@@ -79,13 +80,28 @@ async def committed_offsets(
 
 async def dead_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
     """Which of these groups no coordinator has; one that may not be described is not among them."""
+    return frozenset(group.group_id for group in await _described(manager, groups) if _is_dead(group))
+
+
+async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
+    """Groups that may not be described, whether they exist or not."""
+    described = await _described(manager, groups)
+    return frozenset(groups) - {group.group_id for group in described if not _is_hidden(group)}
+
+
+async def _described(manager: KafkaConnectionManager, groups: Sequence[str]) -> list[Any]:
+    """The descriptions of groups; those whose coordinator may not be told are left out."""
+    # Not by `describe_groups`, which raises for all where one's coordinator may not be told.
     by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
     sent = [
         manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
         for node, coordinated in by_coordinator.items()
     ]
-    answers = [await pending for pending in sent]
-    return frozenset(group.group_id for answer in answers for group in answer.groups if _is_dead(group))
+    return [group for pending in sent for group in (await pending).groups]
+
+
+def _is_hidden(group: Any) -> bool:
+    return bool(group.error_code == errors.GroupAuthorizationFailedError.errno)
 
 
 def _is_dead(group: Any) -> bool:
@@ -93,7 +109,7 @@ def _is_dead(group: Any) -> bool:
 
     Groups of other protocols than the classic one are not found either, but those were listed.
     """
-    if group.error_code == errors.GroupAuthorizationFailedError.errno:
+    if _is_hidden(group):
         return False
     if not is_present(group.error_code, group.group_id, _ABSENT_GROUP):
         return True
@@ -104,6 +120,7 @@ async def set_commits(
     manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
 ) -> dict[tuple[str, int], CommitRefusal]:
     """What was refused of a commit by nobody of the group, which only one without members takes."""
+    # Not by `alter_group_offsets`, which goes on asking a coordinator that the group has moved away from.
     by_coordinator = await _by_coordinator(manager, [group], _NOT_DESCRIBED)
     if not by_coordinator:
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}

@@ -10,14 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kafka import errors
-from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import DeleteTopicsRequest
-from kafka.protocol.metadata import MetadataRequest
-
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.cluster_connection import ClusterConnection, require
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.admin.topic_requests import delete_topic_by_name
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.config.cluster import ClusterConfig
 from ledger.doctor.measurements import (
     Answer,
@@ -29,7 +24,7 @@ from ledger.doctor.measurements import (
 from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports.clock import Clock
-from ledger.ports.network import Completion, FetchItem, Network, ProduceItem
+from ledger.ports.network import Completion, FetchItem, Network, ProduceItem, answer_to
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT
 from ledger.wire.record_batch import patch_for_target, read_header
 from ledger.wire.records import Record, encode
@@ -53,11 +48,9 @@ class KafkaTargetProbe:
         self._cluster = cluster
         self._clock = clock
         self._admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
-        self._connection = ClusterConnection(cluster, environ, timeout_s=TIMEOUT_S)
 
     def close(self) -> None:
         self._admin.close()
-        self._connection.close()
 
     @contextmanager
     def compare_and_append(self) -> Iterator[ProbeTopic]:
@@ -88,20 +81,8 @@ class KafkaTargetProbe:
 
     def _delete(self, name: str) -> None:
         """Delete the topic and wait until no broker that is asked knows it. One that was never made is fine."""
-
-        async def work(manager: KafkaConnectionManager) -> None:
-            state = DeleteTopicsRequest.DeleteTopicState
-            request = DeleteTopicsRequest(
-                topics=[state(name=name, topic_id=None)],
-                topic_names=[name],
-                timeout_ms=int(TIMEOUT_S * 1000),
-            )
-            answer = await manager.send(request, node_id=await _controller(manager))
-            for topic in answer.responses:
-                if topic.error_code != errors.UnknownTopicOrPartitionError.errno:
-                    require(topic.error_code, topic.error_message)
-
-        self._connection.run(f"delete the probe's topic {name}, which is to be deleted by hand", work)
+        operation = f"delete the probe's topic {name}, which is to be deleted by hand"
+        self._admin.connection.run(operation, delete_topic_by_name, name, timeout_ms=int(TIMEOUT_S * 1000))
         deadline = time.monotonic() + TIMEOUT_S
         while name in self._admin.topics():
             if time.monotonic() > deadline:
@@ -109,12 +90,6 @@ class KafkaTargetProbe:
                     f"the probe's topic {name} was deleted but is still described; look again"
                 )
             time.sleep(_REPEAT_S)
-
-
-async def _controller(manager: KafkaConnectionManager) -> int:
-    answer = await manager.send(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-    manager.cluster.update_metadata(answer)
-    return int(answer.controller_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +127,10 @@ class LinkedTopic:
         deadline = self.clock.monotonic() + TIMEOUT_S
         while True:
             item = ProduceItem(self._partition(send.partition), self._batch(send))
-            self.network.target.produce(
+            ticket = self.network.target.produce(
                 self._leader(send.partition), [item], timeout_ms=int(TIMEOUT_S * 1000)
             )
-            produced = self._completion().produced[0]
+            produced = self._answered(ticket).produced[0]
             if produced is None:
                 raise ProtocolError(f"an answer leaves out {self.name}/{send.partition}")
             if produced.error not in _NOT_YET or self.clock.monotonic() > deadline:
@@ -181,20 +156,19 @@ class LinkedTopic:
         """High watermark and records from an offset on."""
         items = [FetchItem(self._partition(partition), offset, _FETCH_BYTES)]
         leader = self._leader(partition)
-        self.network.target.fetch(leader, items, committed=True, max_wait_ms=0, max_bytes=_FETCH_BYTES)
-        fetched = self._completion().fetched[0]
+        ticket = self.network.target.fetch(
+            leader, items, committed=True, max_wait_ms=0, max_bytes=_FETCH_BYTES
+        )
+        fetched = self._answered(ticket).fetched[0]
         if fetched is None or fetched.error:
             raise ProtocolError(f"{self.name}/{partition} cannot be read back at {offset}: {fetched}")
         return fetched.high_watermark, fetched.records
 
-    def _completion(self) -> Completion:
-        deadline = self.clock.monotonic() + TIMEOUT_S
-        while self.clock.monotonic() < deadline:
-            for completion in self.network.poll(TIMEOUT_S):
-                if completion.failure:
-                    raise ClusterUnavailableError(f"a probe of {self.name} failed: {completion.failure}")
-                return completion
-        raise ClusterUnavailableError(f"a probe of {self.name} was not answered within {TIMEOUT_S:g} s")
+    def _answered(self, ticket: int) -> Completion:
+        completion = answer_to(ticket, self.network)
+        if completion.failure:
+            raise ClusterUnavailableError(f"a probe of {self.name} failed: {completion.failure}")
+        return completion
 
     def _leader(self, partition: int) -> int:
         leader = self.network.target.leader(self._partition(partition))

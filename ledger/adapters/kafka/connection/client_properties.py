@@ -1,4 +1,4 @@
-"""A cluster's configuration as the two client libraries take it: secrets are looked up here.
+"""A cluster's configuration as kafka-python and plain sockets take it: secrets are looked up here.
 
 The values returned hold secrets in clear: pass them to a client, do not keep, print or pickle them.
 """
@@ -36,16 +36,6 @@ def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> d
     return {
         name: value.resolve(environ) if isinstance(value, SecretReference) else value
         for name, value in cluster.properties.items()
-    }
-
-
-def librdkafka_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Everything that a librdkafka client of this cluster needs."""
-    return {
-        **resolved_properties(cluster, environ),
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "client.id": CLIENT_ID,
-        "log.connection.close": "false",
     }
 
 

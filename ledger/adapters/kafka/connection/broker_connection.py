@@ -18,11 +18,10 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from ledger.adapters.kafka.client_properties import tls_context
-from ledger.adapters.kafka.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
+from ledger.adapters.kafka.connection.client_properties import CLIENT_ID, tls_context
+from ledger.adapters.kafka.connection.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
 from ledger.errors import ClusterUnavailableError, Trouble, UsageError
 
-CLIENT_ID = "mirror-ledger"
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB

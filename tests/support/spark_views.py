@@ -11,7 +11,7 @@ from ledger.catalog import Query, Value
 
 def register_derived_views(spark: SparkSession) -> None:
     """The views of the ledger, over tables that can be read by name already."""
-    functions = files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")
+    functions = files("ledger.adapters.spark").joinpath("functions.sql").read_text(encoding="utf-8")
     for statement in (functions + catalog.VIEWS).split(";\n"):
         if statement.strip():
             spark.sql(statement)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.config.cluster import ClusterConfig
 
 _kept: dict["KeptNetwork", KafkaNetwork] = {}

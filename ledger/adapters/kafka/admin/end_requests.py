@@ -8,9 +8,8 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from ledger.adapters.kafka.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present
-from ledger.adapters.kafka.cluster_connection import require
-from ledger.adapters.kafka.topic_requests import metadata
+from ledger.adapters.kafka.admin.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present, require
+from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.ports.clusters import PartitionEnds
 
 _EARLIEST, _LATEST = -2, -1
@@ -65,6 +64,7 @@ async def _by_leader(
 
 
 def _list_offsets(partitions: Sequence[Partition], timestamp: int, isolation: int) -> ListOffsetsRequest:
+    # Not by `list_partition_offsets`, which raises for all at the first partition with an error.
     topic = ListOffsetsRequest.ListOffsetsTopic
     by_topic = defaultdict(list)
     for name, index in partitions:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from ledger.adapters.kafka.channel import Channel
-from ledger.adapters.kafka.connection import Address, BrokerConnection
+from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection
+from ledger.adapters.kafka.network.channel import Channel
 from ledger.domain.facts import TopicPartition
 from ledger.wire.requests import (
     FETCH_BY_ID,

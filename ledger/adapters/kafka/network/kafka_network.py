@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from ledger.adapters.kafka.channel import Channel
-from ledger.adapters.kafka.link import KafkaLink
-from ledger.adapters.kafka.nodes import Waiting
+from ledger.adapters.kafka.network.broker_state import Waiting
+from ledger.adapters.kafka.network.channel import Channel
+from ledger.adapters.kafka.network.link import KafkaLink
 from ledger.config.cluster import ClusterConfig
 from ledger.ports.network import Completion
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from ledger.adapters.kafka.connection import Address, BrokerConnection
+from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection
 from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError
 from ledger.wire.error_codes import ErrorCode

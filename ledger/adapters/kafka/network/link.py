@@ -13,11 +13,20 @@ from typing import Protocol, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from ledger.adapters.kafka.channel import Channel
-from ledger.adapters.kafka.client_properties import resolved_properties
-from ledger.adapters.kafka.connection import Address, BrokerConnection, parse_addresses
-from ledger.adapters.kafka.metadata import ClusterMetadata, Leader, MetadataReader
-from ledger.adapters.kafka.nodes import FETCH, FIRST_FETCH_BYTES, PRODUCE, Api, Node, Opened, Request, Waiting
+from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
+from ledger.adapters.kafka.connection.client_properties import resolved_properties
+from ledger.adapters.kafka.network.broker_state import (
+    FETCH,
+    FIRST_FETCH_BYTES,
+    PRODUCE,
+    Api,
+    Node,
+    Opened,
+    Request,
+    Waiting,
+)
+from ledger.adapters.kafka.network.channel import Channel
+from ledger.adapters.kafka.network.metadata import ClusterMetadata, Leader, MetadataReader
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topics.topic_ids import topic_id_bytes

@@ -14,7 +14,7 @@ from kafka.protocol.admin import (
     DescribeAclsRequest,
 )
 
-from ledger.adapters.kafka.cluster_connection import require
+from ledger.adapters.kafka.admin.answers import require
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 
 _PATTERNS = {
@@ -28,6 +28,7 @@ _PERMISSION_OF = {code: permission for permission, code in _PERMISSIONS.items()}
 
 async def described_acls(manager: KafkaConnectionManager) -> frozenset[TopicAcl]:
     """All rules about topics."""
+    # `describe_acls` would do, but for its deadline (see `ClusterConnection`).
     request = DescribeAclsRequest(
         resource_type_filter=ACLResourceType.TOPIC,
         resource_name_filter=None,
@@ -54,6 +55,7 @@ def _acl(resource: Any, acl: Any) -> TopicAcl:
 
 
 async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
+    # Not by the library's `create_acls`, which drops the broker's message.
     creation = CreateAclsRequest.AclCreation
     request = CreateAclsRequest(
         creations=[
@@ -75,6 +77,7 @@ async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl])
 
 async def delete_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
     """Delete exactly these; one that is gone already is no error."""
+    # Not by the library's `delete_acls`, which drops the error of each rule that matched.
     wanted = DeleteAclsRequest.DeleteAclsFilter
     request = DeleteAclsRequest(
         filters=[

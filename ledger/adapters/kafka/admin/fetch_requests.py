@@ -6,8 +6,8 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.consumer import FetchRequest
 
-from ledger.adapters.kafka.cluster_connection import require
-from ledger.adapters.kafka.topic_requests import metadata
+from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError
