@@ -1,7 +1,7 @@
 """Documents as data: their sections, tables, lists of definitions and examples.
 
-A definition is a list item that begins with a name in backticks or bold, and runs up to the next item. Parts of it
-are items below it that begin with a label:
+A definition is a list item that begins with a name in backticks or bold, or with several apart by commas, and runs up
+to the next item. Parts of it are items below it that begin with a label:
 
     - `name`: its text,
       continued
@@ -16,10 +16,11 @@ from typing import Any
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+_NAMES = re.compile(r"`[^`]+`(?:, `[^`]+`)*|\*\*[^*]+\*\*")
 _ITEM = re.compile(r"^( *)- (.+)$")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Definition:
     """What a list item says: its whole first paragraph, and its parts by label."""
 
@@ -57,15 +58,16 @@ def definitions(text: str) -> dict[str, Definition]:
     """By name what the lists of a text define, in order. Fails where a name is defined twice."""
     found: dict[str, Definition] = {}
     for item, parts in _items(text):
-        name = re.match(r"`([^`]+)`|\*\*([^*]+)\*\*", item)
-        if name is None:
+        names = _NAMES.match(item)
+        if names is None:
             continue
-        key = name[1] or name[2]
-        assert key not in found, f"{key} is defined twice"
         labelled = [part.partition(": ") for part in parts]
-        found[key] = Definition(
-            item[name.end() :].lstrip(": "), {label: part for label, colon, part in labelled if colon}
+        defined = Definition(
+            item[names.end() :].lstrip(": "), {label: part for label, colon, part in labelled if colon}
         )
+        for name in re.findall(r"[^`*]+", names[0].replace("`, `", "``")):
+            assert name not in found, f"{name} is defined twice"
+            found[name] = defined
     return found
 
 

@@ -118,6 +118,6 @@ def test_the_commit_translates_as_the_story_says() -> None:
         catalog.query("offset_translation"), {"flow": FLOW, "driver_lives": False}, Story()
     ).to_pylist()
     assert (answer["committed_offset"], answer["target_offset"], answer["status"]) == (1400, 1380, "exact")
-    assert "`billing` at offset 1,400. That\ncommit translates to 1,380." in PROTOCOL
+    assert "`billing` at offset 1,400. That commit translates to 1,380." in " ".join(PROTOCOL.split())
     (commit,) = CONTENTS["offsets_set"]["commits"]
     assert (commit["source_offset"], commit["to"], commit["status"]) == (1400, 1380, "exact")
