@@ -1,4 +1,4 @@
-"""What is checked, and how a check can come out. `ledger/CHECKS.md` is the same table for people."""
+"""What is checked, and how a check can come out. `ledger/CHECKS.md` lists the same for people."""
 
 from enum import StrEnum
 from typing import Self
@@ -8,7 +8,7 @@ class Verdict(StrEnum):
     """How a check came out, worst first."""
 
     FAILED = "failed"  # the mirror does not work, or loses something, as it is
-    UNKNOWN = "unknown"  # it could not be measured; never taken for fine
+    UNKNOWN = "unknown"  # it could not be measured; never counted as in order
     WARNING = "warning"  # it works; something is weaker than it could be
     SKIPPED = "skipped"  # cannot be measured by design, or was not asked for; not counted
     OK = "ok"
