@@ -6,22 +6,17 @@ Forbidden texts are put together from halves, so that this file does not contain
 import ast
 import hashlib
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 from hatchling.build import build_wheel
 
+from tests.support import tracked_files
 from tests.support.checkout import CHECKOUT
+from tests.support.tracked_files import TOP_LEVEL, of_type, parsed, relative, tracked
 
-TOP_LEVEL = {
-    *("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile", "LICENSE"),
-    *("ledger", "jobs", "queries", "tests", "conf"),
-}
 MAXIMUM_MODULE_LINES = 500
 MAXIMUM_JOB_LINES = 80
 SUITES = ("check", "real", "soak")
@@ -42,30 +37,6 @@ HALVES = (
     *(("TO", "DO"), ("FIX", "ME"), ("not implemen", "ted"), ("NotImplemen", "tedError")),
 )
 FORBIDDEN = re.compile("|".join(re.escape("".join(pair)) for pair in HALVES), re.IGNORECASE)
-
-
-def tracked() -> list[Path]:
-    """What is in the repository, or would be with the next `git add`."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
-    paths = [CHECKOUT / name for name in sorted(set(listed.split("\0"))) if name]
-    return [path for path in paths if path.is_file()]
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(CHECKOUT))
-
-
-def of_type(suffix: str, *folders: str) -> list[Path]:
-    tops = folders or tuple(TOP_LEVEL)
-    return [
-        path for path in tracked() if path.suffix == suffix and path.relative_to(CHECKOUT).parts[0] in tops
-    ]
 
 
 def test_the_listing_sees_files() -> None:
@@ -98,7 +69,7 @@ def forbidden_lines(path: Path) -> Iterator[str]:
 def test_forbidden_text_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "CHECKOUT", tmp_path)
+    monkeypatch.setattr(tracked_files, "CHECKOUT", tmp_path)
     sample = tmp_path / "sample"
     sample.write_text(f"fine\nnot {''.join(pair)} fine\n")
     assert list(forbidden_lines(sample)) == [f"sample:2: {''.join(pair)}"]
