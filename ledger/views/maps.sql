@@ -1,0 +1,187 @@
+-- Offset maps: offset syncs that hold, cut where they have gaps.
+
+-- What a flow's map of a source partition reaches from and to, in the target that it went to last.
+create or replace temporary view current_maps as
+select
+    l.flow,
+    l.source_cluster,
+    l.target_cluster,
+    l.source_topic,
+    l.source_topic_id,
+    l.source_partition,
+    l.target_topic,
+    l.target_topic_id,
+    l.target_partition,
+    min(e.source_start) as source_start,
+    l.source_end,
+    l.target_end
+from last_syncs as l
+inner join effective_syncs as e
+    on e.flow = l.flow
+    and e.source_topic = l.source_topic
+    and e.source_topic_id = l.source_topic_id
+    and e.source_partition = l.source_partition
+where e.is_current
+group by
+    l.flow,
+    l.source_cluster,
+    l.target_cluster,
+    l.source_topic,
+    l.source_topic_id,
+    l.source_partition,
+    l.target_topic,
+    l.target_topic_id,
+    l.target_partition,
+    l.source_end,
+    l.target_end;
+
+-- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end. Most have no gap.
+create or replace temporary view sync_pieces as
+with ended as (
+    select
+        *,
+        explode(gaps_and_end) as gap
+    from (
+        select
+            *,
+            monotonically_increasing_id() as sync_number,
+            with_end_gap(gaps, source_end) as gaps_and_end
+        from effective_syncs
+        where kind in ('copied', 'adopted') and has_gaps(gaps)
+    ) as numbered
+),
+
+bounded as (
+    select
+        *,
+        coalesce(
+            lag(gap.source_end) over (partition by sync_number order by gap.source_start nulls last),
+            source_start
+        ) as piece_start
+    from ended
+)
+
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms,
+    piece_start,
+    gap.source_start as gap_start,
+    gap.source_end as gap_end,
+    gap.cause as cause,
+    target_start + cast(
+        coalesce(
+            sum(gap.source_start - piece_start) over (
+                partition by sync_number
+                order by gap.source_start nulls last
+                rows between unbounded preceding and 1 preceding
+            ),
+            0
+        ) as bigint
+    ) as piece_target_start
+from bounded
+union all
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms,
+    source_start as piece_start,
+    source_end as gap_start,
+    source_end as gap_end,
+    cast(null as string) as cause,
+    target_start as piece_target_start
+from effective_syncs
+where kind in ('copied', 'adopted') and not has_gaps(gaps);
+
+-- Maximal stretches without gaps: each source offset of one went to target_start + (offset - source_start).
+create or replace temporary view segments as
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    piece_start as source_start,
+    gap_start as source_end,
+    piece_target_start as target_start,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from sync_pieces
+where piece_start < gap_start;
+
+-- Source offsets that hold no record to copy, and those that were lost; target_start is where the target stood.
+create or replace temporary view gaps as
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    gap_start as source_start,
+    gap_end as source_end,
+    piece_target_start + (gap_start - piece_start) as target_start,
+    cause,
+    'gap' as kind,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from sync_pieces
+where gap_start < gap_end
+union all
+select
+    flow,
+    source_cluster,
+    target_cluster,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    source_start,
+    source_end,
+    target_start,
+    cause,
+    'lost' as kind,
+    is_current,
+    writer,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from effective_syncs
+where kind = 'lost';
