@@ -1,7 +1,35 @@
 -- Offset maps: offset syncs that hold, cut where they have gaps.
 
--- What a flow's map of a source partition reaches from and to, in the target that it went to last.
+-- What offset maps are made of: offset syncs that hold, of the target that the flow went to last.
+create or replace temporary view current_syncs as
+select
+    flow,
+    map_number,
+    source_leader_epoch,
+    source_start,
+    source_end,
+    target_start,
+    target_end,
+    gaps,
+    kind,
+    records
+from effective_syncs
+where is_current;
+
+-- What a flow's map of a source partition reaches from and to, in the target that it went to last, and what it holds.
 create or replace temporary view current_maps as
+with sums as (
+    select
+        flow,
+        map_number,
+        min(source_start) as source_start,
+        sum(case when kind in ('copied', 'adopted') then records else 0 end) as records,
+        sum(case when kind in ('copied', 'adopted') then offsets_in(gaps) else 0 end) as gap_offsets,
+        sum(case when kind = 'lost' then source_end - source_start else 0 end) as lost_offsets
+    from current_syncs
+    group by flow, map_number
+)
+
 select
     l.flow,
     l.source_cluster,
@@ -12,28 +40,15 @@ select
     l.target_topic,
     l.target_topic_id,
     l.target_partition,
-    min(e.source_start) as source_start,
+    s.source_start,
     l.source_end,
-    l.target_end
+    l.target_end,
+    cast(s.records as bigint) as records,
+    cast(s.gap_offsets as bigint) as gap_offsets,
+    cast(s.lost_offsets as bigint) as lost_offsets,
+    l.map_number
 from last_syncs as l
-inner join effective_syncs as e
-    on e.flow = l.flow
-    and e.source_topic = l.source_topic
-    and e.source_topic_id = l.source_topic_id
-    and e.source_partition = l.source_partition
-where e.is_current
-group by
-    l.flow,
-    l.source_cluster,
-    l.target_cluster,
-    l.source_topic,
-    l.source_topic_id,
-    l.source_partition,
-    l.target_topic,
-    l.target_topic_id,
-    l.target_partition,
-    l.source_end,
-    l.target_end;
+inner join sums as s using (flow, map_number);
 
 -- A sync with n gaps is n + 1 pieces: each ends where a gap starts, the last at the sync's end. Most have no gap.
 create or replace temporary view sync_pieces as

@@ -44,3 +44,36 @@ select
     recorded_at_ms
 from operation_contents
 where kind in ('partition_stopped', 'partition_resumed');
+
+-- The last event of each partition. Of those recorded together a stop counts, and of several the last by its cause.
+create or replace temporary view last_partition_events as
+with placed as (
+    select
+        *,
+        row_number() over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by
+                writer_epoch desc nulls last,
+                round desc nulls last,
+                kind desc nulls last,
+                cause desc nulls last,
+                message nulls last,
+                next nulls last
+        ) as age
+    from partition_events
+)
+
+select
+    flow,
+    source_topic,
+    source_topic_id,
+    source_partition,
+    kind,
+    cause,
+    message,
+    next,
+    writer_epoch,
+    round,
+    recorded_at_ms
+from placed
+where age = 1;

@@ -1,7 +1,7 @@
 -- What of the offset syncs holds: a later superseded row takes back what earlier rows say.
 
 -- The last row of each partition tells where its flow stands: of its last round the superseded row, the lowest
--- of several, else the row that ends last.
+-- of several, else the row that ends last. map_number stands for the partition in joins.
 create or replace temporary view last_syncs as
 with last_rounds as (
     select
@@ -55,9 +55,31 @@ select
     writer,
     writer_epoch,
     round,
-    recorded_at_ms
+    recorded_at_ms,
+    row_number() over (
+        order by flow nulls last, source_topic nulls last, source_topic_id nulls last, source_partition nulls last
+    ) as map_number
 from placed
 where place = 1;
+
+-- The life of a source topic, and of its target topic, that a flow copied last.
+create or replace temporary view topic_pairs as
+with aged as (
+    select
+        *,
+        row_number() over (
+            partition by flow, source_topic
+            order by
+                writer_epoch desc nulls last,
+                round desc nulls last,
+                source_partition nulls last
+        ) as age
+    from last_syncs
+)
+
+select flow, source_cluster, source_topic, source_topic_id, target_cluster, target_topic, target_topic_id
+from aged
+where age = 1;
 
 -- Rounds of a partition with superseded rows, each for the rows that were recorded until then and after the round
 -- before it (previous_order), which share what takes them back. source_start: the lowest offset that the round itself
@@ -153,6 +175,7 @@ with held as (
             and o.target_topic = l.target_topic
             and o.target_topic_id = l.target_topic_id
             and o.target_partition = l.target_partition as is_current,
+        l.map_number,
         c.cut
     from offset_syncs as o
     inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
@@ -207,6 +230,7 @@ select
     cause,
     cast(held_records as bigint) as records,
     is_current,
+    map_number,
     writer,
     writer_epoch,
     round,

@@ -113,3 +113,25 @@ select
     round,
     recorded_at_ms
 from single;
+
+-- Each life of a topic as it was recorded last, deleted ones too.
+create or replace temporary view last_topic_states as
+with aged as (
+    select
+        *,
+        row_number() over (
+            partition by cluster, topic_id
+            order by writer_epoch desc nulls last, round desc nulls last, event nulls last
+        ) as age
+    from topics
+)
+
+select cluster, topic, topic_id, event, replication_factor, writer_epoch, round, recorded_at_ms
+from aged
+where age = 1;
+
+-- What was set on each life of a topic itself, as it was recorded last.
+create or replace temporary view last_topic_settings as
+select s.cluster, s.topic, s.topic_id, s.setting, s.value
+from topic_settings as s
+inner join last_topic_states as l using (cluster, topic_id, writer_epoch, round, event);

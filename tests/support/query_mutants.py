@@ -38,6 +38,10 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "else o.source_start < coalesce(c.cut, o.source_start + 1): < -> <=",
         }
     ),
+    "current_maps": frozenset(
+        # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
+        {"inner join sums as s using (flow, map_number);: using (flow, map_number) -> using (map_number)"}
+    ),
     # Where this is answered the two are equal.
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
     "replication_lag": frozenset(
