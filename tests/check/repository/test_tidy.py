@@ -187,7 +187,7 @@ def test_the_wheel_ships_queries_and_documents(tmp_path: Path, monkeypatch: pyte
     with zipfile.ZipFile(tmp_path / build_wheel(str(tmp_path))) as wheel:
         shipped = set(wheel.namelist())
     expected = {f"ledger/queries/{path.name}" for path in of_type(".sql", "queries")}
-    expected |= {relative(path) for path in of_type(".py", "ledger") + of_type(".md", "ledger")}
+    expected |= {relative(path) for kind in (".py", ".md", ".sql") for path in of_type(kind, "ledger")}
     assert expected - shipped == set()
     tops = {name.split("/")[0] for name in shipped}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"ledger"}
