@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
+from ledger.adapters.duck.in_process import connected
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
@@ -127,7 +128,7 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         "committed_offset": offset,
     }
     needed = catalog.needed(query.reads)
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         for table in sorted(needed.tables - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
@@ -151,7 +152,7 @@ def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, "writers", snapshot.relation("writers"))
         rows = connection.execute(
             "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
@@ -164,7 +165,7 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened."""
     needed = catalog.needed(reads)
-    connection = duckdb.connect(":memory:")
+    connection = connected()
     for table in sorted(needed.tables):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
@@ -183,9 +184,9 @@ def _make_views(connection: duckdb.DuckDBPyConnection, views: str) -> None:
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
     if isinstance(relation, CutRows):
-        _counted(connection, relation).create_view(name)
+        connection.register(name, _counted(connection, relation))
     elif isinstance(relation, ParquetFiles):
-        _parquet(connection, relation).create_view(name)
+        connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
 
