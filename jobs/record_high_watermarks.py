@@ -14,7 +14,7 @@ Exit     0 recorded; 1 failed; 2 configuration; 5 another recorder of the cluste
 
 import sys
 
-from ledger.cli.recording import record_job
+from ledger.cli.processes.recording import record_job
 from ledger.recording.observation import Subject
 
 

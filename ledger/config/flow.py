@@ -10,9 +10,9 @@ from ledger.config.record_filter import FilterConfig
 from ledger.config.renaming import RenameConfig
 from ledger.config.values import Frozen, Pattern, PlainName
 from ledger.domain.tail_policy import TailPolicy
-from ledger.domain.topic_acls import AclFollow
-from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
-from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming
+from ledger.domain.topics.naming import NamePatterns, NamingKind, TopicNaming
+from ledger.domain.topics.topic_acls import AclFollow
+from ledger.domain.topics.topic_settings import ConfigurationFollow, SettingsFollowing
 
 
 class Policy(StrEnum):

@@ -11,9 +11,9 @@ from ledger.config.mirror import LedgerConfig
 from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.config.secrets import SecretReference
 from ledger.config.values import NAME_PATTERN
-from ledger.domain.flow_overlaps import FlowCopies, overlap_problems
-from ledger.domain.flow_rings import FlowEdge, ring_problems
-from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.domain.topics.flow_overlaps import FlowCopies, overlap_problems
+from ledger.domain.topics.flow_rings import FlowEdge, ring_problems
+from ledger.domain.topics.naming import NamingKind, TopicSelection
 
 Table = dict[str, Any]
 

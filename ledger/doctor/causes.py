@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, NotMade, counted
-from ledger.doctor.places import LEDGER
+from ledger.doctor.verdicts.places import LEDGER
 
 _RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
 

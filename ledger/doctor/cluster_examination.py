@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ledger.doctor import connectivity, probing
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, failed, measure, unknown
 from ledger.doctor.measurements import (
@@ -18,7 +17,8 @@ from ledger.doctor.measurements import (
     Settings,
     TargetProbe,
 )
-from ledger.doctor.permissions import Granting
+from ledger.doctor.verdicts import connectivity, probing
+from ledger.doctor.verdicts.permissions import Granting
 from ledger.errors import Trouble
 from ledger.ports.clusters import TopicDescription
 

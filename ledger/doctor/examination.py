@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.doctor import places
 from ledger.doctor.cluster_examination import (
     ClusterLook,
     cluster_findings,
@@ -21,6 +20,7 @@ from ledger.doctor.measurements import (
     TableState,
     TargetProbe,
 )
+from ledger.doctor.verdicts import places
 from ledger.ports.clock import Clock
 from ledger.schema import TABLES
 

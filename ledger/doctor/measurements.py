@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from ledger.domain.cuts import ClockStep
-from ledger.domain.table_upkeep import DataFile
+from ledger.domain.tables.cuts import ClockStep
+from ledger.domain.tables.table_upkeep import DataFile
 from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
 from ledger.ports.ledger import FlowPosition
 

@@ -10,11 +10,10 @@ Until then it is refused where it can be told: the offset of a cluster's metadat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import PreconditionError
 
 METADATA_LAG = 1200
@@ -62,22 +61,6 @@ class FlowProducer:
         if replaces == self.current:
             return type(self)(producer_id, self.former | {self.current})
         return type(self)(self.current, self.former | {producer_id})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAcceptance(OperationContent):
-    """An operator's word on what an alias stands for.
-
-    `former_id`: what it stood for before. `retired_epochs`: by writer, up to which epoch claims with `cluster_id`
-    say nothing of it any more: neither producer ids nor its metadata; empty unless it was declared rebuilt.
-    """
-
-    kind: ClassVar = OperationKind.CLUSTER_ACCEPTED
-    cluster: str
-    cluster_id: str
-    former_id: str | None
-    rebuilt: bool
-    retired_epochs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

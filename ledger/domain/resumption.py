@@ -6,8 +6,8 @@ The same words are used when it is asked for, from what the ledger knows, and in
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.domain import partition_names
 from ledger.domain.operations.requests import OperatorRequest, Pauses, pausing
+from ledger.domain.words import partition_names
 
 Place = tuple[str, int]
 """Source topic and partition."""

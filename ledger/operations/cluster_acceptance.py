@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import PreconditionError, UsageError
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.operations.flow_events import PendingStart
-from ledger.domain.time_words import duration
+from ledger.domain.words.time_words import duration
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 
 START_SECONDS = 180.0

@@ -7,7 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
 
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
-from ledger.domain.topics import NamePatterns
+from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import PreconditionError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, GroupListing, PartitionEnds, TopicDescription

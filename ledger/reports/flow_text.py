@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.domain.count_words import counted
-from ledger.domain.time_words import duration, instant
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.time_words import duration, instant
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.flow_lag import Lag, LagState
 from ledger.operations.flow_report import FlowReport

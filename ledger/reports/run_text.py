@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ledger.domain.count_words import counted
 from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
+from ledger.domain.words.count_words import counted
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.partitions.stopped_entries import stopped_entries

@@ -25,7 +25,8 @@ from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
-from ledger.domain.table_upkeep import SORTED_BY
+from ledger.domain.tables.places import place_of
+from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
 
@@ -41,7 +42,6 @@ GROUPS = 50
 """Each has commits on `COMMITTED` partitions: a thousand commits."""
 COMMITTED = 20
 SWEEP_ROUNDS = 60
-_EPOCH = 1 << 32
 _ROW_GROUP = 1 << 16
 Row = dict[str, Any]
 
@@ -309,7 +309,7 @@ def _append(writer: str, number: int) -> list[Row]:
     }
     return [
         {"commitInfo": info},
-        {"txn": {"appId": writer, "version": _EPOCH + number, "lastUpdated": at_ms}},
+        {"txn": {"appId": writer, "version": place_of(1, number), "lastUpdated": at_ms}},
     ]
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from ledger.domain.facts import Checkpoint
-from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, translate_commit, truncations_of
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.translation import Commit, KnownMap, translate_commit, truncations_of
 from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 from tests.simulation.ledger.tables import MemoryLedger

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
@@ -31,8 +31,8 @@ from ledger.domain.operations.requests import (
     StopRequest,
 )
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.domain.topic_settings import SettingsChange
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 
 SOURCE_ID, TARGET_ID = "0vKk3c8nTzWq5mJxY1bD2A", "pB7dR4xuQ1G9sLw2eZk6fQ"
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
-from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, truncations_of
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.translation import Commit, KnownMap, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.generated_ledgers import sync_row
 from tests.support.histories import History

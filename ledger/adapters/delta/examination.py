@@ -20,7 +20,7 @@ from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
-from ledger.domain.cuts import ClockStep
+from ledger.domain.tables.cuts import ClockStep
 from ledger.errors import EnvironmentError_, Trouble
 from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES

@@ -23,7 +23,7 @@ from deltalake._internal import DeltaFileSystemHandler
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import STATISTICS
-from ledger.domain.table_upkeep import DAY_MS, SORTED_BY, DataFile, Merge
+from ledger.domain.tables.table_upkeep import DAY_MS, SORTED_BY, DataFile, Merge
 from ledger.errors import MirrorLedgerError
 from ledger.schema import TABLE_BY_NAME
 

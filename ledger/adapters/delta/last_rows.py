@@ -13,22 +13,21 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression, StarExpression
+from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
-from ledger.domain.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
+from ledger.adapters.duck.rows import PLACE
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
+from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import InvalidValueError
-from ledger.schema import TABLE_BY_NAME
+from ledger.schema import OPERATIONS, TABLE_BY_NAME
 
 log = logging.getLogger(__name__)
 
-_OPERATIONS = "operations"
-_PLACE = ColumnExpression("writer_epoch") * ConstantExpression(1 << 32) + ColumnExpression("round")
 _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
 
@@ -128,7 +127,7 @@ class _Look:
         with duckdb.connect(":memory:") as connection:
             register(connection, "files", files)
             rows = connection.view("files").select(
-                *map(ColumnExpression, columns_of(table)), _PLACE.alias("place")
+                *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
             )
             noted_rows, noted = _counted(_told(connection, rows, known.noted), known.noted)
             new = rows
@@ -136,7 +135,7 @@ class _Look:
                 columns = (ColumnExpression(name) for name in rows.columns)
                 new = _told(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
                 connection.register("known", known.last)
-                new = new.union(connection.view("known").select(StarExpression(), _PLACE.alias("place")))
+                new = new.union(connection.view("known").select(StarExpression(), PLACE.alias("place")))
             return cls(TableLastRows(noted, _last(table, new)), noted_rows)
 
 
@@ -232,7 +231,11 @@ def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:
     """By table what was noted last; only of these rows the content is read."""
     of_kind = {str(LAST_ROWS[table].kind): table for table in tables}
     with duckdb.connect(":memory:") as connection:
-        register(connection, _OPERATIONS, relation_of(DeltaTable(table_uri(path, _OPERATIONS)), _OPERATIONS))
+        register(
+            connection,
+            OPERATIONS.name,
+            relation_of(DeltaTable(table_uri(path, OPERATIONS.name)), OPERATIONS.name),
+        )
         newest = connection.execute(
             "select kind, max(round) from operations "
             "where kind in (select unnest(?)) and writer = ? and writer_epoch = 0 group by kind",

@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from ledger.adapters.delta.file_merging import TableFolder, WrittenFile, data_files, write_merged
 from ledger.adapters.delta.noting import LastRowsNoting
 from ledger.adapters.delta.tables import newest_version, settle_properties, table_uri
-from ledger.domain.table_upkeep import DataFile, Merge, due_merges
+from ledger.domain.tables.table_upkeep import DataFile, Merge, due_merges
 from ledger.errors import LedgerUnavailableError
 from ledger.ports.clock import Clock
 

@@ -16,8 +16,8 @@ from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import Query, Value
-from ledger.domain.last_rows import GRAINS
 from ledger.domain.operations.order import in_order
+from ledger.domain.tables.last_rows import GRAINS
 from ledger.errors import LedgerUnavailableError
 from ledger.recording.row_source import Filter
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS

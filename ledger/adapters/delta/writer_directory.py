@@ -12,7 +12,8 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.rows import filtered_rows
-from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.task.writer_directory import CachedWriterDirectory
 from ledger.recording.row_source import Filter

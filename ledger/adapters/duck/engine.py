@@ -14,7 +14,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.catalog import Named, Query, Value
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES
 

@@ -12,9 +12,12 @@ import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 from ledger.recording.row_source import Comparison, Filter
 
 _NAME = "wanted"
+PLACE = ColumnExpression("writer_epoch") * ConstantExpression(ROUNDS_PER_EPOCH) + ColumnExpression("round")
+"""A row's place in its writer's order."""
 
 
 def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[str, Any]]:
@@ -32,9 +35,8 @@ def newest_rows(
     The rows of a combination have to be of one writer, whose epoch and round order them. Only what is asked for
     becomes an object of Python: a table may have millions of rows.
     """
-    order = ColumnExpression("writer_epoch") * ConstantExpression(1 << 32) + ColumnExpression("round")
     newest = [
-        FunctionExpression("arg_max_null", ColumnExpression(column), order).alias(column)
+        FunctionExpression("arg_max_null", ColumnExpression(column), PLACE).alias(column)
         for column in columns
         if column not in grain
     ]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.receipts import Receipt
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.domain.topic_settings import SettingsChange
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 
 
 class TopicAction(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
 from ledger.domain.facts import SyncCause, WriterEvent
-from ledger.domain.supersession import RecordedSync
+from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.driver.configuration_change import config_hash

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.adopted import adopted_ranges, not_returning
-from ledger.domain.offset_ranges import OffsetRange, from_offset
-from ledger.domain.returning import returning_ranges
+from ledger.domain.offsets.adopted import adopted_ranges, not_returning
+from ledger.domain.offsets.offset_ranges import OffsetRange, from_offset
+from ledger.domain.offsets.returning import returning_ranges
 from ledger.mirror.task.assignments import Assignment
 from ledger.ports.ledger import LedgerState
 

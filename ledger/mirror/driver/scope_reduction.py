@@ -7,7 +7,7 @@ or would copy it to a target topic of another name.
 from collections.abc import Mapping, Sequence
 
 from ledger.domain.operations.flow_events import ScopeReduced
-from ledger.domain.topics import TopicSelection
+from ledger.domain.topics.naming import TopicSelection
 from ledger.errors import PreconditionError
 from ledger.ports.ledger import FlowPosition, OperationLog
 

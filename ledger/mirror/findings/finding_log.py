@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ledger.domain.operations.finding_events import FindingCleared, FindingKey, FindingRaised
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.ports.ledger import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)

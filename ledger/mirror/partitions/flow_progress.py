@@ -171,10 +171,7 @@ class FlowProgress:
         """A task's result becomes the position of the next round."""
         standing = self.standing_of(result)
         standing.position = result.position
-        if result.stop is None:
-            standing.tail = result.tail
-        else:  # what was found under a new leader is looked for again until it is dealt with
-            standing.tail = replace(result.tail, leader_epoch=standing.tail.leader_epoch)
+        standing.tail = result.tail
         standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
         if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
             standing.is_first_time = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.mirror.task.assignments import Stop
 from ledger.ports.clusters import ClusterAdmin

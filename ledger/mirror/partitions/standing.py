@@ -6,7 +6,7 @@ Each method that moves the standing returns the fact to record, so that the two 
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, source_may_be_gone
-from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
+from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.task.assignments import NOT_BEGUN, Stop
 from ledger.ports.clusters import PartitionEnds
 from ledger.ports.ledger import FlowPosition

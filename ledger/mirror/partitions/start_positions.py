@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
-from ledger.domain.position import Position
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.task.assignments import AT_THE_TARGET, Stop, StopCause
@@ -23,11 +23,6 @@ Ends = Mapping[tuple[str, int], PartitionEnds]
 
 CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
 """Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
-
-
-def copied_by_nobody(_pairs: Sequence[PartitionPair]) -> Mapping[PartitionKey, str]:
-    """For a flow that has all its topics to itself."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)

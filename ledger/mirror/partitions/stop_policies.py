@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
-from ledger.domain.position import Position
-from ledger.domain.supersession import (
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.supersession import (
     RecordedSync,
     by_source_incarnation,
     common_end,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.domain import partition_names
+from ledger.domain.words import partition_names
 from ledger.mirror.partitions.stop_advice import command
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
+from ledger.domain.offsets.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
 from ledger.ports.clusters import ClusterAdmin
 
 

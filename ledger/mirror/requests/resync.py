@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, SyncCause
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.requests import OperatorRequest, Request, RequestKind, command_line
-from ledger.domain.position import Position
 from ledger.errors import PreconditionError
 from ledger.mirror.partitions.standing import Standing
 from ledger.mirror.requests.known_flow import KnownFlow

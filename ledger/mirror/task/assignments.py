@@ -6,7 +6,7 @@ from enum import StrEnum
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
-from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
+from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.task.troubles import Side
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from ledger.domain.topic_acls import AclFollow, acl_change, wanted_acls
-from ledger.domain.topics import TopicNaming
+from ledger.domain.topics.naming import TopicNaming
+from ledger.domain.topics.topic_acls import AclFollow, acl_change, wanted_acls
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.following_record import FollowingRecord

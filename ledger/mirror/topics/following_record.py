@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
-from ledger.domain.topic_acls import TopicAcl
-from ledger.domain.topic_settings import SettingsChange
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 from ledger.mirror.findings.finding_log import FindingName, Findings
 from ledger.mirror.topics.target_settings import SETTING_FINDINGS
 from ledger.ports.clusters import ClusterAdmin, NewTopic

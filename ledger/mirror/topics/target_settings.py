@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ledger.domain.topic_settings import REQUIRED_AT_TARGET, is_fence
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, is_fence
 from ledger.mirror.findings.finding_log import Finding, FindingName
 
 Settings = Mapping[str, str]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.partition_events import KeysResynced
-from ledger.domain.position import Position
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.driver.flow_driver import claim_row

@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from ledger.doctor import permissions
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.measurements import Operation, Permissions
-from ledger.doctor.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
+from ledger.doctor.verdicts import permissions
+from ledger.doctor.verdicts.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
 
 GRANTING = Granting("b:9092", "User:mirror")
 READING = frozenset(SOURCE_TOPIC)

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured
-from ledger.doctor.retention import Standing, retention
+from ledger.doctor.verdicts.retention import Standing, retention
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -5,10 +5,10 @@ import re
 import click
 
 from ledger import errors
+from ledger.cli.acts.operating import COMMANDS
 from ledger.cli.main import cli
-from ledger.cli.operating import COMMANDS
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.mirror.partitions.stop_advice import ADVICE
 from ledger.mirror.task.assignments import StopCause

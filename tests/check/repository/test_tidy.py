@@ -151,9 +151,12 @@ def imports_of_tests(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("from tests.check.domain.test_cuts import NAMES", ["tests.check.domain.test_cuts.NAMES"]),
-        ("import tests.check.domain.test_cuts as cuts", ["tests.check.domain.test_cuts"]),
-        ("from tests.check.domain import offsets, test_cuts", ["tests.check.domain.test_cuts"]),
+        (
+            "from tests.check.domain.tables.test_cuts import NAMES",
+            ["tests.check.domain.tables.test_cuts.NAMES"],
+        ),
+        ("import tests.check.domain.tables.test_cuts as cuts", ["tests.check.domain.tables.test_cuts"]),
+        ("from tests.check.domain.tables import samples, test_cuts", ["tests.check.domain.tables.test_cuts"]),
         ("from . import test_cuts", [".test_cuts"]),
         ("from tests.support.sources import SOURCE", []),
     ],

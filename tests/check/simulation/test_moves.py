@@ -7,7 +7,7 @@ import pytest
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.topics import NamingKind
+from ledger.domain.topics.naming import NamingKind
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader

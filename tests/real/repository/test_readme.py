@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ledger import errors
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import definitions, section

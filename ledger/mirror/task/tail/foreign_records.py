@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.mirror.task.writer_directory import NO_PRODUCER_ID
 from ledger.wire.record_batch import BatchHeader
 
