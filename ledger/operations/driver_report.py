@@ -109,6 +109,6 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
         assert driver.silent_seconds is not None, "what is silent has recorded something"
         return (
             f"the driver on {driver.host} has recorded nothing for {duration(driver.silent_seconds)}; the request is "
-            "answered when it continues, or by the next run"
+            "taken up when it continues, or at the next run"
         )
     return f"no driver of {flow} is running ({driver.state}); the request is taken up at the next run"
