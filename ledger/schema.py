@@ -11,7 +11,7 @@ SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset()
+ADDED_TABLES: frozenset[str] = frozenset({"permissions"})
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
@@ -175,6 +175,41 @@ TOPICS = Table(
     ),
 )
 
+PERMISSIONS = Table(
+    "permissions",
+    "access control list, SCRAM credential or quota, when changed; and kind, when it is read otherwise",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("cluster_id", "string", "Kafka cluster id of the cluster"),
+        Column("kind", "string", "`acl`, `scram_user` or `quota`"),
+        Column(
+            "event",
+            "string",
+            "`present`, `removed`; of a kind `readable`, `not_permitted`, `not_enforced`, `refused`",
+        ),
+        Column(
+            "entity",
+            "string",
+            "principal, user, or JSON object of a quota's entity; null: the whole kind",
+            True,
+        ),
+        Column("setting", "string", "mechanism of a SCRAM credential, key of a quota; else null", True),
+        Column("value", "double", "iterations of a SCRAM credential, limit of a quota; else null", True),
+        Column("host", "string", "of an ACL: the host, `*` for all; else null", True),
+        Column("operation", "string", "of an ACL: `read`, `describe_configs`, `all`, ...; else null", True),
+        Column("permission_type", "string", "of an ACL: `allow` or `deny`; else null", True),
+        Column(
+            "resource_type",
+            "string",
+            "of an ACL: `topic`, `group`, `transactional_id`, `cluster`, ...; else null",
+            True,
+        ),
+        Column("resource_name", "string", "of an ACL: name or prefix, `*` for all; else null", True),
+        Column("pattern_type", "string", "of an ACL: `literal` or `prefixed`; else null", True),
+    ),
+)
+
 WRITERS = Table(
     "writers",
     "claim, heartbeat or release of a writer epoch",
@@ -231,7 +266,15 @@ OPERATIONS = Table(
     ),
 )
 
-TABLES: tuple[Table, ...] = (OFFSET_SYNCS, CHECKPOINTS, HIGH_WATERMARKS, TOPICS, WRITERS, OPERATIONS)
+TABLES: tuple[Table, ...] = (
+    OFFSET_SYNCS,
+    CHECKPOINTS,
+    HIGH_WATERMARKS,
+    TOPICS,
+    PERMISSIONS,
+    WRITERS,
+    OPERATIONS,
+)
 TABLE_BY_NAME = {table.name: table for table in TABLES}
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
 
@@ -157,6 +158,10 @@ class ClusterAdmin(Protocol):
 
         A group that does not exist is created. Unknown when it raises; what was committed before is overwritten.
         """
+        ...
+
+    def permissions(self) -> Permissions:
+        """What the cluster allows to whom, every kind; of one that may not be read, why. Never a secret."""
         ...
 
     def allocate_producer_id(self) -> int:

@@ -1,4 +1,4 @@
-"""One read of a cluster: committed offsets, ends and topics, each with the topic id it belongs to.
+"""One read of a cluster: committed offsets, ends and topics, each with the topic id it belongs to; permissions.
 
 Ids of topics are read before and after offsets. A topic that was created, recreated or deleted in
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
@@ -11,6 +11,7 @@ from typing import Self
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
+from ledger.domain.permissions import Permissions
 from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import PreconditionError
 from ledger.ports.clock import Clock
@@ -26,6 +27,7 @@ class Subject(StrEnum):
     CHECKPOINTS = "checkpoints"
     HIGH_WATERMARKS = "high_watermarks"
     TOPICS = "topics"
+    PERMISSIONS = "permissions"
     SWEEP = "sweep"  # with this one due, unchanged checkpoints and high watermarks are appended too
 
 
@@ -61,6 +63,7 @@ class RecorderSettings:
             Subject.CHECKPOINTS: self.checkpoint_seconds,
             Subject.HIGH_WATERMARKS: self.high_watermark_seconds,
             Subject.TOPICS: self.topic_refresh_seconds,
+            Subject.PERMISSIONS: self.full_sweep_seconds,
             Subject.SWEEP: self.full_sweep_seconds,
         }[subject]
 
@@ -71,6 +74,7 @@ class Observation:
 
     `groups` and `topic_names` were listed. `unread`: topics that may not be described, with the reason.
     `ends_are_complete`: the ends of every partition that was asked for are among `high_watermarks`.
+    `permissions`: by kind; none when they were not read.
     """
 
     checkpoints: tuple[Checkpoint, ...] | None
@@ -81,6 +85,7 @@ class Observation:
     topics: Mapping[str, TopicState] | None
     unread: Mapping[str, str]
     unsettled: frozenset[str]
+    permissions: Permissions
     read_at_ms: int
 
 
@@ -102,6 +107,7 @@ class Observer:
         ends_read_at_ms = self.clock.now_ms()
         ends = None if asked is None else self.admin.ends(asked)
         states, unread = self._topic_states(before) if Subject.TOPICS in subjects else (None, {})
+        permissions = self.admin.permissions() if Subject.PERMISSIONS in subjects else {}
         unsettled = _unsettled(before, self.admin.topics())
         read_at_ms = self.clock.now_ms()
         high_watermarks = (
@@ -116,6 +122,7 @@ class Observer:
             topics=states if not unsettled else None,
             unread=unread,
             unsettled=unsettled,
+            permissions=permissions,
             read_at_ms=read_at_ms,
         )
 

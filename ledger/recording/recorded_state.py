@@ -21,14 +21,16 @@ from ledger.domain.operations.partition_events import STOP_KINDS, RecordedStop, 
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
+from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.ports.ledger import FlowPosition
-from ledger.recording.checkpoints import recorded_checkpoint
+from ledger.recording.changes.checkpoints import recorded_checkpoint
+from ledger.recording.changes.permissions import IDENTITY, recorded_permissions
+from ledger.recording.changes.topic_states import TopicEvent
 from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
-from ledger.recording.topic_states import TopicEvent
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, PERMISSIONS, TOPICS
 
 Rows = list[dict[str, Any]]
 
@@ -138,6 +140,10 @@ class RecordedState(ABC):
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         rows = self._newest(TOPICS.name, cluster, ("topic",))
         return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
+        rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)
+        return recorded_permissions([row for row in rows if row["cluster_id"] == cluster_id])
 
     # --------------------------------------------------------------------------------------------
 

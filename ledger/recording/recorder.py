@@ -16,6 +16,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
 from ledger.domain.operations.finding_events import FindingKey
+from ledger.domain.permissions import Permissions
 from ledger.domain.reach import Instant
 from ledger.domain.writer_roles import (
     LastClaim,
@@ -29,25 +30,27 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutErr
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, LedgerState, Row
-from ledger.recording.checkpoints import (
+from ledger.recording.changes.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
     checkpoint_row,
     checkpoints_by_key,
+    not_read_again,
     to_be_explained,
 )
-from ledger.recording.end_confirmation import EndConfirmation
-from ledger.recording.high_watermarks import (
+from ledger.recording.changes.high_watermarks import (
     HighWatermarkKey,
     changed_high_watermarks,
     high_watermarks_by_key,
 )
+from ledger.recording.changes.permissions import PermissionRecord
+from ledger.recording.changes.topic_states import topic_changes, topic_row
+from ledger.recording.end_confirmation import EndConfirmation
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, random_id
 from ledger.recording.outage_record import OutageRecord
-from ledger.recording.topic_states import topic_changes, topic_row
 from ledger.recording.writer_session import RECORDER_TABLES, WriterSession
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, TOPICS
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, PERMISSIONS, TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,10 @@ class RecordingState(LedgerState, Protocol):
 
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         """The latest state of each topic that was not deleted since."""
+        ...
+
+    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
+        """What was recorded last of the permissions of the cluster with this Kafka cluster id."""
         ...
 
     def findings_of(self, writer: str) -> frozenset[FindingKey]:
@@ -93,6 +100,7 @@ class _Memory:
     checkpoints: dict[CheckpointKey, Checkpoint]
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
+    permissions: PermissionRecord
     confirmation: EndConfirmation
     unread_topics: Mapping[str, str] = field(default_factory=dict)
     last_read: dict[Subject, float] = field(default_factory=dict)
@@ -203,10 +211,15 @@ class ClusterRecorder:
             checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
+            permissions=self._known_permissions(live),
             confirmation=EndConfirmation(
                 self._settings.high_watermark_seconds, self._settings.heartbeat_seconds
             ),
         )
+
+    def _known_permissions(self, live: LiveCluster) -> PermissionRecord:
+        alias, cluster_id = self._admin.alias, live.cluster_id
+        return PermissionRecord(alias, cluster_id, self._state.last_permissions(alias, cluster_id))
 
     def _require_same_cluster(self, memory: _Memory) -> None:
         """Nothing of another cluster is recorded: by it all groups and topics would have been deleted."""
@@ -293,11 +306,13 @@ class ClusterRecorder:
             CHECKPOINTS.name: [checkpoint_row(row) for row in checkpoints],
             HIGH_WATERMARKS.name: [asdict(row) for row in high_watermarks],
             TOPICS.name: [topic_row(change) for change in topics],
+            PERMISSIONS.name: memory.permissions.rows(seen.permissions),
         }
         recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
         memory.checkpoints |= checkpoints_by_key(checkpoints)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
         memory.topics = states
+        memory.permissions.recorded(seen.permissions)
         return recorded
 
     def _ends_to_record(
@@ -354,7 +369,7 @@ class ClusterRecorder:
         if seen.checkpoints is None:
             return []
         read = checkpoints_by_key(seen.checkpoints)
-        last = _unread(memory.checkpoints, read) if swept else memory.checkpoints
+        last = not_read_again(memory.checkpoints, read) if swept else memory.checkpoints
         missing = to_be_explained(
             last,
             read,
@@ -383,10 +398,3 @@ def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> lis
         return []
     read = high_watermarks_by_key(seen.high_watermarks)
     return changed_high_watermarks({} if swept else memory.high_watermarks, read)
-
-
-def _unread(
-    last: Mapping[CheckpointKey, Checkpoint], read: Mapping[CheckpointKey, Checkpoint]
-) -> dict[CheckpointKey, Checkpoint]:
-    """A full sweep compares with nothing that was read: all of it is appended again."""
-    return {key: row for key, row in last.items() if key not in read}

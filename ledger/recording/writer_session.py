@@ -29,11 +29,17 @@ from typing import Protocol, Self
 
 from ledger.domain.facts import WriterEvent
 from ledger.ports.ledger import FactLog, Row, WriterClaim
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, TOPICS, WRITERS
+from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, PERMISSIONS, TOPICS, WRITERS
 
 FLOW_TABLES = (OFFSET_SYNCS.name, OPERATIONS.name)
 """What a flow's writer appends to beside `writers`: a claim shuts earlier epochs out of each."""
-RECORDER_TABLES = (CHECKPOINTS.name, HIGH_WATERMARKS.name, TOPICS.name, OPERATIONS.name)
+RECORDER_TABLES = (
+    CHECKPOINTS.name,
+    HIGH_WATERMARKS.name,
+    TOPICS.name,
+    PERMISSIONS.name,
+    OPERATIONS.name,
+)
 """The same of a recorder."""
 
 

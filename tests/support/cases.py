@@ -102,6 +102,8 @@ def _typed(row: Row, columns: tuple[Column, ...]) -> dict[str, object]:
 
 
 def _cell(text: str, type_: str) -> object:
+    if type_ == "double" and text != "-":
+        return float(text)
     if type_ in _ENTRIES and text != "-":
         return [_entry(entry, _ENTRIES[type_]) for entry in text.strip("[]").split(";") if entry]
     return _value(text, type_)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.domain.facts import Absence, Checkpoint
+from ledger.domain.permissions import Permissions
 from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import GroupListing, PartitionEnds, SettingsAnswer, TopicDescription, TopicSettings
@@ -97,6 +98,7 @@ class FakeCluster(UnaskedCluster):
     hidden_groups: set[str] = field(default_factory=set)
     asked_for: list[str] = field(default_factory=list)
     looks: int = 0
+    permissions_now: Permissions = field(default_factory=dict)
     while_reading_ends: Callable[[], None] = lambda: None
 
     def add_topic(self, name: str, topic_id: str, *, partitions: int = 1) -> None:
@@ -119,6 +121,9 @@ class FakeCluster(UnaskedCluster):
             {name: TopicSettings(found, found) for name, found in own.items() if name not in self.denied},
             {name: "not authorized" for name in own if name in self.denied},
         )
+
+    def permissions(self) -> Permissions:
+        return self.permissions_now
 
     def is_gone(self, topic: str) -> bool:
         if topic in self.hidden:

@@ -11,7 +11,14 @@ from ledger.adapters.delta.tables import RECORDED_AT, table_uri
 from ledger.schema import GAPS_TYPE, TABLE_BY_NAME, Column
 
 Row = Mapping[str, object]
-_EMPTY: Mapping[str, object] = {"string": "", "bigint": 0, "int": 0, "boolean": False, GAPS_TYPE: []}
+_EMPTY: Mapping[str, object] = {
+    "string": "",
+    "bigint": 0,
+    "int": 0,
+    "double": 0.0,
+    "boolean": False,
+    GAPS_TYPE: [],
+}
 
 
 def empty(column: Column) -> object:

@@ -6,6 +6,7 @@ from typing import NoReturn
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.permissions import Permissions
 from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
 from ledger.wire.record_batch import BatchHeader
 
@@ -84,6 +85,9 @@ class UnaskedCluster:
 
     def allocate_producer_id(self) -> int:
         self._unasked("allocate_producer_id")
+
+    def permissions(self) -> Permissions:
+        self._unasked("permissions")
 
     def _unasked(self, call: str, *arguments: object) -> NoReturn:
         raise AssertionError(f"{type(self).__name__} is not to be asked for {call} {arguments}")

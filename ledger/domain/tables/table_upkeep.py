@@ -15,6 +15,7 @@ SORTED_BY: Mapping[str, Sequence[str]] = {
     "checkpoints": ("cluster", "group_id", "topic", "partition"),
     "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
     "topics": ("cluster", "topic"),
+    "permissions": ("cluster", "kind"),
 }
 """What the rows of a table are about, by which a merge sorts them; then they lie in the order of recording.
 

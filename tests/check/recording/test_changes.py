@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
-from ledger.recording.checkpoints import (
+from ledger.recording.changes.checkpoints import (
     CheckpointKey,
     changed_checkpoints,
     checkpoints_by_key,
     to_be_explained,
 )
-from ledger.recording.high_watermarks import changed_high_watermarks, high_watermarks_by_key
-from ledger.recording.topic_states import TopicEvent, topic_changes
+from ledger.recording.changes.high_watermarks import changed_high_watermarks, high_watermarks_by_key
+from ledger.recording.changes.topic_states import TopicEvent, topic_changes
 from tests.support.fakes import absent, checkpoint
 
 keys = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.integers(0, 1))

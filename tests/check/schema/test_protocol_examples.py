@@ -25,7 +25,7 @@ EXAMPLES: Mapping[str, list[Row]] = {
     table.name: json_examples(section(PROTOCOL, f"`{table.name}`"))[0] for table in TABLES
 }
 (CONTENTS,) = json_examples(section(PROTOCOL, "Operations"))
-OF_TYPE = {"string": str, "boolean": bool, "int": int, "bigint": int}
+OF_TYPE = {"string": str, "boolean": bool, "double": float, "int": int, "bigint": int}
 BITS = {"int": 31, "bigint": 63}
 FLOW = "east-to-west"
 
@@ -77,6 +77,7 @@ def test_values_of_an_example_are_of_the_types_of_their_columns(table: Table) ->
         (1 << 63, "bigint"),
         (1, "boolean"),
         (5, "string"),
+        (5, "double"),
         ([{"source_start": 1}], "array<struct<source_start:bigint,source_end:bigint>>"),
         ([{"source_start": "1"}], "array<struct<source_start:bigint>>"),
     ],

@@ -11,7 +11,7 @@ from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets.supersession import RecordedSync, common_end
-from ledger.recording.checkpoints import checkpoint_row
+from ledger.recording.changes.checkpoints import checkpoint_row
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copies import Pair

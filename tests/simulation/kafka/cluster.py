@@ -12,6 +12,7 @@ from enum import Enum, auto
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -29,6 +30,7 @@ from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import BatchHeader, read_header
 from ledger.wire.requests import Fetched, Produced
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
+from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks
 
 NOT_LEADER_OR_FOLLOWER = 6
@@ -65,7 +67,8 @@ class MemoryCluster:
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
     `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id. `committed`: offsets by group,
     topic and partition, with what some commits name in `committed_epochs` and `committed_metadata`. `members`:
-    groups with consumers at work. `denied_groups`: those that the mirror's principal may not even describe.
+    groups with consumers at work. `allowed`: permissions beside `acls`. `denied_groups`: those that the mirror's
+    principal may not even describe.
     """
 
     alias: str
@@ -84,6 +87,7 @@ class MemoryCluster:
     deleted: list[MemoryTopic] = field(default_factory=list)
     on_restart: list[NodeListener] = field(default_factory=list)
     acls: set[TopicAcl] = field(default_factory=set)
+    allowed: MemoryPermissions = field(default_factory=MemoryPermissions)
     default_settings: Mapping[str, str] = field(default_factory=dict)
     on_wake: list[NodeListener] = field(default_factory=list)
     kafka_id: str = ""
@@ -142,6 +146,10 @@ class MemoryCluster:
     def topic_acls(self) -> frozenset[TopicAcl]:
         self._reach()
         return frozenset(self.acls)
+
+    def permissions(self) -> Permissions:
+        self._reach()
+        return self.allowed.told(self.acls)
 
     def create_acls(self, acls: Sequence[TopicAcl]) -> None:
         self._reach()
@@ -323,6 +331,7 @@ class MemoryCluster:
         self.topic_by_name.clear()
         self.committed.clear()
         self.acls.clear()
+        self.allowed = MemoryPermissions()
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         return self.topic_by_name[topic].logs[partition]

@@ -18,6 +18,7 @@ from ledger.adapters.kafka.admin import (
     end_requests,
     fetch_requests,
     group_requests,
+    permission_requests,
     producer_requests,
     setting_requests,
     topic_requests,
@@ -29,6 +30,7 @@ from ledger.config.cluster import ClusterConfig
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, Trouble
 from ledger.ports.clock import Clock
@@ -212,6 +214,10 @@ class KafkaAdmin:
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
         operation = f"set the committed offsets of group {group}"
         return self.connection.run(operation, group_requests.set_commits, group, commits)
+
+    def permissions(self) -> Permissions:
+        operation = "describe access control lists, SCRAM users and client quotas"
+        return self.connection.run(operation, permission_requests.described_permissions)
 
     def _wait_for_partitions(self, topics: Mapping[str, int]) -> None:
         """Until all have leaders; `topics`: partitions by name."""

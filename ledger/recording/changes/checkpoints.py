@@ -61,6 +61,13 @@ def to_be_explained(
     ]
 
 
+def not_read_again(
+    last: Mapping[CheckpointKey, Checkpoint], read: Mapping[CheckpointKey, Checkpoint]
+) -> dict[CheckpointKey, Checkpoint]:
+    """A full sweep compares with nothing that was read: all of it is appended again."""
+    return {key: row for key, row in last.items() if key not in read}
+
+
 def _same(last: Checkpoint, now: Checkpoint) -> bool:
     """A group's state is not compared: it flaps with each rebalance and travels with the next row."""
     aligned = replace(now, group_state=last.group_state, read_at_ms=last.read_at_ms)

@@ -1,0 +1,45 @@
+"""What a cluster in memory allows to whom, as it tells whoever asks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ledger.domain.permissions import (
+    Permission,
+    PermissionEvent,
+    PermissionKind,
+    Permissions,
+    PermissionsOfKind,
+)
+from ledger.domain.topics.topic_acls import TopicAcl
+
+
+@dataclass(slots=True)
+class MemoryPermissions:
+    """All but access control lists of topics. `unread`: kinds that the mirror's principal is refused, and how."""
+
+    others: set[Permission] = field(default_factory=set)
+    unread: dict[PermissionKind, PermissionEvent] = field(default_factory=dict)
+
+    def told(self, topic_acls: Iterable[TopicAcl]) -> Permissions:
+        allowed = {*map(_permission, topic_acls), *self.others}
+        return {
+            kind: PermissionsOfKind(self.unread[kind])
+            if kind in self.unread
+            else PermissionsOfKind(
+                PermissionEvent.READABLE, frozenset(one for one in allowed if one.kind is kind)
+            )
+            for kind in PermissionKind
+        }
+
+
+def _permission(acl: TopicAcl) -> Permission:
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission.value,
+        resource_type="topic",
+        resource_name=acl.name,
+        pattern_type=acl.pattern.value,
+    )
