@@ -80,7 +80,7 @@ class Guarded:
         """A user of SCRAM that may do nothing yet."""
         name = f"user-{uuid.uuid4().hex[:8]}"
         credential = UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, self.password)
-        with self._administered() as client:
+        with self.administered() as client:
             client.alter_user_scram_credentials([credential])
         return name
 
@@ -104,7 +104,7 @@ class Guarded:
             )
             for operation in operations
         ]
-        with self._administered() as client:
+        with self.administered() as client:
             client.create_acls(acls)
 
     def allow_only(
@@ -115,6 +115,11 @@ class Guarded:
         kind: ResourceType = ResourceType.TOPIC,
     ) -> None:
         """Whatever the user was allowed on the resource of that name, it may do nothing else now."""
+        self.forbid(user, name, kind=kind)
+        self.allow(user, name, *operations, kind=kind)
+
+    def forbid(self, user: str, name: str, *, kind: ResourceType = ResourceType.TOPIC) -> None:
+        """Take away whatever the user was allowed on the resource of that name."""
         everything = ACLFilter(
             principal=f"User:{user}",
             host="*",
@@ -122,12 +127,12 @@ class Guarded:
             permission_type=ACLPermissionType.ANY,
             resource_pattern=ResourcePatternFilter(kind, name, ACLResourcePatternType.LITERAL),
         )
-        with self._administered() as client:
+        with self.administered() as client:
             client.delete_acls([everything])
-        self.allow(user, name, *operations, kind=kind)
 
     @contextmanager
-    def _administered(self) -> Iterator[KafkaAdminClient]:
+    def administered(self) -> Iterator[KafkaAdminClient]:
+        """As the super user."""
         client = KafkaAdminClient(bootstrap_servers=self.open)
         try:
             yield client

@@ -91,8 +91,9 @@ def _acl(resource: Any, acl: Any) -> Permission:
 
 
 async def _scram_users(manager: KafkaConnectionManager) -> frozenset[Permission]:
-    # Not by `describe_user_scram_credentials`, which raises for all at the first user with an error.
-    answer = await manager.send(DescribeUserScramCredentialsRequest(users=None))
+    # Not by `describe_user_scram_credentials`: it asks for all by null, and to null from who may not ask brokers never
+    # answer (measured: 4.3). No names ask for all as well.
+    answer = await manager.send(DescribeUserScramCredentialsRequest(users=[]))
     require(answer.error_code, answer.error_message)
     return frozenset(
         Permission(
