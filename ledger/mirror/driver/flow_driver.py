@@ -25,7 +25,7 @@ from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.other_flows import AlsoCopiedBy, OtherFlows
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import StartPositions
 from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.partitions.stop_policies import StopPolicies
@@ -167,18 +167,18 @@ def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
         raise
 
 
-def _recorded_by(stop_events: StopEvents) -> Callable[[Standing], None]:
-    return lambda standing: stop_events.resumed(standing.pair)
+def _recorded_by(stop_events: StopEvents) -> Callable[[PartitionState], None]:
+    return lambda state: stop_events.resumed(state.pair)
 
 
 def _reactions(flow: FlowConfig, ports: FlowPorts, producer: FlowProducer) -> StopPolicies:
-    def recorded(standing: Standing) -> Sequence[RecordedSync]:
-        source = standing.pair.source
+    def recorded(state: PartitionState) -> Sequence[RecordedSync]:
+        source = state.pair.source
         return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
 
-    def judge_loss(standing: Standing) -> SyncCause:
-        configuration = ports.source.configurations([standing.pair.source.topic])
-        return loss_cause(configuration.get(standing.pair.source.topic, {}))
+    def judge_loss(state: PartitionState) -> SyncCause:
+        configuration = ports.source.configurations([state.pair.source.topic])
+        return loss_cause(configuration.get(state.pair.source.topic, {}))
 
     return StopPolicies(flow, ports.source, ports.target, producer, recorded, judge_loss)
 
