@@ -25,7 +25,7 @@ _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
 
-VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations")
+VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations", "lag")
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 
 VIEWS = "\n".join(
