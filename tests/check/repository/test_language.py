@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger import catalog
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import prose
 from tests.support.tracked_files import of_type, parsed, relative
@@ -75,6 +76,11 @@ def test_no_comment_of_the_example_configuration_has_a_banned_word() -> None:
 @pytest.mark.parametrize("module", [*of_type(".py", "ledger"), *of_type(".py", "jobs")], ids=relative)
 def test_no_message_or_docstring_has_a_banned_word(module: Path) -> None:
     assert list(banned_in_strings(parsed(module))) == []
+
+
+@pytest.mark.parametrize("query", catalog.queries().values(), ids=lambda query: query.name)
+def test_no_question_of_a_query_has_a_banned_word(query: catalog.Query) -> None:
+    assert list(banned_words(query.answers)) == []
 
 
 @pytest.mark.parametrize(
