@@ -31,7 +31,7 @@ class _NoPandas(MetaPathFinder):
         target: ModuleType | None = None,  # noqa: ARG002  the same
     ) -> ModuleSpec | None:
         if fullname == "pandas":
-            raise ImportError("not looked for while pyarrow begins")
+            raise ImportError("not wanted while pyarrow begins")
         return None
 
 

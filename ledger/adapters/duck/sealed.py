@@ -2,7 +2,7 @@
 
 No statement reaches a file or the network, for the connection has no access to either and no setting can be changed
 any more. Tables come as Arrow datasets, whose files Python reads: so the ledger can be read by any statement and
-changed by none. What a statement creates lives in memory, as long as the connection.
+changed by none. What a statement creates is in memory, as long as the connection.
 """
 
 from collections.abc import Iterator, Mapping

@@ -76,7 +76,7 @@ async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl])
 
 
 async def delete_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
-    """Delete exactly these; one that is gone already is no error."""
+    """Delete exactly these; that one was deleted already is no error."""
     # Not by the library's `delete_acls`, which drops the error of each rule that matched.
     wanted = DeleteAclsRequest.DeleteAclsFilter
     request = DeleteAclsRequest(

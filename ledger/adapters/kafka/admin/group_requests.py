@@ -90,8 +90,8 @@ async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) 
 
 
 async def _described(manager: KafkaConnectionManager, groups: Sequence[str]) -> list[Any]:
-    """The descriptions of groups; those whose coordinator may not be told are left out."""
-    # Not by `describe_groups`, which raises for all where one's coordinator may not be told.
+    """The descriptions of groups; those whose coordinator is not disclosed are left out."""
+    # Not by `describe_groups`, which raises for all where one's coordinator is not disclosed.
     by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
     sent = [
         manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
@@ -120,7 +120,7 @@ async def set_commits(
     manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
 ) -> dict[tuple[str, int], CommitRefusal]:
     """What was refused of a commit by nobody of the group, which only one without members takes."""
-    # Not by `alter_group_offsets`, which goes on asking a coordinator that the group has moved away from.
+    # Not by `alter_group_offsets`, which keeps asking a coordinator that the group has moved away from.
     by_coordinator = await _by_coordinator(manager, [group], _NOT_DESCRIBED)
     if not by_coordinator:
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}

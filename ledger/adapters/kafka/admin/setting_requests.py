@@ -17,7 +17,7 @@ _SET, _DELETE = 0, 1
 
 
 async def described_settings(manager: KafkaConnectionManager, topics: Sequence[str]) -> SettingsAnswer:
-    """Settings by topic; topics that do not exist are left out, refusals are told one by one."""
+    """Settings by topic; topics that do not exist are left out, refusals are returned one by one."""
     answer = SettingsAnswer({}, {})
     for result in (await manager.send(_describe_configs(_TOPIC, topics))).results:
         kind: Any = errors.for_code(result.error_code)

@@ -108,7 +108,7 @@ async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: i
 
 
 async def delete_topic(manager: KafkaConnectionManager, topic_id: str, *, timeout_ms: int) -> None:
-    """Delete one life of a topic; one that is gone already is no error."""
+    """Delete one incarnation of a topic; that it was deleted already is no error."""
     await _delete(manager, None, UUID(bytes=topic_id_bytes(topic_id)), timeout_ms)
 
 
@@ -127,11 +127,12 @@ async def _delete(
 
 
 async def _sent_to_controller(manager: KafkaConnectionManager, request: Any) -> Any:
-    # Not by `create_topics` and its like: a controller that moves twice is a RuntimeError there, not "not now".
+    # Not by `create_topics` or `create_partitions`: there a controller that moves twice is a RuntimeError, not
+    # "not now".
     return await manager.send(request, node_id=await controller(manager))
 
 
 async def is_gone(manager: KafkaConnectionManager, name: str) -> bool:
-    """Whether no topic has the name; asked for by name, what may not be seen is told apart from it."""
+    """Whether no topic has the name; asked for by name, what may not be seen is distinguished from it."""
     [topic] = (await metadata(manager, [name])).topics
     return not is_present(topic.error_code, name, ABSENT_TOPIC)

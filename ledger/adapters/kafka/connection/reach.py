@@ -87,7 +87,7 @@ class KafkaReach:
         raise ClusterUnavailableError("; ".join(dict.fromkeys(reasons)))
 
     def _silent(self, addresses: Iterable[Address]) -> dict[Address, str]:
-        """Which of these brokers do not answer, and why; whoever told of them does."""
+        """Which of these brokers do not answer, and why; whoever named them does."""
         asked = self._each(
             [address for address in addresses if address != self._last],
             lambda at: self._call(at, ApiVersionsRequest[0](), ApiVersionsResponse),

@@ -49,8 +49,8 @@ from ledger.wire.requests import (
 Part = TypeVar("Part", Fetched, Produced)
 Brought = TypeVar("Brought")
 _CONNECT_TIMEOUT_S = 5.0
-_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy goes on without
-_SILENCE_TOLD_AFTER_S = 1.0
+_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy continues without
+_SILENCE_REPORTED_AFTER_S = 1.0
 _NO_EPOCH = -1
 _MIN_WINDOW, _MAX_WINDOW = 5, 100
 _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
@@ -120,7 +120,7 @@ class KafkaLink:
             wait([self._asking], timeout=_METADATA_WAIT_S)
         if not self._asking.done():
             self._heard = {}  # an old answer must not be counted again
-            self._tell_silence()
+            self._report_silence()
             return
         answered, self._asking = self._asking, None
         try:
@@ -135,12 +135,12 @@ class KafkaLink:
             self._asking = None
             self._take(asking.result())
 
-    def _tell_silence(self) -> None:
-        """While leaders are known the copy goes on with them; without any, silence is the trouble."""
+    def _report_silence(self) -> None:
+        """While leaders are known the copy continues with them; without any, silence is the trouble."""
         silent_s = time.monotonic() - self._asked_at
-        if not self._leaders and silent_s > _SILENCE_TOLD_AFTER_S:
+        if not self._leaders and silent_s > _SILENCE_REPORTED_AFTER_S:
             raise ClusterUnavailableError(
-                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has told in "
+                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has said in "
                 f"{silent_s:.1f} s who leads"
             )
 
