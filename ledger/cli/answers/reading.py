@@ -16,7 +16,8 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.flow_report import FlowReport, partition_columns
+from ledger.operations.flow_answers import partition_columns
+from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
 
 _DRIVER_LIVES = "driver_lives"
@@ -109,7 +110,7 @@ def query(
     require_tables(output, wide=wide)
     if list_only or name is None:
         rows = [
-            {"query": found.name, "parameters": found.told_parameters, "answers": found.answers}
+            {"query": found.name, "parameters": found.stated_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
         click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)

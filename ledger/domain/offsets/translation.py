@@ -12,17 +12,18 @@ which are taken to agree within `CLOCK_MARGIN_MS`.
 
 A truncation is recorded as such where the driver met it. Where the target had lost its copies first, the driver was
 back at offsets that the source had still: that it took back others is told by the leader epochs of what was copied
-before and after.
+before and after. Where it took back what was not copied yet, a recorder may have seen its log reach further under an
+earlier leader epoch than to where a later one begins.
 
 A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
 about records that are not copied yet when it was first read after the last but one append of a driver that lives.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.domain.facts import Absence, OffsetSync, SyncCause, SyncKind
+from ledger.domain.facts import Absence, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets.offset_map import OffsetMap, Translation, TranslationStatus
 
 CLOCK_MARGIN_MS = 300_000
@@ -63,36 +64,65 @@ class Truncation:
     recorded_at_ms: int
 
 
-def truncations_of(rows: Iterable[tuple[OffsetSync, int]]) -> tuple[Truncation, ...]:
+@dataclass(frozen=True, slots=True)
+class SeenEnd:
+    """How far a recorder saw the source's log reach when its leader was of this epoch."""
+
+    leader_epoch: int
+    high_watermark: int
+
+
+def truncations_of(
+    rows: Iterable[tuple[OffsetSync, int]], seen: Iterable[SeenEnd] = ()
+) -> tuple[Truncation, ...]:
     """What the rows of one source incarnation tell, each with its `recorded_at_ms`; superseded rows among them."""
     known = list(rows)
     met = [
         Truncation(sync.source_start, at) for sync, at in known if sync.cause is SyncCause.SOURCE_TRUNCATED
     ]
     starts = {cut.source_start for cut in met}
-    return (*met, *(cut for cut in _between_epochs(known) if cut.source_start not in starts))
+    return (*met, *(cut for cut in _between_epochs(known, list(seen)) if cut.source_start not in starts))
 
 
-def _between_epochs(rows: Iterable[tuple[OffsetSync, int]]) -> Iterator[Truncation]:
-    """Where a leader epoch begins below what was copied of an earlier one.
+@dataclass(slots=True)
+class _EpochSpan:
+    """What rows of one leader epoch cover; `begins_by`: a batch of it began there or before."""
+
+    source_start: int
+    begins_by: int
+    recorded_at_ms: int
+
+    def take(self, sync: OffsetSync, recorded_at_ms: int) -> None:
+        self.source_start = min(self.source_start, sync.source_start)
+        self.begins_by = min(self.begins_by, _begins_by(sync))
+        self.recorded_at_ms = min(self.recorded_at_ms, recorded_at_ms)
+
+
+def _between_epochs(rows: Iterable[tuple[OffsetSync, int]], seen: Sequence[SeenEnd]) -> Iterator[Truncation]:
+    """Where a leader epoch begins below what was copied, or seen, of an earlier one.
 
     An adopted row may have been written when rows still held several epochs, so none begins with it.
     """
     ends: dict[int, int] = {}
-    began: dict[int, Truncation] = {}
+    began: dict[int, _EpochSpan] = {}
     for sync, at in rows:
         epoch = sync.source_leader_epoch
         if epoch is None or sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
             continue
         ends[epoch] = max(ends.get(epoch, 0), sync.source_end)
         if sync.kind is SyncKind.COPIED:
-            known = began.get(epoch, Truncation(sync.source_start, at))
-            began[epoch] = Truncation(
-                min(known.source_start, sync.source_start), min(known.recorded_at_ms, at)
-            )
-    for epoch, truncation in began.items():
-        if any(earlier < epoch and end > truncation.source_start for earlier, end in ends.items()):
-            yield truncation
+            began.setdefault(epoch, _EpochSpan(sync.source_start, _begins_by(sync), at)).take(sync, at)
+    for epoch, span in began.items():
+        is_copied = any(earlier < epoch and end > span.source_start for earlier, end in ends.items())
+        is_seen = any(end.leader_epoch < epoch and end.high_watermark > span.begins_by for end in seen)
+        if is_copied or is_seen:
+            yield Truncation(span.source_start, span.recorded_at_ms)
+
+
+def _begins_by(sync: OffsetSync) -> int:
+    """A row may begin with what a cleaner had taken, of whatever epoch that was."""
+    cleaned = (gap.source_end for gap in sync.gaps if gap.cause is GapCause.COMPACTED)
+    return max(cleaned, default=sync.source_start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

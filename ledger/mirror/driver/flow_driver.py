@@ -122,7 +122,7 @@ def run_flow(
             stop_policies=_reactions(flow, ports, producer),
             handler=RequestHandler(
                 flow.name,
-                MovedPartitions(progress, ports.source, ports.target, _told_to(stop_events)),
+                MovedPartitions(progress, ports.source, ports.target, _recorded_by(stop_events)),
                 ports.operations,
             ),
             foreign_writers=ForeignWriters(
@@ -147,7 +147,7 @@ def run_flow(
             on_round=on_round,
             summary=RunSummary(),
         )
-        with _telling_that_the_ledger_is_gone(flow.name):
+        with _reporting_a_lost_ledger(flow.name):
             summary = loop.run(until_caught_up=until_caught_up, stop=stop)
     session.release()
     if until_caught_up:
@@ -156,7 +156,7 @@ def run_flow(
 
 
 @contextmanager
-def _telling_that_the_ledger_is_gone(flow: str) -> Iterator[None]:
+def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
     """At once: it cannot be recorded, and what is under way may take its time to end."""
     try:
         yield
@@ -167,7 +167,7 @@ def _telling_that_the_ledger_is_gone(flow: str) -> Iterator[None]:
         raise
 
 
-def _told_to(stop_events: StopEvents) -> Callable[[Standing], None]:
+def _recorded_by(stop_events: StopEvents) -> Callable[[Standing], None]:
     return lambda standing: stop_events.resumed(standing.pair)
 
 
@@ -217,7 +217,7 @@ def _producer_id(
     """The flow's producer id at this target: allocated once, recorded with the claim, before any write.
 
     Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
-    before proves that the cluster began anew.
+    before proves that the cluster was formatted again.
     """
     known = identities.producers(target_cluster_id).get(flow.name)
     if known is not None:
@@ -226,8 +226,8 @@ def _producer_id(
     if allocated in identities.mirror_ids(target_cluster_id):
         raise PreconditionError(
             f"cluster {flow.target} gave producer id {allocated}, which the ledger has for the same cluster id "
-            f"{target_cluster_id} already: the cluster began anew, so ownership of batches cannot be proved; nothing "
-            f"was copied. If it was formatted again: mirror-ledger accept-cluster {flow.target} --cluster-id "
+            f"{target_cluster_id} already: the cluster was formatted again, so ownership of batches cannot be proved; "
+            f"nothing was copied. If that is meant: mirror-ledger accept-cluster {flow.target} --cluster-id "
             f"{target_cluster_id} --rebuilt --reason WHY"
         )
     return allocated

@@ -15,6 +15,7 @@ from ledger.domain.offsets.translation import (
     CLOCK_MARGIN_MS,
     Commit,
     KnownMap,
+    SeenEnd,
     Truncation,
     translate_commit,
     truncations_of,
@@ -198,6 +199,28 @@ def test_leader_epochs_tell_of_a_truncation_that_no_driver_met(
 ) -> None:
     """The second of each cut is the row by which it is known first."""
     found = truncations_of((of_epoch(epoch, row), at) for at, (epoch, row) in enumerate(rows))
+    assert {(cut.source_start, cut.recorded_at_ms) for cut in found} == cuts
+
+
+@pytest.mark.parametrize(
+    ("seen", "rows", "cuts"),
+    [
+        (SeenEnd(3, 25), [copied(20, 30, 20), copied(30, 50, 30)], {(20, 1)}),
+        (SeenEnd(3, 20), [copied(20, 50, 20)], set()),  # another leader, nothing lost
+        (SeenEnd(5, 90), [copied(20, 50, 20)], set()),  # of the epoch itself
+        (SeenEnd(3, 31), [copied(20, 50, 20, Gap(20, 30, GapCause.COMPACTED))], {(20, 1)}),
+        (SeenEnd(3, 30), [copied(20, 50, 20, Gap(20, 30, GapCause.COMPACTED))], set()),
+        (SeenEnd(3, 21), [copied(20, 50, 20, Gap(20, 30, GapCause.ABORTED))], {(20, 1)}),
+        (SeenEnd(3, 90), [replace(copied(20, 50, 20), kind=SyncKind.ADOPTED)], set()),
+        (SeenEnd(3, 90), [lost(20, 50, 20)], set()),
+    ],
+)
+def test_the_ends_that_recorders_saw_tell_of_what_was_never_copied(
+    seen: SeenEnd, rows: list[OffsetSync], cuts: set[tuple[int, int]]
+) -> None:
+    """Rows of leader epoch 5 follow one of epoch 3 up to 20."""
+    known = [(of_epoch(3, copied(0, 20, 0)), 0), *((of_epoch(5, row), at) for at, row in enumerate(rows, 1))]
+    found = truncations_of(known, [seen])
     assert {(cut.source_start, cut.recorded_at_ms) for cut in found} == cuts
 
 
