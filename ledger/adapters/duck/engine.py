@@ -20,7 +20,7 @@ from ledger.errors import UsageError
 from ledger.schema import TABLES
 
 if TYPE_CHECKING:
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
 
 def _sql(name: str) -> str:

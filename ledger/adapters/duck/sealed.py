@@ -89,7 +89,7 @@ def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Va
 
 def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Dataset":
     """Read by Arrow: of columns that a file lacks the rows are null."""
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
     if isinstance(relation, CutRows):
         return _scanned(table, relation.rows).filter(_counts(relation))

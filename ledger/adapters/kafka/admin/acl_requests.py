@@ -55,6 +55,7 @@ def _acl(resource: Any, acl: Any) -> TopicAcl:
 
 
 async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
+    """Create all of these. Raises kafka-python's error at the first that is refused."""
     # Not by the library's `create_acls`, which drops the broker's message.
     creation = CreateAclsRequest.AclCreation
     request = CreateAclsRequest(

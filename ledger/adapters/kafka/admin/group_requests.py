@@ -41,6 +41,7 @@ Commit = tuple[str, Any]
 
 
 async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
+    """Every group that some broker coordinates."""
     # Not by `list_groups`, which waits for one broker after the other.
     brokers = (await metadata(manager, [])).brokers
     sent = [manager.send(ListGroupsRequest(), node_id=broker.node_id) for broker in brokers]
@@ -64,6 +65,7 @@ def _group_listing(group: Any) -> GroupListing:
 async def committed_offsets(
     manager: KafkaConnectionManager, groups: Sequence[str]
 ) -> dict[str, list[Commit]]:
+    """By group what it has committed; a group that does not exist is left out."""
     # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
     by_coordinator = await _by_coordinator(manager, groups)
     sent = [

@@ -69,6 +69,7 @@ def _settings(configs: Sequence[Any]) -> TopicSettings:
 async def change_settings(
     manager: KafkaConnectionManager, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]
 ) -> None:
+    """Change some of a topic's own settings. Raises kafka-python's error when it is refused."""
     # Not by `alter_configs`, which makes texts of errors.
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [

@@ -60,6 +60,7 @@ def description(alias: str, topic: Any) -> TopicDescription:
 
 
 async def create_topic(manager: KafkaConnectionManager, wanted: NewTopic, *, timeout_ms: int) -> None:
+    """Create one topic. Raises kafka-python's error when it is refused."""
     for topic in await _created(manager, [wanted], timeout_ms):
         require(topic.error_code, topic.error_message)
 
@@ -101,6 +102,7 @@ def _creatable(wanted: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: int, timeout_ms: int) -> None:
+    """Bring a topic to so many partitions. Raises kafka-python's error when it is refused."""
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=timeout_ms, validate_only=False)
     for result in (await _sent_to_controller(manager, request)).results:

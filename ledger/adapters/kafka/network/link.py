@@ -11,8 +11,6 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Protocol, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
 from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.connection.client_properties import resolved_properties
 from ledger.adapters.kafka.network.broker_state import (
@@ -167,8 +165,7 @@ class KafkaLink:
 
     def _open(self, address: Address) -> Opened:
         connection = self._connect(address)
-        answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
-        return Opened(connection, {entry.api_key: entry.max_version for entry in answer.api_keys})
+        return Opened(connection, {key: newest for key, (_, newest) in connection.api_versions().items()})
 
     def take_opened(self) -> None:
         """Send what was queued for brokers that are connected by now; the queue of others is failed."""
