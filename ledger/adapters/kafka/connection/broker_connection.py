@@ -83,7 +83,7 @@ class BrokerConnection:
         return response_type.decode(body, version=request.API_VERSION, header=True)
 
     def api_versions(self) -> dict[int, tuple[int, int]]:
-        """By key of a request its oldest and newest version that the broker speaks; given before a login, too."""
+        """By key of a request its oldest and newest version that the broker speaks; also before a login."""
         answer = self.call(ApiVersionsRequest[0](), ApiVersionsResponse)
         return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
