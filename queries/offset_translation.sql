@@ -1,8 +1,8 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, effective_syncs, high_watermarks, last_claims, last_high_watermarks, last_syncs,
---          offset_syncs, partition_events, topic_lives, topics, writers
+-- reads:   checkpoints, effective_syncs, high_watermarks, last_claims, last_high_watermarks, last_partition_events,
+--          last_syncs, offset_syncs, topic_lives, topics, writers
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -579,23 +579,9 @@ reached as (
 ),
 
 target_events as (
-    select
-        w.map_number,
-        v.kind,
-        v.cause,
-        row_number() over (
-            partition by w.map_number
-            order by
-                v.writer_epoch desc nulls last,
-                v.round desc nulls last,
-                v.kind desc nulls last,
-                v.cause desc nulls last
-        ) as age
+    select w.map_number, v.kind, v.cause
     from maps as w
-    inner join partition_events as v
-        on v.flow = w.flow
-        and v.source_topic_id = w.source_topic_id
-        and v.source_partition = w.source_partition
+    inner join last_partition_events as v using (flow, source_topic, source_topic_id, source_partition)
 ),
 
 -- Living commits that a round may copy up to which is not recorded yet, of partitions that do not stand still.
@@ -610,7 +596,6 @@ coming as (
     left join absent as n on n.commit_number = m.commit_number
     left join target_events as e
         on e.map_number = m.map_number
-        and e.age = 1
         and e.kind = 'partition_stopped'
     where n.absence is null and e.kind is null
     group by m.commit_number
@@ -634,7 +619,7 @@ ends_of_life as (
     union all
     select e.map_number
     from target_events as e
-    where e.age = 1 and e.cause in ('target_recreated', 'target_topic_gone')
+    where e.cause in ('target_recreated', 'target_topic_gone')
 ),
 
 left_behind as (

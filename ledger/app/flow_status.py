@@ -17,10 +17,11 @@ from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.mirror.task.troubles import Side
-from ledger.operations import driver_report, flow_report
+from ledger.operations import driver_report, flow_answers
 from ledger.operations.driver_report import DriverReport
+from ledger.operations.flow_answers import Expected
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
-from ledger.operations.flow_report import Expected, FlowReport
+from ledger.operations.flow_report import FlowReport, Row
 from ledger.recording.recorded_state import last_claim
 from ledger.schema import OPERATIONS, WRITERS
 
@@ -42,12 +43,12 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
     """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
     flow = config.flow(flow_name)
     at_ms = asked_at_ms(at, as_of)
-    queries = [catalog.query(name) for name in flow_report.QUERIES]
+    queries = [catalog.query(name) for name in flow_answers.QUERIES]
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = engine.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}
     selection = config.topic_selection(flow_name)
-    return flow_report.flow_report(
+    return flow_answers.flow_report(
         flow_name,
         enabled=flow.enabled,
         driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=as_of is None),
@@ -91,7 +92,7 @@ def asked_at_ms(at: DeltaSnapshot, as_of: str | None) -> int:
 def driver_of(
     at: DeltaSnapshot,
     flow: FlowConfig,
-    status_rows: Sequence[flow_report.Row],
+    status_rows: Sequence[Row],
     *,
     at_ms: int,
     is_now: bool,

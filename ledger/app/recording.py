@@ -7,7 +7,7 @@ from dataclasses import replace
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import background_maintenance, cluster_admin, cluster_recorder
 from ledger.config.flow import FlowConfig

@@ -9,10 +9,10 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.network import KafkaNetwork
-from ledger.adapters.kafka.reach import KafkaReach
-from ledger.adapters.kafka.worker_networks import KeptNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.connection.reach import KafkaReach
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
+from ledger.adapters.kafka.network.kept_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import DirectoryFactory
 from ledger.adapters.system import SystemClock

@@ -19,7 +19,7 @@ _LARGEST_PARTITION = 2**31 - 1
 _LARGEST_OFFSET = 2**63 - 1
 
 
-@click.group(cls=Commands, places={"set": "offset_setting:set_offsets"})
+@click.group(cls=Commands, places={"set": "acts.offset_setting:set_offsets"})
 def offsets() -> None:
     """Offsets of one cluster in terms of another."""
 

@@ -16,7 +16,8 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.flow_report import FlowReport, partition_columns
+from ledger.operations.flow_answers import partition_columns
+from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
 
 _DRIVER_LIVES = "driver_lives"

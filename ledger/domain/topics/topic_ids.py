@@ -31,9 +31,3 @@ def topic_id_bytes(text: str) -> bytes:
     if len(text) != _TEXT_LENGTH or topic_id_text(raw) != text:
         raise InvalidValueError(f"a topic id is 22 characters of URL-safe base64, got {text!r}")
     return raw
-
-
-def topic_id_of_halves(most_significant: int, least_significant: int) -> str:
-    """The canonical text of two signed 64-bit halves, as client libraries hand them over."""
-    mask = (1 << 64) - 1
-    return topic_id_text(((most_significant & mask) << 64 | (least_significant & mask)).to_bytes(16, "big"))

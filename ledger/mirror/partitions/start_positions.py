@@ -25,11 +25,6 @@ CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
 """Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
 
 
-def copied_by_nobody(_pairs: Sequence[PartitionPair]) -> Mapping[PartitionKey, str]:
-    """For a flow that has all its topics to itself."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class TakenOn:
     """A partition that the flow takes care of from now on.

@@ -152,11 +152,11 @@ class PartitionCopy:
 
     def begin_tail(self, leader_epoch: int | None) -> None:
         """The tail is read next, under this leader."""
-        self._target.begin_tail(leader_epoch)
+        self._target.reading.begin_under(leader_epoch)
 
     def stops_looking(self) -> bool:
         """The target answers that what was asked for is out of range; whether that was the flow's last record."""
-        return self._target.stops_looking()
+        return self._target.reading.pass_over_last_record()
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.batch_plan import Copy, Skip
-from ledger.mirror.task.cleaned_tail import Pairing
+from ledger.mirror.task.cleaned_tail.proof import Pairing
 from ledger.wire.record_batch import BatchHeader, next_sequence, payload_checksum
 
 GAPS_PER_SYNC = 10_000

@@ -26,11 +26,11 @@ from ledger.domain.topics.topic_following import (
 )
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import Finding, FindingName
+from ledger.mirror.topics import topic_findings
 from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.topics.paced_settings import PacedSettings
 from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.mirror.topics.target_settings import target_findings
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
@@ -112,7 +112,7 @@ class FlowTopics:
         if refused is not None:
             targets = self._target.topics()
             at_target = self._target_settings.of(self._targets_of(sources, targets).values())
-        findings = [*_conflict_findings(conflicts), *(refused or ())]
+        findings = [*topic_findings.conflict_findings(conflicts), *(refused or ())]
         findings += self._findings_about(sources, targets, at_source, at_target)
         findings += self._deletions.look(self._mirrored_topics(), listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
@@ -309,13 +309,13 @@ class FlowTopics:
         self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
     ) -> Iterator[Finding]:
         """What the target topics are like now, after all changes."""
-        yield from _unread_findings(at_source, "source")
-        yield from _unread_findings(at_target, "target")
+        yield from topic_findings.unread_findings(at_source, "source")
+        yield from topic_findings.unread_findings(at_target, "target")
         for name, topic in sources.items():
             target = targets.get(self._following.naming.target_name(name))
             if target is not None:
-                yield from _partition_findings(topic, target)
-                yield from _settings_findings(topic, at_source, target, at_target)
+                yield from topic_findings.partition_findings(topic, target)
+                yield from topic_findings.settings_findings(topic, at_source, target, at_target)
 
     def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
         refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}
@@ -361,41 +361,4 @@ def _target_topic(topic: TopicDescription, settings: SettingsAnswer) -> TargetTo
     found = settings.read.get(topic.name)
     return TargetTopic(
         topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
-    )
-
-
-def _conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
-    return [
-        Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
-        for topic, reason in conflicts.items()
-    ]
-
-
-def _unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
-    return [
-        Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")
-        for topic, reason in settings.refused.items()
-    ]
-
-
-def _partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
-    if target.partitions > source.partitions:
-        message = (
-            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
-            "the surplus gets nothing"
-        )
-        yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
-
-
-def _settings_findings(
-    source: TopicDescription, at_source: SettingsAnswer, target: TopicDescription, at_target: SettingsAnswer
-) -> list[Finding]:
-    settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
-    if settings is None:
-        return []
-    return target_findings(
-        target.name,
-        source=compared.effective if compared else {},
-        target=settings.effective,
-        replicas=target.replication_factor,
     )

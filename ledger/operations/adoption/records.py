@@ -1,7 +1,7 @@
 """Records of a log as adoption compares them, and a log read forward with a bounded view ahead."""
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
@@ -32,9 +32,6 @@ class LogRecord:
     def is_mapped(self) -> bool:
         """Whether the map names its copy, if there is one: what a filter leaves out, readers see all the same."""
         return self.cause is None or self.cause is GapCause.FILTERED
-
-
-Match = Callable[[LogRecord], Hashable]
 
 
 def by_time_and_content(record: LogRecord) -> Hashable:

@@ -15,7 +15,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.ports.clock import Clock
-from ledger.ports.network import Network, ProduceItem
+from ledger.ports.network import Network, ProduceItem, answer_to
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.record_batch import patch_for_target
 from ledger.wire.record_fields import tombstone
@@ -118,8 +118,5 @@ def _ask(item: ProduceItem, network: Network) -> tuple[Produced | None, str | No
     node = network.target.leader(item.partition)
     if node is None:
         return None, None
-    ticket = network.target.produce(node, [item], timeout_ms=_TIMEOUT_MS)
-    while True:
-        for completion in network.poll(_PAUSE_S):
-            if completion.ticket == ticket:
-                return (completion.produced[0] if completion.produced else None), completion.failure
+    completion = answer_to(network.target.produce(node, [item], timeout_ms=_TIMEOUT_MS), network)
+    return (completion.produced[0] if completion.produced else None), completion.failure

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.adapters.kafka.append_probe import LinkedTopic
+from ledger.adapters.kafka.probes.target_probe import LinkedTopic
 from ledger.adapters.system import SystemClock
 from ledger.doctor.checks import Verdict
 from ledger.doctor.verdicts.probing import SCRIPT, SENDS, compare_and_append

@@ -102,6 +102,7 @@ def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
     assert needed.tables == {"offset_syncs"}
     assert list(catalog.views_of(iter(["segments"]))) == [
         "last_syncs",
+        "supersessions",
         "effective_syncs",
         "sync_pieces",
         "segments",

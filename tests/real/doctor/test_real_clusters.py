@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.file import load_config
 from ledger.doctor.checks import Check, Verdict

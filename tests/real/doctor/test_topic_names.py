@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Verdict

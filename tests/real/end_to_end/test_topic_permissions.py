@@ -6,7 +6,7 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl

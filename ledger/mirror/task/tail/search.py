@@ -13,16 +13,8 @@ from hashlib import blake2b
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, GapCause, SyncCause
 from ledger.errors import ProtocolError
 from ledger.mirror.task.batch_plan import Copy, Skip, Step
-from ledger.mirror.task.cleaned_tail import (
-    ANY_NUMBER,
-    Left,
-    Pairing,
-    Proof,
-    SourceSide,
-    TailRange,
-    TargetSide,
-    prove,
-)
+from ledger.mirror.task.cleaned_tail.proof import Pairing, Proof, prove
+from ledger.mirror.task.cleaned_tail.sides import ANY_NUMBER, Left, SourceSide, TailRange, TargetSide
 from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.mirror.task.tail.target_tail import TailBatch, records_by_index, records_by_source_offset
 from ledger.wire.record_batch import next_sequence

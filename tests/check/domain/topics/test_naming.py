@@ -14,7 +14,7 @@ from ledger.domain.topics.naming import (
     name_conflicts,
     own_targets,
 )
-from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_of_halves, topic_id_text
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import InvalidValueError
 
 IDENTITY = TopicNaming(NamingKind.IDENTITY)
@@ -187,8 +187,6 @@ def test_topic_ids_go_there_and_back(raw: bytes) -> None:
     text = topic_id_text(raw)
     assert len(text) == 22
     assert topic_id_bytes(text) == raw
-    halves = [int.from_bytes(raw[start : start + 8], "big", signed=True) for start in (0, 8)]
-    assert topic_id_of_halves(*halves) == text
 
 
 @pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "A" * 21 + "B", "A" * 21 + "+", "ä" * 22])

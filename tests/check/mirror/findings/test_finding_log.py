@@ -1,7 +1,6 @@
 """Findings: each change is recorded once, also across drivers."""
 
 import json
-import re
 from pathlib import Path
 
 import ledger
@@ -9,6 +8,7 @@ from ledger.mirror.findings.finding_log import EXPLAINED, Finding, FindingName, 
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.documents import definitions, section
 from tests.support.operation_logs import operators
 
 ABOUT = (FindingName.RECOMPRESSED, FindingName.LOG_APPEND_TIME)
@@ -89,6 +89,5 @@ def test_a_subject_leaves_the_findings_of_others_and_of_other_flows_alone() -> N
 
 def test_every_finding_is_explained_in_the_module_and_in_the_protocol() -> None:
     protocol = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
-    section = protocol.partition("\n## Findings\n")[2].partition("\n## ")[0]
-    stated = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
+    stated = {name: defined.text for name, defined in definitions(section(protocol, "Findings")).items()}
     assert stated == {str(name): EXPLAINED[name].meaning for name in FindingName}

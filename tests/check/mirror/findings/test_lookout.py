@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ledger.adapters.kafka.reach import KafkaReach
+from ledger.adapters.kafka.connection.reach import KafkaReach
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.reach import Instant

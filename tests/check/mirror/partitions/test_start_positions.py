@@ -15,7 +15,6 @@ from ledger.mirror.partitions.start_positions import (
     CopiedByOthers,
     StartPositions,
     TakenOn,
-    copied_by_nobody,
     copy_again,
 )
 from ledger.mirror.task.assignments import StopCause
@@ -52,7 +51,7 @@ def start_positions(
     accepted: Acceptance | None = None,
     is_first_run: bool = True,
     times: Times | None = None,
-    copied_by_others: CopiedByOthers = copied_by_nobody,
+    copied_by_others: CopiedByOthers = lambda _: {},
 ) -> StartPositions:
     flow = FlowConfig(
         name="flow",

@@ -14,11 +14,14 @@ from ledger.mirror.task.tail.between import Between
 from ledger.mirror.task.tail.reconciliation import TailReconciliation
 from tests.soak.mutants.mutant import mutants
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import section
 
 PROTOCOL = (CHECKOUT / "ledger" / "PROTOCOL.md").read_text(encoding="utf-8")
 RULES = {
     name: holder
-    for name, holder in re.findall(r"^\| (P\d) [^|]+\|[^|]+\| `(\w+)` \|$", PROTOCOL, re.MULTILINE)
+    for name, holder in re.findall(
+        r"^- \*\*(P\d) [^*]+\*\* \(`(\w+)`\): ", section(PROTOCOL, "Copying a partition"), re.MULTILINE
+    )
 }
 PARTS = (SendWindow, TailReconciliation, Settling, OpenRequests, Between)
 OF_A_COPY = (

@@ -7,7 +7,8 @@ records whose batches are gone.
 
 import pytest
 
-from ledger.mirror.task.cleaned_tail import ANY_NUMBER, Left, Proof, SourceSide, TailRange, TargetSide, prove
+from ledger.mirror.task.cleaned_tail.proof import Proof, prove
+from ledger.mirror.task.cleaned_tail.sides import ANY_NUMBER, Left, SourceSide, TailRange, TargetSide
 
 
 def record(word: str, at: int) -> Left:
