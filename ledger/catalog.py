@@ -25,7 +25,7 @@ _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
 
-VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations")
+VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations", "lag")
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 
 VIEWS = "\n".join(
@@ -68,7 +68,7 @@ class Query:
         return tuple(parameter.name for parameter in self.params)
 
     @property
-    def told_parameters(self) -> str:
+    def stated_parameters(self) -> str:
         """The parameters as people read them, optional ones in brackets."""
         return ", ".join(f"[{found.name}]" if found.is_optional else found.name for found in self.params)
 
@@ -77,7 +77,7 @@ class Query:
         needed = {parameter.name for parameter in self.params if not parameter.is_optional}
         if not needed <= set(values) <= set(self.parameter_names):
             raise UsageError(
-                f"query {self.name} takes {self.told_parameters or 'no parameters'}, "
+                f"query {self.name} takes {self.stated_parameters or 'no parameters'}, "
                 f"got {', '.join(sorted(values)) or 'none'}; nothing was read"
             )
         for parameter in self.params:

@@ -1,4 +1,4 @@
-"""Wiring of what `status` and `query` answer: the ledger at a cut, the flow's configuration, and what lives now."""
+"""Wiring of what `status` and `query` answer: the ledger at a cut, the configuration, which processes are alive."""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,7 +40,7 @@ def with_freshness(
 
 
 def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_of: str | None) -> FlowReport:
-    """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
+    """Where a flow stands, why, and what to do next. Whether a driver is alive is only asked about now."""
     flow = config.flow(flow_name)
     at_ms = asked_at_ms(at, as_of)
     queries = [catalog.query(name) for name in flow_answers.QUERIES]
@@ -64,7 +64,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
 
 
 def maintenance_behind(config: MirrorConfig) -> list[str]:
-    """A line for each table that nobody seems to maintain, or of which that cannot be told."""
+    """A line for each table that nobody seems to maintain, or of which that is unknown."""
     lines = []
     for upkeep in table_upkeeps(config.ledger):
         try:
@@ -97,7 +97,7 @@ def driver_of(
     at_ms: int,
     is_now: bool,
 ) -> DriverReport:
-    """The flow's last driver; whether processes live is only asked about now."""
+    """The flow's last driver; whether processes are alive is only asked about now."""
     writer, processes = writer_of(flow.name), LocalProcesses()
     rows = at.rows(WRITERS.name, [("writer", "=", writer)])
     appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
@@ -113,5 +113,5 @@ def driver_of(
     if start is None:
         return driver
     mark = ProcessMark.parse(start.host)
-    lives = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
-    return driver_report.with_start(driver, start, lives=lives, at_ms=at_ms)
+    is_alive = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
+    return driver_report.with_start(driver, start, is_alive=is_alive, at_ms=at_ms)

@@ -31,7 +31,7 @@ def record_cluster(
 ) -> Mapping[str, int]:
     """Record one cluster for all flows that touch it, once or until asked to stop; returns rows by table.
 
-    Raises `ClusterUnavailableError` when the cluster does not answer at the start, or the one look that was asked for.
+    Raises `ClusterUnavailableError` when the cluster does not answer at the start, or to the one read.
     """
     config.cluster(cluster)
     flows = [flow for flow in config.enabled_flows if cluster in (flow.source, flow.target)]

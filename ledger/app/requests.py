@@ -32,7 +32,7 @@ def request_stop(
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request held against the ledger: what it does; no operation id: there was nothing to do."""
+    """A request compared with the ledger: what it does; no operation id: there was nothing to do."""
 
     operation_id: str | None
     words: str

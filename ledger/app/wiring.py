@@ -42,7 +42,7 @@ def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
 
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
-    """A connection that ends with the command: one that is left goes on looking for its brokers."""
+    """A connection that ends with the command: one that is left open keeps searching for its brokers."""
     return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
 
 

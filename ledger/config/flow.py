@@ -19,7 +19,7 @@ class Policy(StrEnum):
     """What a flow does about a partition after something happened to it; it is recorded either way."""
 
     STOP = "stop"  # stop the partition until an operator decides
-    CONTINUE = "continue"  # go on
+    CONTINUE = "continue"
 
 
 class StartAt(StrEnum):

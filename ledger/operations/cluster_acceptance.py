@@ -1,4 +1,4 @@
-"""Accepting another cluster behind an alias, or one formatted again: what is asked, held against the ledger."""
+"""Accepting another cluster behind an alias, or one formatted again: what is asked, compared with the ledger."""
 
 from dataclasses import dataclass
 

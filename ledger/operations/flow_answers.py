@@ -80,9 +80,9 @@ def flow_report(
         _out_of_reach(findings),
         since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
     )
-    lags = {_life(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
-    partitions = [{**row, **lags.get(_life(row), NO_LAG)} for row in answers["flow_status"]]
-    living, gone = _by_life(partitions)
+    lags = {_incarnation(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
+    partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
+    current, gone = _by_incarnation(partitions)
     operations = answers["flow_operations"]
     return FlowReport(
         flow=flow,
@@ -91,8 +91,8 @@ def flow_report(
         driver=driver,
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
-        stopped=tuple(_stopped(flow, [row for row in living if row["stop_cause"] is not None])),
-        gone=tuple(found for row in gone if (found := _gone(row)).is_worth_telling),
+        stopped=tuple(_stopped(flow, [row for row in current if row["stop_cause"] is not None])),
+        gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=tuple(pausing(_request(row) for row in operations)),
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
@@ -108,7 +108,7 @@ def partition_columns() -> list[Named]:
     return [*query("flow_status").columns, *named_lag_columns()]
 
 
-def _life(row: Row) -> tuple[str, str, int]:
+def _incarnation(row: Row) -> tuple[str, str, int]:
     return row["source_topic"], row["source_topic_id"], row["source_partition"]
 
 
@@ -120,13 +120,13 @@ def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
 def _outages(
     driver: DriverReport, answers: Mapping[str, Sequence[Row]], sides: Mapping[str, Side], at_ms: int
 ) -> list[Outage]:
-    """A driver at work looks itself; else what it saw last, and what recorders see."""
+    """A driver at work checks itself; else what it saw last, and what recorders see."""
     own = outages(answers["flow_findings"], at_ms=at_ms)
     if driver.state is DriverState.RUNNING:
         return own
-    told = {outage.side for outage in own}
+    reported = {outage.side for outage in own}
     seen = recorders_outages(answers["cluster_reach"], sides, at_ms=at_ms)
-    return [*own, *(outage for outage in seen if outage.side not in told)]
+    return [*own, *(outage for outage in seen if outage.side not in reported)]
 
 
 def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -> Recording:
@@ -150,12 +150,12 @@ def _age_s(since_ms: int | None, at_ms: int) -> float | None:
     return None if since_ms is None else (at_ms - since_ms) / 1000
 
 
-def _by_life(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    living: list[Row] = []
+def _by_incarnation(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    current: list[Row] = []
     gone: list[Row] = []
     for row in status_rows:
-        (gone if row["status"] == PartitionStatus.GONE else living).append(row)
-    return living, gone
+        (gone if row["status"] == PartitionStatus.GONE else current).append(row)
+    return current, gone
 
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
@@ -202,7 +202,7 @@ def _gone(row: Row) -> GonePartition:
 
 
 def _losses(rows: Iterable[Row]) -> list[Loss]:
-    """By kind and cause; what was taken back of a loss is none."""
+    """By kind and cause; what was copied again after a loss is none."""
     groups: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         if row["kind"] != SyncKind.LOST or row["held_offsets"]:

@@ -42,15 +42,15 @@ class GonePartition:
     uncopied_records: int | None
 
     @property
-    def is_worth_telling(self) -> bool:
+    def is_worth_reporting(self) -> bool:
         return self.stop_cause is not None or self.uncopied_records != 0
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the flow lost, took back or could not pair, by cause.
+    """What the flow lost, superseded or could not pair, by cause.
 
-    `source_offsets`: of `lost` those that still count as lost, of `superseded` those that were taken back.
+    `source_offsets`: of `lost` those that still count as lost, of `superseded` those that were superseded.
     """
 
     kind: str
@@ -185,8 +185,8 @@ class FlowReport:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):
             remarks.append(f"paused: {', '.join(topics)}")
-        is_told = self.lag.overdue_partitions and self.driver.state not in _ENDED
-        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_told:
+        is_reported = self.lag.overdue_partitions and self.driver.state not in _ENDED
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_reported:
             remarks.append(unknown_lag(self.lag))
         return remarks
 

@@ -69,7 +69,7 @@ class FlowPosition:
     producer_id: int | None = None
 
     def for_producer(self, producer_id: int) -> "FlowPosition":
-        """As a driver with this producer id goes on: nothing was written with it when the last row is of another."""
+        """As a driver with this producer id continues: nothing was written with it when the last row is of another."""
         if self.producer_id is None or self.producer_id == producer_id:
             return self
         position = self.position.with_another_producer(self.producer_id)

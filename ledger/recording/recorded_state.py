@@ -112,7 +112,7 @@ class RecordedState(ABC):
         return open_findings(self._operations(("kind", "in", FINDING_KINDS), ("writer", "=", writer)))
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
-        """Topics that the flow was told to leave out, with how far they had been copied then."""
+        """Topics that an operator meant to leave out, with how far they had been copied then."""
         return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
 
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:

@@ -84,7 +84,7 @@ def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterato
 def _left(unreached: Sequence[Unreached]) -> str:
     """How far it came where it did not come to the end."""
     if not unreached:
-        return "nothing of what the source had when the run began is left to copy, and nothing was looked at"
+        return "nothing of what the source had when the run began is left to copy, and nothing was read"
     offsets = sum(left.end - left.position for left in unreached)
     shown = ", ".join(map(str, unreached[:_SHOWN]))
     more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""

@@ -44,15 +44,15 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     ),
     # Where this is answered the two are equal.
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
-    "replication_lag": frozenset(
+    "measured_lags": frozenset(
         {
             # A copy that begins where the source ends, or ends where the mirror stands, holds nothing between.
-            "and o.target_start < e.high_watermark: < -> <=",
+            "and o.target_start < s.high_watermark: < -> <=",
             "and o.target_end > s.mirrored_end: > -> >=",
-            # It bounds what is read: what is caught up is not told since when it is behind.
-            "where d.lag_records > 0: > -> >=",
         }
     ),
+    # It bounds what is read: what is caught up is not told since when it is behind.
+    "partition_lags": frozenset({"where d.lag_records > 0: > -> >="}),
 }
 """Query or view to mutants that give the same answers, each with its reason."""
 

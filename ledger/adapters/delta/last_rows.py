@@ -19,6 +19,7 @@ from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
+from ledger.adapters.duck.in_process import connected
 from ledger.adapters.duck.rows import PLACE
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
 from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
@@ -124,7 +125,7 @@ class _Look:
     def at(cls, table: str, files: "Relation | None", known: TableLastRows) -> "_Look":
         if files is None:
             return cls(known, 0)
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             register(connection, "files", files)
             rows = connection.view("files").select(
                 *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
@@ -230,7 +231,7 @@ def table_id(opened: DeltaTable) -> str:
 def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:
     """By table what was noted last; only of these rows the content is read."""
     of_kind = {str(LAST_ROWS[table].kind): table for table in tables}
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(
             connection,
             OPERATIONS.name,

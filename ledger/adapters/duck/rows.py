@@ -12,6 +12,7 @@ import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
+from ledger.adapters.duck.in_process import connected
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 from ledger.recording.row_source import Comparison, Filter
 
@@ -22,7 +23,7 @@ PLACE = ColumnExpression("writer_epoch") * ConstantExpression(ROUNDS_PER_EPOCH) 
 
 def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[str, Any]]:
     """The rows that pass all filters, in no particular order."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         return list(_filtered(connection.view(_NAME), filters).to_arrow_table().to_pylist())
 
@@ -40,7 +41,7 @@ def newest_rows(
         for column in columns
         if column not in grain
     ]
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         found = _filtered(connection.view(_NAME), filters)
         of_each = found.aggregate([*map(ColumnExpression, grain), *newest])
@@ -49,7 +50,7 @@ def newest_rows(
 
 def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
     """When the writer, None: anybody, last appended to the table; None: never."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         found = connection.execute(
             "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]

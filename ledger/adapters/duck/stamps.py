@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ledger.adapters.duck.engine import Relation, register
+from ledger.adapters.duck.in_process import connected
 from ledger.domain.tables.cuts import ClockStep, LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH, epoch_and_round, place_of
 
@@ -124,6 +125,6 @@ def steps_back(table: str, relation: Relation) -> list[ClockStep]:
 
 @contextmanager
 def _readable(relation: Relation) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, "wanted", relation)
         yield connection

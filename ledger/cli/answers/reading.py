@@ -110,7 +110,7 @@ def query(
     require_tables(output, wide=wide)
     if list_only or name is None:
         rows = [
-            {"query": found.name, "parameters": found.told_parameters, "answers": found.answers}
+            {"query": found.name, "parameters": found.stated_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
         click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)

@@ -21,7 +21,7 @@ class Lag:
 
     `age_seconds`: of the oldest end that it is from; None: of none, each is the end that the run is to reach.
     `behind_seconds`: for how long at least something waits, None: nothing does, or not known for how long. `unknown`:
-    partitions whose end the source has not told this run; they are in no other figure.
+    partitions whose end the source has not reported in this run; they are in no other figure.
     """
 
     offsets: int = 0

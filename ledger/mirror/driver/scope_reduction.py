@@ -24,7 +24,7 @@ def require_scope(
     """Raise `PreconditionError` with the topics that would be left out, or record that this is meant.
 
     `accepted`: by source topic, up to which offsets (summed over partitions) it had been copied when
-    leaving it out was accepted; what was copied since has to be accepted anew.
+    leaving it out was accepted; what was copied since has to be accepted again.
     """
     reached = _reached(positions)
     reasons = {

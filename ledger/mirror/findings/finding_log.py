@@ -1,9 +1,9 @@
-"""Findings: what needs attention while a flow goes on, raised once and cleared once, in the ledger.
+"""Findings: what needs attention while a flow runs, raised once and cleared once, in the ledger.
 
 A finding is identified by its name, topic and partition; its message may change without being raised
-again. Whoever looks after a subject builds a `Findings` of its own for the names of that subject and
-reports, after every look, all that hold now: what is new is raised, what is no longer among them is
-cleared. Nothing is reported when the look itself failed. What an earlier driver raised is read from the
+again. Whoever watches a subject builds a `Findings` of its own for the names of that subject and
+reports, after every check, all that hold now: what is new is raised, what is no longer among them is
+cleared. Nothing is reported when the check itself failed. What an earlier driver raised is read from the
 ledger at the first report.
 
 A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("Findings").

@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def has_reached_end(self) -> bool:
-        """Where it is to go; it is looked at all the same, once: either side may have taken records back."""
+        """Where it is to end; it is checked all the same, once: either side may have truncated its log."""
         is_there = self.stop_at is not None and self.position.source_offset >= self.stop_at
         return is_there and self.tail.both_sides_seen
 
@@ -69,19 +69,19 @@ class Standing:
         return self._fact(SyncKind.STARTED, cause)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
-        """Source offsets up to `source_end` are not copied (L6): go on there."""
+        """Source offsets up to `source_end` are not copied (L6): continue there."""
         fact = self._fact(SyncKind.LOST, cause, source_end=source_end)
         self.position = self.position.lost_up_to(source_end)
         return fact
 
     def expired(self, *, next_sequence: int) -> OffsetSync:
         """What the flow wrote and did not record was deleted at the target: of it only the sequence is left."""
-        gone = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
-        self.position = replace(self.position, next_sequence=next_sequence, source_may_be_gone=gone)
+        may_be_gone = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
+        self.position = replace(self.position, next_sequence=next_sequence, source_may_be_gone=may_be_gone)
         return self._fact(SyncKind.UNPAIRED, SyncCause.RETENTION)
 
     def supersede(self, restart: Position, cause: SyncCause) -> OffsetSync:
-        """What was recorded from `restart.source_offset` on holds no longer: go on there."""
+        """What was recorded from `restart.source_offset` on holds no longer: continue there."""
         source_end = max(self.position.source_offset, restart.source_offset)
         self.position = replace(
             restart,

@@ -1,7 +1,7 @@
-"""How a running flow takes on a partition: where it begins or goes on, or why it may not.
+"""How a running flow takes on a partition: where it begins or continues, or why it may not.
 
 A new partition begins where the flow's `start` says, if the flow never ran before; else at its log start:
-what came while nobody looked is copied. Either is a fact that is recorded before the first write. Offsets
+what came in between is copied. Either is a fact that is recorded before the first write. Offsets
 of another incarnation, on either side, are never continued without a policy or an operator who says so.
 """
 
@@ -57,11 +57,11 @@ class StartPositions:
     copied_by_others: CopiedByOthers
 
     def start_offsets(
-        self, pairs: Sequence[PartitionPair], *, is_first_look: bool
+        self, pairs: Sequence[PartitionPair], *, is_first_refresh: bool
     ) -> dict[PartitionKey, int]:
         """For a flow that starts at a time: the first offset at or after it, where there is one."""
         at_ms = self.flow.start_at_ms
-        if at_ms is None or not (self.is_first_run and is_first_look):
+        if at_ms is None or not (self.is_first_run and is_first_refresh):
             return {}
         found = self.source.offsets_at([(p.source.topic, p.source.partition) for p in pairs], at_ms)
         return {
@@ -82,7 +82,7 @@ class StartPositions:
         target: PartitionEnds,
         *,
         started_at: int | None,
-        is_first_look: bool,
+        is_first_refresh: bool,
         taken_already: str | None = None,
     ) -> TakenOn:
         """Take the partition on; `started_at`: its offset for the time that the flow starts at.
@@ -93,24 +93,24 @@ class StartPositions:
         if recorded is None and taken_already is not None:
             return self._taken_already(pair, source, target, taken_already)
         if recorded is None:
-            return self._begin(pair, source, target, started_at, is_first_look=is_first_look)
+            return self._begin(pair, source, target, started_at, is_first_refresh=is_first_refresh)
         standing = Standing(pair, recorded.position)
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(standing, recorded, source, target)
         self._accept_again(standing)
-        standing.stop = self._told(pair)
+        standing.stop = self._recorded_stop(pair)
         return TakenOn(standing)
 
-    def _told(self, pair: PartitionPair) -> Stop | None:
-        told = self.stops.get(key_of(pair))
-        return None if told is None else Stop(StopCause.of(told.cause), told.message)
+    def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
+        recorded = self.stops.get(key_of(pair))
+        return None if recorded is None else Stop(StopCause.of(recorded.cause), recorded.message)
 
     def _taken_already(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
     ) -> TakenOn:
         standing = self._beginning(pair, source, target)
         standing.stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
-        return TakenOn(standing, new_stop=self._unless_told(standing, standing.stop))
+        return TakenOn(standing, new_stop=self._unless_recorded(standing, standing.stop))
 
     def _accept_again(self, standing: Standing) -> None:
         """What was accepted stays so while the flow has written nothing since."""
@@ -126,22 +126,22 @@ class StartPositions:
         target: PartitionEnds,
         started_at: int | None,
         *,
-        is_first_look: bool,
+        is_first_refresh: bool,
     ) -> TakenOn:
         others = self.progress.other_incarnations(pair)
-        if others and (self._is_told_recreated(pair) or not self.progress.has_begun(pair)):
+        if others and (self._is_recorded_recreated(pair) or not self.progress.has_begun(pair)):
             return self._source_recreated(pair, others, source, target)
         if others:
             return self._begin_again(pair, source, target)
-        applies = self.is_first_run and is_first_look
+        applies = self.is_first_run and is_first_refresh
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         standing = Standing(pair, _unwritten(start, target))
         return TakenOn(standing, (standing.started(cause),), goes_on=self._was_taken(pair))
 
     def _was_taken(self, pair: PartitionPair) -> bool:
         """Stopped as another flow's, and that is over."""
-        told = self.stops.get(key_of(pair))
-        return told is not None and told.cause == StopCause.COPIED_BY_ANOTHER_FLOW
+        recorded = self.stops.get(key_of(pair))
+        return recorded is not None and recorded.cause == StopCause.COPIED_BY_ANOTHER_FLOW
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
         if self.flow.start == StartAt.EARLIEST:
@@ -164,10 +164,10 @@ class StartPositions:
         )
         standing = self._beginning(pair, source, target)
         standing.stop = stop
-        return TakenOn(standing, new_stop=self._unless_told(standing, stop), left=left)
+        return TakenOn(standing, new_stop=self._unless_recorded(standing, stop), left=left)
 
     def _begin_again(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> TakenOn:
-        """A new incarnation of the source goes on behind the old one's records at the target."""
+        """A new incarnation of the source continues behind the old one's records at the target."""
         standing = self._beginning(pair, source, target)
         return TakenOn(standing, (standing.started(SyncCause.RECREATED),))
 
@@ -185,12 +185,12 @@ class StartPositions:
     def _target_recreated(
         self, standing: Standing, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
     ) -> TakenOn:
-        """Where the flow goes on, what stopped it for another reason than the lost topic stops it still."""
+        """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
         pair = standing.pair
         if self.flow.on_target_recreated is Policy.CONTINUE:
-            told = self._told(pair)
-            is_over = told is not None and told.cause in AT_THE_TARGET
-            standing.stop = None if is_over else told
+            former = self._recorded_stop(pair)
+            is_over = former is not None and former.cause in AT_THE_TARGET
+            standing.stop = None if is_over else former
             fact = copy_again(standing, source, target, SyncCause.TARGET_RECREATED)
             return TakenOn(standing, (fact,), goes_on=is_over)
         stop = Stop(
@@ -199,15 +199,15 @@ class StartPositions:
             f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
         )
         standing.stop = stop
-        return TakenOn(standing, new_stop=self._unless_told(standing, stop))
+        return TakenOn(standing, new_stop=self._unless_recorded(standing, stop))
 
-    def _is_told_recreated(self, pair: PartitionPair) -> bool:
-        told = self.stops.get(key_of(pair))
-        return told is not None and told.cause == StopCause.SOURCE_RECREATED
+    def _is_recorded_recreated(self, pair: PartitionPair) -> bool:
+        recorded = self.stops.get(key_of(pair))
+        return recorded is not None and recorded.cause == StopCause.SOURCE_RECREATED
 
-    def _unless_told(self, standing: Standing, stop: Stop) -> Stop | None:
-        told = self.stops.get(key_of(standing.pair))
-        return None if told is not None and told.cause == stop.cause else stop
+    def _unless_recorded(self, standing: Standing, stop: Stop) -> Stop | None:
+        recorded = self.stops.get(key_of(standing.pair))
+        return None if recorded is not None and recorded.cause == stop.cause else stop
 
 
 def copy_again(

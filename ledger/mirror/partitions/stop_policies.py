@@ -1,7 +1,7 @@
-"""What a driver does about a partition that a task could not go on with, by the flow's policies.
+"""What a driver does about a partition that a task could not continue, by the flow's policies.
 
-Records that are gone are facts before anything else happens: lost (L6) or superseded. Then the partition
-goes on or stops, as the flow says. Everything that a policy does not cover stops.
+Records that were deleted are facts before anything else happens: lost (L6) or superseded. Then the partition
+resumes or stops, as the flow says. Everything that a policy does not cover stops.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ POLICY_CAUSES = frozenset(
         StopCause.SEQUENCE_REFUSED,
     }
 )
-"""Causes that a driver looks into before it stops a partition or lets it go on."""
+"""Causes that a driver examines before it stops a partition or resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class _TruncatedTarget:
     next_sequence: int
 
     def restart(self, recorded: Sequence[RecordedSync]) -> Position | None:
-        """Where the copy of one incarnation of the source goes on; None when nothing of it was lost."""
+        """Where the copy of one incarnation of the source continues; None when nothing of it was lost."""
         there = [sync for sync in holding(recorded) if sync.target.topic_id == self.topic_id]
         return restart_after_target_truncation(there, self.end, next_sequence=self.next_sequence)
 
-    def gone(self, recorded: Sequence[RecordedSync]) -> OffsetSync | None:
+    def lost(self, recorded: Sequence[RecordedSync]) -> OffsetSync | None:
         """The fact that what an earlier incarnation of the source had beyond the end is not there any more."""
         restart = self.restart(recorded)
         if restart is None:
@@ -121,7 +121,7 @@ class StopPolicies:
             stop=Stop(
                 StopCause.SOURCE_TRUNCATED,
                 f"{stop.message}; it holds other records there than those that were copied (its leader epochs went "
-                "back), from an offset that cannot be told",
+                "back), from an unknown offset",
             )
         )
 
@@ -167,23 +167,23 @@ class StopPolicies:
         Others write to a shared target, so its log start passes a flow that is quiet. In an exclusive target nothing
         lies between but what the flow wrote and did not record, or what nobody was to write.
         """
-        told = (
+        message = (
             f"the target's log begins at {log_start} and this flow is recorded up to "
             f"{standing.position.target_offset}: what lay between was deleted there, unrecorded records of this flow "
             "included if there were any"
         )
         is_accepted = standing.accepted_below >= log_start
         if self.flow.target_mode is TargetMode.EXCLUSIVE and not is_accepted:
-            return PolicyOutcome(stop=Stop(StopCause.TARGET_OUT_OF_RANGE, f"{told}; nothing was written"))
+            return PolicyOutcome(stop=Stop(StopCause.TARGET_OUT_OF_RANGE, f"{message}; nothing was written"))
         standing.target_log_start = log_start
         standing.remembered_sequence = self.target.next_sequence(standing.pair.target, self.producer.current)
-        return PolicyOutcome(notice=f"{told}; going on there")
+        return PolicyOutcome(notice=f"{message}; continuing there")
 
     def _sequence_refused(self, standing: Standing, stop: Stop) -> PolicyOutcome:
         """The target remembers another last sequence, and the task found nothing of the flow that tells why.
 
         Explained where the target's log begins at the recorded end or behind it: requests that came late, after the
-        target had lost its end, wrote what its retention has deleted since. The source offsets were taken back with
+        target had lost its end, wrote what its retention has deleted since. The source offsets were superseded with
         that end, so they are copied again, and only the sequence is to be learned.
         """
         ends = ends_of_incarnation(self.target, standing.pair.target)
@@ -194,11 +194,13 @@ class StopPolicies:
         expected = standing.position.next_sequence
         if remembered is None or remembered == expected or not may_be_deleted:
             return PolicyOutcome(stop=stop)
-        told = (
+        message = (
             f"the target remembers that {remembered} is next of this flow, not {expected}, and its log "
             f"begins at {ends.log_start}: unrecorded records of this flow below were deleted there"
         )
-        return PolicyOutcome((standing.expired(next_sequence=remembered),), notice=f"{told}; going on there")
+        return PolicyOutcome(
+            (standing.expired(next_sequence=remembered),), notice=f"{message}; continuing there"
+        )
 
     def _target_truncated(
         self, standing: Standing, kept_end: int, recorded: Sequence[RecordedSync]
@@ -212,22 +214,22 @@ class StopPolicies:
         restart = log.restart(incarnations.pop(standing.pair.source.topic_id, ())) or replace(
             standing.position, target_offset=kept_end, next_sequence=log.next_sequence
         )
-        gone = [fact for rows in incarnations.values() if (fact := log.gone(rows)) is not None]
+        lost = [fact for rows in incarnations.values() if (fact := log.lost(rows)) is not None]
         message = (
             f"the target went back to {kept_end}, this flow had written up to {standing.position.target_offset}: the "
             f"target lost records; source offsets {restart.source_offset} to {standing.position.source_offset} are "
             "superseded"
         )
-        for former in gone:
+        for former in lost:
             message += (
                 f"; what it held of source offsets {former.source_start} to {former.source_end} of topic id "
-                f"{former.source.topic_id}, which was deleted since, is gone"
+                f"{former.source.topic_id}, which was deleted since, is lost"
             )
         fact = standing.supersede(restart, SyncCause.TARGET_TRUNCATED)
         stop = Stop(StopCause.TARGET_TRUNCATED, message)
-        return self._by_policy(self.flow.on_target_truncated, (fact, *gone), stop)
+        return self._by_policy(self.flow.on_target_truncated, (fact, *lost), stop)
 
     def _by_policy(self, policy: Policy, facts: tuple[OffsetSync, ...], stop: Stop) -> PolicyOutcome:
         if policy is Policy.CONTINUE:
-            return PolicyOutcome(facts, notice=f"{stop.message}; going on")
+            return PolicyOutcome(facts, notice=f"{stop.message}; continuing")
         return PolicyOutcome(facts, stop)

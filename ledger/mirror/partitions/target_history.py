@@ -15,7 +15,7 @@ from ledger.ports.clusters import ClusterAdmin
 
 @dataclass(frozen=True, slots=True)
 class TargetHistory:
-    """What a flow recorded of one target partition, to be held against what lies there."""
+    """What a flow recorded of one target partition, to be compared with what lies there."""
 
     target: ClusterAdmin
     partition: TopicPartition

@@ -1,4 +1,4 @@
-"""Going on after what the target holds, whoever wrote it."""
+"""Continuing after what the target holds, whoever wrote it."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class AcceptForeignRules(RequestRules):
         if not stopped:
             return nothing(f"nothing of {ask.subject} is stopped")
         names = ", ".join(f"{known} ({known.stop_cause})" for known in stopped)
-        return needed(f"goes on after all that the target holds when the request is taken up: {names}")
+        return needed(f"continues after all that the target holds when the request is carried out: {names}")
 
     def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
         found = partitions.concerned(request)
@@ -38,5 +38,5 @@ class AcceptForeignRules(RequestRules):
         for standing, target in ends:
             standing.accepted_below = target.high_watermark
             partitions.go_on(standing)
-        told = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
-        return facts, f"what the target holds is accepted: {told}"
+        names = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
+        return facts, f"what the target holds is accepted: {names}"

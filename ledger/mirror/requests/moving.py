@@ -20,7 +20,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MovedPartitions:
-    """What a flow copies, and its clusters; `on_resumed` is told of every partition that goes on."""
+    """What a flow copies, and its clusters; `on_resumed` is called for every partition that resumes."""
 
     progress: FlowProgress
     source: ClusterAdmin
@@ -46,7 +46,7 @@ class MovedPartitions:
         return [begin() for begin in beginnings if begin is not None]
 
     def _resumption(self, standing: Standing) -> Callable[[], OffsetSync] | None:
-        """How going on begins after the stop: another incarnation with a fact, all else is tried again."""
+        """How a partition resumes after the stop: another incarnation with a fact, all else is tried again."""
         cause = standing.stop.cause if standing.stop is not None else None
         if cause is StopCause.SOURCE_RECREATED:
             return lambda: standing.started(SyncCause.RECREATED)

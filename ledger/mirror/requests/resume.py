@@ -21,8 +21,8 @@ class ResumeRules(RequestRules):
         if not resumption.ended and not stopped:
             return nothing(f"{ask.subject} is neither paused nor stopped")
         others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
-        living = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
-        return needed(resumption.told(living - others | stopped.keys(), stopped))
+        existing = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
+        return needed(resumption.told(existing - others | stopped.keys(), stopped))
 
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions

@@ -48,8 +48,8 @@ class ResyncRules(RequestRules):
         facts = [_copied_again(standing, restart) for standing, restart in restarts]
         for standing in standings:
             partitions.go_on(standing)
-        told = ", ".join(f"{standing.name} from {standing.position.source_offset}" for standing in standings)
-        return facts, f"copied again: {told}"
+        names = ", ".join(f"{standing.name} from {standing.position.source_offset}" for standing in standings)
+        return facts, f"copied again: {names}"
 
 
 def _is_expired(standing: Standing) -> bool:
@@ -58,7 +58,7 @@ def _is_expired(standing: Standing) -> bool:
 
 
 def _accept_expired(standings: Sequence[Standing], partitions: MovedPartitions) -> None:
-    """Where the target's log begins behind the recorded end, copying again can only go on there."""
+    """Where the target's log begins behind the recorded end, copying again can only continue there."""
     expired = [standing for standing in standings if _is_expired(standing)]
     log_starts = [(standing, partitions.target_ends(standing).log_start) for standing in expired]
     for standing, log_start in log_starts:

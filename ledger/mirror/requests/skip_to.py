@@ -1,4 +1,4 @@
-"""Recording source offsets of a partition as lost, and going on behind them."""
+"""Recording source offsets of a partition as lost, and continuing behind them."""
 
 from collections.abc import Sequence
 
@@ -43,5 +43,5 @@ class SkipToRules(RequestRules):
         partitions.go_on(standing)
         return (
             facts,
-            f"{standing.name}: {skipped} source offsets are recorded as skipped; it goes on at {offset}",
+            f"{standing.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}",
         )

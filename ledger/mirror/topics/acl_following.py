@@ -27,7 +27,7 @@ class AclFollowing:
         self._target = target
         self._record = record
 
-    def look(self, topics: Collection[str]) -> list[Finding]:
+    def refresh(self, topics: Collection[str]) -> list[Finding]:
         """Follow for the selected source topics; what is refused is a finding of the flow."""
         if self._follow is AclFollow.NONE:
             return []

@@ -29,7 +29,7 @@ TOPIC_FINDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """The lives of a source topic and of the target topic that the flow copied it to."""
+    """The incarnations of a source topic and of the target topic that the flow copied it to."""
 
     source: str
     source_id: str

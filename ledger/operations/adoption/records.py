@@ -59,7 +59,7 @@ class ReadableLog(Protocol):
 
 
 class Lookahead:
-    """A log read forward; records can be looked at before they are taken, and pushed back."""
+    """A log read forward; the next record can be read before it is taken, and pushed back."""
 
     def __init__(self, records: Iterator[LogRecord]) -> None:
         self._records = records

@@ -1,7 +1,7 @@
 """Deletes keys at a flow's target that its source deleted unseen: claims the flow, compares, writes, records, releases.
 
-A mirror that reads a compacted topic later than its tombstones last may never see them. The keys that live on at
-the target are those without any record at the source, in what the flow has copied or passed over: it needs to
+A mirror that reads a compacted topic later than its tombstones last may never see them. The keys that remain at
+the target are those without any record at the source, in what the flow has copied or skipped: it needs to
 stand at both ends, so that all the source's records are compared and the tombstones come behind all copies.
 """
 

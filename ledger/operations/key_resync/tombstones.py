@@ -1,7 +1,7 @@
 """Writes tombstones to a target partition as records of the flow: one batch at a time, each acknowledged (acks=all).
 
 An answer that did not come is asked for again with the same batch: its sequence makes the second one no second
-write. What is acknowledged is told as offset syncs of kind `unpaired`, also when a later batch fails. When the
+write. What is acknowledged is returned as offset syncs of kind `unpaired`, also when a later batch fails. When the
 process dies between an acknowledgement and the record of it, the flow's next run meets records of its own that
 it cannot pair: the partition stops with `tail_mismatch` (or they are recorded as `lost_source`, where a loss
 before them explains them), and `accept-foreign` records them.

@@ -130,19 +130,8 @@ def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -
     if not _protocol(properties).startswith("SASL"):
         return
     name = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "")
-    try:
-        mechanism_type = get_sasl_mechanism(name)
-    except KeyError as error:
-        raise UsageError(
-            f"SASL mechanism {name!r} is not known; no connection was made", trouble=Trouble.MECHANISM
-        ) from error
-    handshake = connection.call(SaslHandshakeRequest[1](mechanism=name), SaslHandshakeResponse)
-    if handshake.error_code:
-        offered = ", ".join(handshake.mechanisms or ()) or "none: it asks for no login"
-        raise UsageError(
-            f"{connection.address} does not offer SASL mechanism {name}; it offers {offered}",
-            trouble=Trouble.MECHANISM,
-        )
+    mechanism_type = _known_mechanism(name)
+    _agree_on_mechanism(connection, name)
     mechanism = mechanism_type(
         host=connection.address.host,
         sasl_mechanism=name,
@@ -160,3 +149,22 @@ def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -
                 trouble=Trouble.CREDENTIALS,
             )
         mechanism.receive(answer.auth_bytes)
+
+
+def _known_mechanism(name: str) -> Any:
+    try:
+        return get_sasl_mechanism(name)
+    except KeyError as error:
+        raise UsageError(
+            f"SASL mechanism {name!r} is not known; no connection was made", trouble=Trouble.MECHANISM
+        ) from error
+
+
+def _agree_on_mechanism(connection: BrokerConnection, name: str) -> None:
+    handshake = connection.call(SaslHandshakeRequest[1](mechanism=name), SaslHandshakeResponse)
+    if handshake.error_code:
+        offered = ", ".join(handshake.mechanisms or ()) or "none: it asks for no login"
+        raise UsageError(
+            f"{connection.address} does not offer SASL mechanism {name}; it offers {offered}",
+            trouble=Trouble.MECHANISM,
+        )

@@ -1,10 +1,10 @@
 """A connection to one cluster for administration: opened on first use, every call with a deadline.
 
 kafka-python's connection manager does the work, one layer below its `KafkaAdminClient`: a call of that has a
-deadline for each of its requests and none for the whole, and a connection on top of it takes 10 s that cannot
-be set (measured: 10 s at a broker that hangs, with `request_timeout_ms` of 3 s). librdkafka's admin client is
-not used either: when a response arrives after its deadline it can abort the whole process, and a mirror must
-outlive slow brokers.
+deadline for each of its requests and none for the whole, and a new connection may take 10 s, which cannot be set
+there (measured at a broker that hangs: 10 s, with `request_timeout_ms` of 3 s). librdkafka's admin client is not
+used either: when a response arrives after its deadline it can abort the whole process, and a mirror must outlive
+slow brokers.
 """
 
 import logging

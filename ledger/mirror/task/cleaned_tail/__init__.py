@@ -12,8 +12,8 @@ Rules, by name
         these bounds. All such records of a run have to tell the same index, whatever else of the run is left at the
         target has to agree, and no two runs may cross
     T3  nothing else is paired. What lies between proved pairs is bounded by them: source records are gaps, target
-        records have no source that could be told
-    T4  the flow goes on behind a paired record only if every source record up to there is at the target, or a later
+        records have no source that could be identified
+    T4  the flow continues behind a paired record only if every source record up to there is at the target, or a later
         one of its key is; and the last one of each key there is the last one that the source has. So a pair that is
         none, because a cleaner took one of two equal records, and records that the target lost otherwise hide nothing
         that a reader of the target could miss

@@ -29,7 +29,7 @@ class Pairing:
 class Proof:
     """What was found out: pairings, and records of the target between them without a source, in order.
 
-    They end with a batch. The flow goes on at `source_end`; `rest` is what the tail holds behind, whole batches.
+    They end with a batch. The flow continues at `source_end`; `rest` is what the tail holds behind, whole batches.
     `rest_holds_records`: not only such as a cleaner has emptied.
     """
 
@@ -59,7 +59,7 @@ def prove(source: SourceSide, target: TargetSide) -> Proof:
 
 
 def _last_that_may_be_left_behind(runs: list[Run], records: Sequence[Left], target: TargetSide) -> int | None:
-    """The last paired record behind which the flow may go on (T4); None: it has to go on where it stands."""
+    """The last paired record behind which the flow may continue (T4); None: it has to continue at its position."""
     last_at_source = {left.key: number for number, left in enumerate(records)}
     last_at_target = {left.key: index for index, left in sorted(target.records.items())}
     missing: set[bytes | None] = set()

@@ -9,7 +9,7 @@ from ledger.mirror.task.cleaned_tail.sides import ANY_NUMBER, Left, SourceSide, 
 
 _PASSES = 32
 _MOST_WAYS = 64
-"""A content that could be paired in more ways is not looked at: it proves nothing before others have set bounds."""
+"""A content that could be paired in more ways is not examined: it proves nothing before others have set bounds."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def _settle_counted(runs: list[Run], records: Sequence[Left], target: TargetSide
 def _agrees(run: Run, index: int, records: Sequence[Left], target: TargetSide) -> bool:
     """Whether what the target has left where the run would lie are its records."""
     return all(
-        found is None or found.told == records[run.first + n].told
+        found is None or found.digest == records[run.first + n].digest
         for n in range(run.count)
         for found in [target.records.get(index + n)]
     )
@@ -120,20 +120,20 @@ def _on_both_sides(
     """For each content that both sides have: where at the source, and at which indexes."""
     indexes = defaultdict[bytes, list[int]](list)
     for index, left in target.records.items():
-        indexes[left.told].append(index)
+        indexes[left.digest].append(index)
     places = defaultdict[bytes, _Places](list)
     for number, run in enumerate(runs):
         for n in range(run.count):
-            told = records[run.first + n].told
-            if told in indexes:
-                places[told].append((number, n))
-    found = [(at, indexes[told]) for told, at in places.items()]
+            digest = records[run.first + n].digest
+            if digest in indexes:
+                places[digest].append((number, n))
+    found = [(at, indexes[digest]) for digest, at in places.items()]
     return [(at, there) for at, there in found if len(at) * len(there) <= _MOST_WAYS]
 
 
 def _proposals(runs: list[Run], contents: list[tuple[_Places, list[int]]]) -> dict[int, int]:
     """By run the index that all its records tell which can be one record of the target only (T2)."""
-    told = defaultdict[int, set[int]](set)
+    shifts = defaultdict[int, set[int]](set)
     for places, indexes in contents:
         ways = [
             (place, index)
@@ -144,8 +144,8 @@ def _proposals(runs: list[Run], contents: list[tuple[_Places, list[int]]]) -> di
         of_place, of_index = Counter(way[0] for way in ways), Counter(way[1] for way in ways)
         for (number, n), index in ways:
             if runs[number].index is None and of_place[number, n] == of_index[index] == 1:
-                told[number].add(index - n)
-    return {number: min(found) for number, found in told.items() if len(found) == 1}
+                shifts[number].add(index - n)
+    return {number: min(found) for number, found in shifts.items() if len(found) == 1}
 
 
 def _not_crossing(runs: list[Run], proposed: dict[int, int]) -> dict[int, int]:

@@ -10,10 +10,10 @@ ANY_NUMBER = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A record that is left: `at` its source offset, or at the target its index; `told` stands for its content."""
+    """A record that is left: `at` its source offset, or at the target its index; `digest` stands for its content."""
 
     at: int
-    told: bytes
+    digest: bytes
     key: bytes | None
     timestamp: int
 
@@ -22,7 +22,7 @@ class Left:
 class SourceSide:
     """What is left of the source from `start` on: records to copy, and the holes that cleaners left.
 
-    `hole_before`: how many records right before `start` may have been copied, and are gone.
+    `hole_before`: how many records right before `start` may have been copied, and were deleted.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""Why own records at the target may have no source record any more, or may not be told from copies of others.
+"""Why own records at the target may have no source record any more, or may not be distinguished from copies of others.
 
 What is not explained is nobody's to guess: then the partition stops.
 """
@@ -41,7 +41,7 @@ class Explanations:
 
     @property
     def may_be_gone(self) -> bool:
-        """Whether source records before the next one may be gone that this flow had copied."""
+        """Whether source records before the next one may be deleted that this flow had copied."""
         is_hole_passed = self.is_behind_hole or self._builder.ends_in_hole
         return is_hole_passed or self._assignment.position.source_may_be_gone or self._has_expired
 

@@ -58,15 +58,15 @@ class TailReconciliation:
 
     def start_over(self) -> None:
         """Fall back to what is settled; what is on its way is found in the tail, or sent again (P4)."""
-        self._requests.begin_anew()
+        self._requests.begin_again()
         self._begin()
 
     def _begin(self) -> None:
         at = self._builder.position
         next_offset = max(at.target_offset, self._tail_start, self.assignment.target_log_start)
         self._source.go_back_to(at)
-        self._window.begin_anew(next_offset=next_offset, next_sequence=at.next_sequence)
-        self.reading.begin_anew(next_offset)
+        self._window.begin_again(next_offset=next_offset, next_sequence=at.next_sequence)
+        self.reading.begin_again(next_offset)
         self._between: Between | None = None
         self._search: TailSearch | None = None
         self._was_searched = self._may_guess = self._leaves_tail = False
@@ -153,7 +153,7 @@ class TailReconciliation:
         self.advance()
 
     @property
-    def looks_between(self) -> bool:
+    def reads_between(self) -> bool:
         """A batch that is at the target waits to be settled until what came before it was read (P6)."""
         return self._between is not None and self.stop is None
 
@@ -178,7 +178,7 @@ class TailReconciliation:
     # -- what is there and what is planned -------------------------------------------------------
 
     def take_step(self, step: Step) -> None:
-        """The next step of the source's plan: to be sent, unless it is looked for at the target."""
+        """The next step of the source's plan: to be sent, unless it is searched at the target."""
         if self._search is not None:
             self._search.take_step(step)
         else:
@@ -199,7 +199,7 @@ class TailReconciliation:
         self._settle()
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
-        """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
+        """A log that goes back has lost records: others' alone, or those that were recorded as this flow's."""
         if base_offset >= self._builder.position.target_offset:
             self._tail_start = 0
             self.start_over()
@@ -208,7 +208,7 @@ class TailReconciliation:
         self.stop_at_once(partition_stops.landed_below(base_offset, expected=expected_offset))
 
     def advance(self) -> None:
-        """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
+        """Skip gaps and recognise what the target already holds, as far as possible without IO."""
         if self._search is not None:
             self._go_on_searching(self._search)
             return
@@ -245,12 +245,12 @@ class TailReconciliation:
         return True
 
     def _may_be_in_tail(self, step: Skip) -> bool:
-        """A hole is passed over once it is known that nothing of the tail is a copy of what was there."""
+        """A hole is skipped once it is known that nothing of the tail is a copy of what was there."""
         is_read = self.tail.complete and self.tail.head is None
         return step.gap.cause is GapCause.COMPACTED and not is_read
 
     def _begin_behind_expired(self, first: BatchHeader | None) -> None:
-        """Go on where the target's log begins."""
+        """Continue where the target's log begins."""
         self._settle()
         end = end_of_expired(self.assignment, first)
         if end > self._builder.position.target_offset:
@@ -355,7 +355,7 @@ class TailReconciliation:
             self._end_search(search)
 
     def _end_search(self, search: TailSearch) -> None:
-        """Record what is proved; what is not is left behind where the flow's policy says so, else looked at as ever."""
+        """Record what is proved; the rest is left behind where the flow's policy says so, else examined as before."""
         proof = search.found()
         is_lost = proof is None or proof.rest_holds_records
         if proof is not None:

@@ -21,7 +21,7 @@ class TailReading:
         """Of the leader that has shown the flow's last record, or had none to show."""
         return self._last_record.leader_epoch
 
-    def begin_anew(self, start: int) -> None:
+    def begin_again(self, start: int) -> None:
         """A doubt: the tail is read again, from what is settled on."""
         self._last_record.give_up()
         self.read_from(start)
@@ -37,16 +37,16 @@ class TailReading:
         """
         at = self._builder.position
         is_at_start = self.tail.position == self._window.next_offset
-        if is_at_start and self._last_record.look_under(leader_epoch, at):
+        if is_at_start and self._last_record.search_under(leader_epoch, at):
             self.read_from(at.target_offset - 1)
 
     def pass_over_last_record(self) -> bool:
         """The target answers that its offset is out of range: its retention may have deleted it.
 
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
-        the last record was not looked for.
+        the last record was not searched.
         """
-        if not self._last_record.is_looked_for:
+        if not self._last_record.is_searched:
             return False
         self._last_record.pass_over()
         self.read_from(self._window.next_offset)
@@ -54,7 +54,7 @@ class TailReading:
 
     def take_last_record(self) -> Stop | None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        if not self._last_record.is_looked_for:
+        if not self._last_record.is_searched:
             self._last_record.finish()
             return None
         found, at = self.tail.first, self._builder.position

@@ -57,7 +57,7 @@ def test_an_id_that_is_recorded_already_proves_a_reset() -> None:
     world.clusters["west"].format()
     with pytest.raises(PreconditionError) as refused:
         world.claim("g")
-    assert "the cluster began anew" in str(refused.value)
+    assert "the cluster was formatted again" in str(refused.value)
     assert "mirror-ledger accept-cluster west --cluster-id cluster-of-west --rebuilt" in str(refused.value)
     assert [row["flow"] for row in world.ledger.rows("writers")] == ["f"]
 

@@ -15,7 +15,7 @@ from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.mirror.findings import lookout
 from ledger.mirror.findings.finding_log import Findings
 from ledger.mirror.findings.lookout import Lookout, Watched
-from ledger.mirror.findings.reach_watch import REACH_FINDINGS, TOLD_WITHIN_S, ReachWatch
+from ledger.mirror.findings.reach_watch import REACH_FINDINGS, REPORTED_WITHIN_S, ReachWatch
 from ledger.mirror.task.troubles import Side
 from ledger.ports.ledger import Row, WriterClaim
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
@@ -55,7 +55,7 @@ def test_brokers_that_hang_are_asked_at_once_and_given_up_within_seconds() -> No
         began = time.monotonic()
         with pytest.raises(ClusterUnavailableError, match=r"did not answer.*timed out"):
             probe.look(PARTITIONS)
-        assert time.monotonic() - began < TOLD_WITHIN_S / 2
+        assert time.monotonic() - began < REPORTED_WITHIN_S / 2
         probe.close()
 
 
@@ -116,7 +116,7 @@ def test_an_outage_is_recorded_and_cleared_while_the_driver_does_nothing() -> No
         eventually(lambda: driver.told() == {"target_unreachable"}, "the other side", within_s=10)
     eventually(lambda: source.is_closed and target.is_closed, "the connections are closed", within_s=10)
     rows = len(driver.ledger.rows("operations"))
-    driver.watch.look()
+    driver.watch.record()
     assert len(driver.ledger.rows("operations")) == rows
 
 
@@ -143,13 +143,13 @@ def test_a_ledger_that_does_not_take_it_is_tried_again(caplog: pytest.LogCapture
 def test_a_look_that_leaves_the_telling_to_another_thread_is_no_success(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As the driver's rounds tell, too: what fails all the time is told once."""
+    """As the rounds of the driver record, too: what fails all the time is logged once."""
     driver = Driver(Full)
     watching = driver.watching(Scripted(), Scripted())
     for _ in range(3):
         driver.watch.failed(Side.SOURCE, "refused", began=Instant(0, 0.0))
-    watching._tell()
-    with driver.watch._telling:
-        watching._tell()
-    watching._tell()
+    watching._record()
+    with driver.watch._recording:
+        watching._record()
+    watching._record()
     assert caplog.text.count("no space left on device") == 1

@@ -52,8 +52,8 @@ class Watched:
         findings = Findings("flow", PARTITION_FINDINGS, operations, self.state)
         self.watch = PartitionWatch(findings, self.source, self.schedule, stuck_after_s=900)
 
-    def look(self, *results: PartitionResult, begun: frozenset[tuple[str, int]] = frozenset()) -> set[str]:
-        self.watch.look(results, begun=begun)
+    def check(self, *results: PartitionResult, begun: frozenset[tuple[str, int]] = frozenset()) -> set[str]:
+        self.watch.check(results, begun=begun)
         return {name for name, _, _ in self.state.open_findings("flow")}
 
     def copied(self, *, age_ms: int) -> PartitionResult:
@@ -76,12 +76,12 @@ def seen(last_stable: int, high_watermark: int) -> PartitionResult:
 
 def test_a_transaction_that_hangs_is_found_and_over_when_it_ends() -> None:
     watched = Watched()
-    assert watched.look(seen(10, 20)) == set()
+    assert watched.check(seen(10, 20)) == set()
     watched.schedule.wait(899)
-    assert watched.look(seen(10, 30)) == set()
+    assert watched.check(seen(10, 30)) == set()
     watched.schedule.wait(2)
-    assert watched.look(seen(10, 30)) == {"last_stable_offset_stuck"}
-    assert watched.look(seen(11, 30)) == set()
+    assert watched.check(seen(10, 30)) == {"last_stable_offset_stuck"}
+    assert watched.check(seen(11, 30)) == set()
 
 
 @pytest.mark.parametrize(
@@ -97,27 +97,27 @@ def test_tombstones_may_be_missing_when_records_are_read_later_than_they_last(
     policy: str, age_ms: int, expected: set[str]
 ) -> None:
     watched = Watched(policy)
-    assert watched.look(watched.copied(age_ms=age_ms)) == expected
+    assert watched.check(watched.copied(age_ms=age_ms)) == expected
 
 
 def test_what_is_copied_for_the_first_time_misses_nothing() -> None:
     watched = Watched()
-    assert watched.look(watched.copied(age_ms=2 * DAY_MS), begun=frozenset({KEY})) == set()
+    assert watched.check(watched.copied(age_ms=2 * DAY_MS), begun=frozenset({KEY})) == set()
 
 
 def test_missing_tombstones_stay_a_finding_after_the_mirror_has_caught_up_and_after_a_restart() -> None:
     watched = Watched()
-    watched.look(watched.copied(age_ms=2 * DAY_MS))
-    assert watched.look(watched.copied(age_ms=0)) == {"tombstones_may_be_missing"}
+    watched.check(watched.copied(age_ms=2 * DAY_MS))
+    assert watched.check(watched.copied(age_ms=0)) == {"tombstones_may_be_missing"}
     watched.restart()
-    assert watched.look(watched.copied(age_ms=0)) == {"tombstones_may_be_missing"}
+    assert watched.check(watched.copied(age_ms=0)) == {"tombstones_may_be_missing"}
 
 
 def test_settings_are_not_asked_for_in_every_round() -> None:
     watched = Watched()
     for _ in range(3):
-        watched.look(watched.copied(age_ms=0))
+        watched.check(watched.copied(age_ms=0))
     assert watched.source.asked == [SOURCE.topic]
     watched.schedule.wait(61)
-    watched.look(watched.copied(age_ms=0))
+    watched.check(watched.copied(age_ms=0))
     assert watched.source.asked == [SOURCE.topic] * 2

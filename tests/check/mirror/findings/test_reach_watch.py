@@ -58,7 +58,7 @@ class Watched:
         return self._told()
 
     def _told(self) -> frozenset[object]:
-        self.watch.look()
+        self.watch.record()
         self.clock.now_s += 1
         return self.state.open_findings(FLOW)
 

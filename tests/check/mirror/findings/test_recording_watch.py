@@ -23,7 +23,7 @@ class Watched:
 
     def after(self, **troubles: str) -> frozenset[object]:
         self.troubles = troubles
-        self.watch.look()
+        self.watch.check()
         return frozenset(self.state.open_findings(FLOW))
 
 

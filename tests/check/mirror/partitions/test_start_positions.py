@@ -74,14 +74,14 @@ def start_positions(
     )
 
 
-def take_on(chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_look: bool = True) -> TakenOn:
-    begun_at = chosen.start_offsets([pair], is_first_look=is_first_look)
+def take_on(chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_refresh: bool = True) -> TakenOn:
+    begun_at = chosen.start_offsets([pair], is_first_refresh=is_first_refresh)
     taken = chosen.take_on(
         pair,
         SOURCE_ENDS,
         TARGET_ENDS,
         started_at=begun_at.get(key_of(pair)),
-        is_first_look=is_first_look,
+        is_first_refresh=is_first_refresh,
         taken_already=chosen.taken_already([pair]).get(key_of(pair)),
     )
     chosen.progress.take_on(taken.standing)
@@ -118,9 +118,11 @@ def test_a_flow_that_never_ran_begins_where_it_is_told(
     assert times.asked == (7_000 if cause is SyncCause.TIMESTAMP else None)
 
 
-@pytest.mark.parametrize(("is_first_run", "is_first_look"), [(False, True), (True, False)])
-def test_what_comes_later_is_copied_from_its_first_record(is_first_run: bool, is_first_look: bool) -> None:
-    taken = take_on(start_positions(start="latest", is_first_run=is_first_run), is_first_look=is_first_look)
+@pytest.mark.parametrize(("is_first_run", "is_first_refresh"), [(False, True), (True, False)])
+def test_what_comes_later_is_copied_from_its_first_record(is_first_run: bool, is_first_refresh: bool) -> None:
+    taken = take_on(
+        start_positions(start="latest", is_first_run=is_first_run), is_first_refresh=is_first_refresh
+    )
     assert stands(taken) == (3, 8, 0)
     assert taken.facts[0].cause is SyncCause.EARLIEST
 

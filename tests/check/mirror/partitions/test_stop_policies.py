@@ -296,7 +296,7 @@ def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted
         StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), mode=mode, accepted_below=accepted_below
     )
     assert (outcome.facts, outcome.stop) == ((), None)
-    assert "going on there" in str(outcome.notice)
+    assert "continuing there" in str(outcome.notice)
     assert (standing.target_log_start, standing.remembered_sequence) == (40, REMEMBERED)
     assert standing.position.target_offset == 25, (
         "the task that reads the log records what became of the rest"

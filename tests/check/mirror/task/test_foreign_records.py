@@ -56,12 +56,12 @@ def header() -> BatchHeader:
     ],
 )
 def test_a_batch_tells_who_when_and_how_many(values: Mapping[str, int], told: str) -> None:
-    assert told in ForeignRecords.beginning(replace(header(), **values)).told(own=40)
+    assert told in ForeignRecords.beginning(replace(header(), **values)).described(own=40)
 
 
 def test_what_follows_is_counted() -> None:
     found = ForeignRecords.beginning(header()).followed_by(replace(header(), base_offset=12, count=2))
-    assert found.told(own=40).endswith("; 5 records of others up to offset 15")
+    assert found.described(own=40).endswith("; 5 records of others up to offset 15")
     assert (found.producer_id, ForeignRecords.beginning(replace(header(), producer_id=-1)).producer_id) == (
         17,
         None,

@@ -188,7 +188,7 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
     target.fetch()
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
-    assert target.copy.looks_between
+    assert target.copy.reads_between
     assert target.copy.next_copy is None, "what lies before it is read first"
     target.read_tail()
     assert target.stop is StopCause.FOREIGN_WRITE

@@ -5,7 +5,7 @@ import pytest
 from ledger.mirror.topics.flow_topics import FlowTopics
 from tests.support.memory_flows import Flow, follow
 
-KEPT = "a is gone at the source; east.a is kept"
+KEPT = "a was deleted at the source; east.a is kept"
 
 
 def mirrored(*names: str) -> tuple[Flow, FlowTopics]:
@@ -144,8 +144,8 @@ def test_most_of_what_a_flow_mirrored_is_not_deleted_at_one_look() -> None:
         follow(topics)
     assert {"east.a", "east.b", "east.c"} <= flow.west.topics().keys()
     assert [message for _, _, message in flow.findings()] == [
-        f"{name} is gone at the source; east.{name} is kept: 2 of the 3 topics that this flow mirrored are gone "
-        "at once"
+        f"{name} was deleted at the source; east.{name} is kept: 2 of the 3 topics that this flow mirrored were "
+        "deleted at once"
         for name in ("a", "b")
     ]
 
