@@ -26,7 +26,7 @@ from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.other_flows import AlsoCopiedBy, OtherFlows
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import StartPositions
 from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.partitions.stop_policies import StopPolicies
@@ -183,12 +183,12 @@ class _Run:
             self._cause_of_loss,
         )
 
-    def _recorded_syncs(self, standing: Standing) -> Sequence[RecordedSync]:
-        source = standing.pair.source
+    def _recorded_syncs(self, state: PartitionState) -> Sequence[RecordedSync]:
+        source = state.pair.source
         return self.ports.state.recorded_syncs(self.flow.name, source.topic, source.partition)
 
-    def _cause_of_loss(self, standing: Standing) -> SyncCause:
-        topic = standing.pair.source.topic
+    def _cause_of_loss(self, state: PartitionState) -> SyncCause:
+        topic = state.pair.source.topic
         return loss_cause(self.ports.source.configurations([topic]).get(topic, {}))
 
     def request_handler(self) -> RequestHandler:
@@ -196,7 +196,7 @@ class _Run:
             self.progress,
             self.ports.source,
             self.ports.target,
-            lambda standing: self.stop_events.resumed(standing.pair),
+            lambda state: self.stop_events.resumed(state.pair),
         )
         return RequestHandler(self.flow.name, moved, self.ports.operations)
 
