@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offset_ranges import OffsetRange, without
 from ledger.domain.offsets import OffsetMap, Segment, expand
-from ledger.domain.pair.claims import claims_of
+from ledger.domain.pair.claims import claims_of, leftover
 from ledger.domain.pair.composition import composed
 from ledger.domain.pair.first_unread import KnownPair
-from ledger.domain.pair.links import Link, brought, of_one_origin, taken
+from ledger.domain.pair.links import Link, Route, brought, of_one_origin, taken
 from ledger.domain.pair.standing import KnownLog
 from ledger.domain.pair.untold import (
     FlowRows,
@@ -57,18 +57,6 @@ class Ends:
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A map between two logs, and copies that supersession took out of it and its target holds still."""
-
-    offset_map: OffsetMap
-    former: tuple[Segment, ...] = ()
-    is_begun: bool = True
-
-    def goes(self, source: TopicPartition, target: TopicPartition) -> bool:
-        return is_same(self.offset_map.source, source) and is_same(self.offset_map.target, target)
-
-
 def known_pair(
     *,
     here: TopicPartition,
@@ -87,11 +75,11 @@ def known_pair(
     topics had before.
     """
     told = _each_told(flows)
-    links = tuple(_links(_all_ways(told, ways), here, there))
+    links = tuple(_links(_routes(flows, ways), here, there))
     ends = [link.decided_to for link in links if link.decided_to is not None]
     return KnownPair(
         here=_known_log(here, told, flows, ends_here),
-        there=_known_log(there, told, flows, ends_there),
+        there=_known_log(there, _not_returning(told, here, former_lives), flows, ends_there),
         links=links,
         brought_from=min(ends, default=None),
         kept_local=tuple(kept_local),
@@ -99,13 +87,27 @@ def known_pair(
     )
 
 
-def _all_ways(flows: Sequence[RecordedFlow], ways: Iterable[PartitionPair]) -> list[_Way]:
-    begun = [_Way(flow.offset_map(), tuple(former_segments(flow.rows))) for flow in flows]
+def _routes(flows: Sequence[RecordedFlow], ways: Iterable[PartitionPair]) -> list[Route]:
+    begun = [_route_of(flow, told) for flow, told in zip(flows, _each_told(flows), strict=True)]
     return begun + [
-        _Way(_empty_map(way), is_begun=False)
+        Route(offset_map=_empty_map(way), is_begun=False)
         for way in ways
         if not any(one.goes(way.source, way.target) for one in begun)
     ]
+
+
+def _route_of(flow: RecordedFlow, told: RecordedFlow) -> Route:
+    offset_map = told.offset_map()
+    return Route(
+        offset_map=offset_map,
+        former=tuple(former_segments(told.rows)),
+        doubted=leftover(_written(flow.offset_map()), _written(offset_map)),
+    )
+
+
+def _written(offset_map: OffsetMap) -> list[OffsetRange]:
+    stretches = (*offset_map.segments, *offset_map.unpaired)
+    return [(found.target_start, found.target_end) for found in stretches]
 
 
 def _empty_map(way: PartitionPair) -> OffsetMap:
@@ -130,65 +132,75 @@ def _is_former(
     return topic_ids <= {here.topic_id, there.topic_id} | former_lives
 
 
-def _links(ways: Sequence[_Way], here: TopicPartition, there: TopicPartition) -> list[Link]:
+def _links(routes: Sequence[Route], here: TopicPartition, there: TopicPartition) -> list[Link]:
     """None where nothing is recorded between the two."""
     found = [
-        *((way.is_begun, brought(way.offset_map)) for way in _route(ways, there, here)),
-        *((way.is_begun, taken(way.offset_map, way.former)) for way in _route(ways, here, there)),
-        *_from_origins(ways, here, there),
+        *((route.is_begun, brought(route.offset_map)) for route in _between(routes, there, here)),
+        *((route.is_begun, taken(route)) for route in _between(routes, here, there)),
+        *_from_origins(routes, here, there),
     ]
     return [link for _, link in found] if any(is_begun for is_begun, _ in found) else []
 
 
-def _route(ways: Sequence[_Way], source: TopicPartition, target: TopicPartition) -> list[_Way]:
-    direct = [way for way in ways if way.goes(source, target)]
-    return direct or list(_chains(ways, source, target))
+def _between(routes: Sequence[Route], source: TopicPartition, target: TopicPartition) -> list[Route]:
+    direct = [route for route in routes if route.goes(source, target)]
+    return direct or list(_chains(routes, source, target))
 
 
-def _chains(ways: Sequence[_Way], source: TopicPartition, target: TopicPartition) -> Iterator[_Way]:
-    for first in ways:
-        for second in ways:
+def _chains(routes: Sequence[Route], source: TopicPartition, target: TopicPartition) -> Iterator[Route]:
+    for first in routes:
+        for second in routes:
             middle = first.offset_map.target
             if first.goes(source, middle) and second.goes(middle, target):
-                found = composed(first.offset_map, second.offset_map)
+                found = composed(first, second)
                 if found is not None:
-                    yield _Way(found, is_begun=first.is_begun and second.is_begun)
+                    yield found
 
 
 def _from_origins(
-    ways: Sequence[_Way], here: TopicPartition, there: TopicPartition
+    routes: Sequence[Route], here: TopicPartition, there: TopicPartition
 ) -> Iterator[tuple[bool, Link]]:
-    for to_there in ways:
-        for to_here in ways:
+    for to_there in routes:
+        for to_here in routes:
             origin = to_there.offset_map.source
             if to_there.goes(origin, there) and to_here.goes(origin, here):
-                is_begun = to_there.is_begun and to_here.is_begun
-                yield is_begun, of_one_origin(to_there.offset_map, to_here.offset_map)
+                yield to_there.is_begun and to_here.is_begun, of_one_origin(to_there, to_here)
 
 
 def former_segments(rows: FlowRows) -> Iterator[Segment]:
     """Copies that supersession took out of a map, that lie at its target still and have not been copied again.
 
-    Neither log lost them: they are to be copied again by a decision (`resync`).
+    Neither log lost them: they were to be copied again by a decision (`resync`).
     """
     syncs = [row.sync for row in rows]
-    last = effective(syncs)[-1]
+    holding = effective(syncs)
+    again = sorted(_copied_ranges(holding, holding[-1].target))
     for index, sync in enumerate(syncs):
-        if sync.kind in (SyncKind.COPIED, SyncKind.ADOPTED) and is_same(sync.target, last.target):
-            for segment in expand(sync):
-                yield from _still_there(segment, last.source_end, syncs[index + 1 :])
+        for segment in _copies(sync, holding[-1].target):
+            shift = segment.target_start - segment.source_start
+            for start, end in without(_still_there(segment, syncs[index + 1 :]), again):
+                yield Segment(start, end, start + shift)
 
 
-def _still_there(segment: Segment, source_start: int, later: Sequence[OffsetSync]) -> Iterator[Segment]:
-    start, end = max(segment.source_start, source_start), segment.source_end
-    shift = segment.target_start - segment.source_start
+def _copies(sync: OffsetSync, target: TopicPartition) -> tuple[Segment, ...]:
+    is_copy = sync.kind in (SyncKind.COPIED, SyncKind.ADOPTED) and is_same(sync.target, target)
+    return expand(sync) if is_copy else ()
+
+
+def _copied_ranges(syncs: Iterable[OffsetSync], target: TopicPartition) -> Iterator[OffsetRange]:
+    for sync in syncs:
+        yield from ((found.source_start, found.source_end) for found in _copies(sync, target))
+
+
+def _still_there(segment: Segment, later: Sequence[OffsetSync]) -> OffsetRange:
+    """The source offsets of a segment whose copies and originals no log has lost since; empty when its end is low."""
+    end, shift = segment.source_end, segment.target_start - segment.source_start
     for sync in later:
         if sync.cause is SyncCause.SOURCE_TRUNCATED:
             end = min(end, sync.source_start)
         elif sync.cause is SyncCause.TARGET_TRUNCATED:
             end = min(end, sync.target_start - shift)
-    if start < end:
-        yield Segment(start, end, start + shift)
+    return segment.source_start, end
 
 
 def _each_told(flows: Sequence[RecordedFlow]) -> list[RecordedFlow]:
@@ -213,6 +225,14 @@ def _found(flows: Iterable[RecordedFlow], log: TopicPartition, but: RecordedFlow
             if is_same(flow.source, log):
                 yield from told_of_source(flow.rows)
             yield from told_of_target(flow.rows, log)
+
+
+def _not_returning(
+    flows: Iterable[RecordedFlow], here: TopicPartition, former_lives: frozenset[str]
+) -> list[RecordedFlow]:
+    """Flows less those from a life of the topic here that is over: what they copied comes back to here."""
+    over = former_lives - {here.topic_id}
+    return [flow for flow in flows if flow.source.topic_id not in over]
 
 
 def _known_log(

@@ -6,19 +6,62 @@ from: not before the place where the first map stood.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from ledger.domain.facts import GapCause
+from ledger.domain.offset_ranges import OffsetRange
 from ledger.domain.offsets import OffsetMap, Segment, Unmapped, Unpaired
+from ledger.domain.pair.claims import leftover
+from ledger.domain.pair.links import Route
 
 _Piece = Segment | Unmapped
 _Kind = TypeVar("_Kind", Segment, Unmapped, Segment | Unmapped)
 
 
-def composed(first: OffsetMap, second: OffsetMap) -> OffsetMap | None:
-    """The map of a chain; None when the second flow leaves out what the first wrote, as those that do not relay."""
+def composed(first: Route, second: Route) -> Route | None:
+    """The route of a chain; None when the second flow leaves out what the first wrote, as those that do not relay."""
+    offset_map = _composed_map(first.offset_map, second.offset_map)
+    if offset_map is None:
+        return None
+    through = [*second.offset_map.segments, *second.former]
+    former = [
+        *_through(first.former, through),
+        *_through(first.offset_map.segments, second.former),
+    ]
+    unknown = [*first.doubted, (first.offset_map.target_end, second.offset_map.source_end)]
+    return Route(
+        offset_map=offset_map,
+        former=tuple(sorted(former)),
+        doubted=leftover((*second.doubted, *_images(unknown, through)), ()),
+        is_begun=first.is_begun and second.is_begun,
+    )
+
+
+def _through(segments: Iterable[Segment], following: Iterable[Segment]) -> Iterator[Segment]:
+    """Where copies of a first map went by a second one."""
+    held = list(following)
+    for segment in segments:
+        shift = segment.source_start - segment.target_start
+        for found in held:
+            low = max(segment.target_start, found.source_start)
+            high = min(segment.target_end, found.source_end)
+            if low < high:
+                yield Segment(low + shift, high + shift, found.target_start + low - found.source_start)
+
+
+def _images(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Iterator[OffsetRange]:
+    held = list(segments)
+    for start, end in ranges:
+        for found in held:
+            low, high = max(start, found.source_start), min(end, found.source_end)
+            if low < high:
+                shift = found.target_start - found.source_start
+                yield low + shift, high + shift
+
+
+def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap | None:
     start, end = _source_of(first, second.source_start), _source_of(first, second.source_end)
     pieces = _joined_up(list(_carried(first, second, start, end)), second)
     segments = tuple(piece for piece in pieces if isinstance(piece, Segment))

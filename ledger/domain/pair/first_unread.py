@@ -148,12 +148,20 @@ class _Asked:
             for one in link.unplaced_there
             if one.is_unread(self.standing.here_to)
         )
-        yield from shared((*found, *self.unclaimed_mirror_writes()), self.standing.there_to)
+        unclaimed = (*self.unclaimed_mirror_writes(), *self.unclaimed_between_ends())
+        yield from shared((*found, *unclaimed), self.standing.there_to)
 
     def unclaimed_mirror_writes(self) -> tuple[OffsetRange, ...]:
         """What a mirror wrote there and no row tells of yet."""
         written = (found for link in self.pair.links for found in link.mirror_writes)
         return leftover(written, self.pair.there.claims)
+
+    def unclaimed_between_ends(self) -> tuple[OffsetRange, ...]:
+        """Where nobody reads what lies there: behind the end of one map and before that of another."""
+        ends = [link.there_end for link in self.pair.links]
+        if self.pair.brought_from is not None:
+            return ()
+        return leftover([(min(ends), max(ends))], self.pair.there.claims)
 
     def alone(self) -> tuple[OffsetRange, ...]:
         """Extras, and records of one origin that have not come here: read or not."""
@@ -191,6 +199,7 @@ class _Asked:
         yield from pairs_there(self.pair.links)
         yield from (one.there for link in self.pair.links for one in link.unplaced_there)
         yield from self.unclaimed_mirror_writes()
+        yield from self.unclaimed_between_ends()
         yield from self.alone()
 
     def others(self) -> tuple[OffsetRange, ...]:

@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.facts import GapCause
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.facts import GapCause, TopicPartition
+from ledger.domain.offset_ranges import OffsetRange, without
 from ledger.domain.offsets import OffsetMap, Segment, Unpaired
 from ledger.domain.pair.claims import leftover
+from ledger.domain.pair.untold import is_same
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,6 +62,29 @@ class UnplacedHere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A map, of one flow or of a chain, and what else is known to lie at its target.
+
+    `former`: copies that supersession took out of the map and that have not been copied again (`former_segments`).
+    `doubted`: target offsets that hold records of which it is not known where in the source they are from: rows that
+    another flow's finding may have made void, or that are not recorded yet.
+    """
+
+    offset_map: OffsetMap
+    former: tuple[Segment, ...] = ()
+    doubted: tuple[OffsetRange, ...] = ()
+    is_begun: bool = True
+
+    @property
+    def copies(self) -> tuple[Segment, ...]:
+        """All copies, ascending in the source."""
+        return tuple(sorted((*self.offset_map.segments, *self.former)))
+
+    def goes(self, source: TopicPartition, target: TopicPartition) -> bool:
+        return is_same(self.offset_map.source, source) and is_same(self.offset_map.target, target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """What one map, or two of one origin, say of records at both sides.
 
@@ -105,24 +129,24 @@ def brought(offset_map: OffsetMap) -> Link:
     )
 
 
-def taken(offset_map: OffsetMap, former: Iterable[Segment] = ()) -> Link:
-    """The link of a map from here to there.
-
-    `former`: copies that supersession took out of the map, which lie there still (`former_segments`).
-    """
-    stretches = (*offset_map.segments, *former)
+def taken(route: Route) -> Link:
+    """The link of a map from here to there."""
+    offset_map = route.offset_map
     return Link(
         stretches=tuple(
             sorted(
                 Stretch(found.source_start, found.target_start, found.source_end - found.source_start)
-                for found in stretches
+                for found in route.copies
             )
         ),
         there_end=offset_map.target_end,
         taken_to=offset_map.source_end,
-        unplaced_there=tuple(
-            UnplacedThere((found.target_start, found.target_end), _next_start(offset_map, found))
-            for found in offset_map.unpaired
+        unplaced_there=(
+            *(
+                UnplacedThere((found.target_start, found.target_end), _next_start(offset_map, found))
+                for found in offset_map.unpaired
+            ),
+            *(UnplacedThere(found, None) for found in route.doubted),
         ),
         here_start=offset_map.source_start,
     )
@@ -134,23 +158,26 @@ def _next_start(offset_map: OffsetMap, unpaired: Unpaired) -> int | None:
     return starts[following] if following < len(starts) else None
 
 
-def of_one_origin(to_there: OffsetMap, to_here: OffsetMap) -> Link:
+def of_one_origin(to_there: Route, to_here: Route) -> Link:
     """The link of two maps from the same origin: the inverse of one, then the other."""
-    pairs = list(_origin_pairs(to_there.segments, to_here.segments))
+    pairs = list(_origin_pairs(to_there.copies, to_here.copies))
     return Link(
         stretches=tuple(sorted(stretch for _, stretch in pairs)),
-        there_end=to_there.target_end,
-        only_there=_not_reached(to_there.segments, to_here.source_end),
-        only_here=_not_reached(to_here.segments, to_there.source_end),
-        unplaced_there=tuple(
-            UnplacedThere((found.target_start, found.target_end), _here_of(pairs, found.source_start))
-            for found in to_there.unpaired
+        there_end=to_there.offset_map.target_end,
+        only_there=_not_at(to_there.copies, to_here),
+        only_here=_not_at(to_here.copies, to_there),
+        unplaced_there=(
+            *(
+                UnplacedThere((found.target_start, found.target_end), _here_of(pairs, found.source_start))
+                for found in to_there.offset_map.unpaired
+            ),
+            *(UnplacedThere(found, None) for found in to_there.doubted),
         ),
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), _there_of(to_there, found.source_start))
-            for found in to_here.unpaired
+            for found in to_here.offset_map.unpaired
         ),
-        here_start=min((found.target_start for found in to_here.segments), default=None),
+        here_start=min((found.target_start for found in to_here.copies), default=None),
     )
 
 
@@ -161,22 +188,22 @@ def _origin_pairs(to_there: Sequence[Segment], to_here: Sequence[Segment]) -> It
             start = max(one.source_start, other.source_start)
             length = min(one.source_end, other.source_end) - start
             if length > 0:
-                yield (
-                    start,
-                    Stretch(
-                        other.target_start + start - other.source_start,
-                        one.target_start + start - one.source_start,
-                        length,
-                    ),
-                )
+                here_start = other.target_start + start - other.source_start
+                yield start, Stretch(here_start, one.target_start + start - one.source_start, length)
 
 
-def _not_reached(segments: Iterable[Segment], source_end: int) -> tuple[OffsetRange, ...]:
-    """Where records lie that the other map has not come to."""
-    return tuple(
-        (found.target_start + max(source_end - found.source_start, 0), found.target_end)
-        for found in segments
-        if found.source_end > source_end
+def _not_at(copies: Iterable[Segment], other: Route) -> tuple[OffsetRange, ...]:
+    """Where those copies lie that the other map has not come to."""
+    held = sorted((found.source_start, found.source_end) for found in other.former)
+    return leftover(
+        (
+            (start + copy.target_start - copy.source_start, end + copy.target_start - copy.source_start)
+            for copy in copies
+            for start, end in without(
+                (max(copy.source_start, other.offset_map.source_end), copy.source_end), held
+            )
+        ),
+        (),
     )
 
 
@@ -184,13 +211,13 @@ def _here_of(pairs: Iterable[tuple[int, Stretch]], origin_offset: int) -> int | 
     return next((stretch.here_start for start, stretch in pairs if start >= origin_offset), None)
 
 
-def _there_of(to_there: OffsetMap, origin_offset: int) -> int:
+def _there_of(to_there: Route, origin_offset: int) -> int:
     starts = (
         found.target_start + max(origin_offset - found.source_start, 0)
-        for found in to_there.segments
+        for found in to_there.copies
         if found.source_end > origin_offset
     )
-    return min(starts, default=to_there.target_end)
+    return min(starts, default=to_there.offset_map.target_end)
 
 
 def pairs_there(links: Iterable[Link]) -> list[OffsetRange]:

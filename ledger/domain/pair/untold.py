@@ -123,11 +123,18 @@ def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
 def _target_cut(
     rows: FlowRows, cut: Truncation, target: TopicPartition, witnesses: Sequence[Witness]
 ) -> Iterator[TimedSync]:
-    end = cut.source_start
     holding = [row for row in _holding(rows) if is_same(row.sync.target, target)]
-    in_doubt = [row for row in holding if row.sync.target_end > end and row.sync.kind in _WRITTEN]
-    if not any(_may_precede(row, cut) and not _is_seen(row.sync, cut, witnesses) for row in in_doubt):
+    in_doubt = [
+        row.sync.target_start
+        for row in holding
+        if row.sync.target_end > cut.source_start
+        and row.sync.kind in _WRITTEN
+        and _may_precede(row, cut)
+        and not _is_seen(row.sync, cut, witnesses)
+    ]
+    if not in_doubt:
         return
+    end = max(cut.source_start, min(in_doubt))
     at = restart_after_target_truncation((row.sync for row in holding), end, next_sequence=0)
     if at is not None:
         last = effective([row.sync for row in rows])[-1]
