@@ -15,14 +15,13 @@ from ledger.domain.facts import (
     OffsetSync,
     PartitionPair,
     SyncCause,
-    SyncKind,
     TopicPartition,
 )
 from ledger.domain.offset_ranges import OffsetRange
 from ledger.domain.pair.assembly import Ends, RecordedFlow, known_pair
 from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
 from ledger.domain.pair.standing import KnownGroup, Move
-from ledger.domain.pair.untold import FlowRows, TimedSync, told_of_source, told_of_target
+from ledger.domain.pair.untold import TimedSync
 from ledger.domain.supersession import effective, restart_after_target_truncation
 from ledger.domain.translation import Commit
 from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
@@ -105,6 +104,7 @@ class Flow:
     source_life: int = 0
     target_life: int = 0
     lost_ends_seen: dict[str, int] = field(default_factory=dict)
+    told_ends: set[LostEnd] = field(default_factory=set)
     returning: set[int] = field(default_factory=set)
 
     @property
@@ -332,28 +332,31 @@ class Life:
                 flow.pending.append(flow.place(replace(row, source_end=0)))
                 self._record(flow)
             flow.source_end = flow.target_end = 0
-        lost_source = self._new_lost_end(flow, flow.source)
-        if lost_source is not None and flow.source_end > lost_source:
-            self._notice_source(flow, lost_source)
-        lost_target = self._new_lost_end(flow, flow.target)
-        if lost_target is not None and flow.target_end > lost_target:
+        cuts = self._new_lost_ends(flow, flow.source)
+        end = min((cut.offset for cut in cuts), default=flow.source_end)
+        if flow.source_end > end:
+            self._notice_source(flow, end, cuts)
+        cuts = self._new_lost_ends(flow, flow.target)
+        end = min((cut.offset for cut in cuts), default=flow.target_end)
+        if flow.target_end > end:
             self._record(flow)
-            self._notice_target(flow, lost_target)
+            self._notice_target(flow, end)
+            flow.told_ends |= cuts
 
-    def _new_lost_end(self, flow: Flow, log: Log) -> int | None:
+    def _new_lost_ends(self, flow: Flow, log: Log) -> set[LostEnd]:
         seen = flow.lost_ends_seen.get(log.cluster, 0)
         flow.lost_ends_seen[log.cluster] = len(log.lost_ends)
-        of_life = [cut.offset for cut in log.lost_ends[seen:] if cut.topic_id == log.partition.topic_id]
-        return min(of_life, default=None)
+        return {cut for cut in log.lost_ends[seen:] if cut.topic_id == log.partition.topic_id}
 
-    def _notice_source(self, flow: Flow, end: int) -> None:
+    def _notice_source(self, flow: Flow, end: int, cuts: set[LostEnd]) -> None:
         if self.chance.random() < 0.5:
             self._forget_pending(flow, end)
         self._record(flow)
         if flow.source_end > end:
             row = superseded(end, flow.source_end, flow.target_end, SyncCause.SOURCE_TRUNCATED)
-            flow.pending.append(flow.place(replace(row, source_end=row.source_end)))
+            flow.pending.append(flow.place(row))
             flow.source_end = end
+            flow.told_ends |= cuts
             self._record(flow)
 
     def _forget_pending(self, flow: Flow, end: int) -> None:
@@ -674,22 +677,7 @@ class Life:
         return all(self._tells(cut) or not self._is_mapped_beyond(cut) for cut in self._lost_ends())
 
     def _tells(self, cut: LostEnd) -> bool:
-        for flow in self.flows:
-            rows = flow.rows.get(cut.topic_id, [])
-            if flow.source.partition.topic_id == cut.topic_id:
-                found = list(told_of_source(rows))
-            else:
-                found = [
-                    one
-                    for rows in flow.rows.values()
-                    for one in told_of_target(rows, flow.target.partition)
-                    if flow.target.partition.topic_id == cut.topic_id
-                ]
-            if any(
-                one.source_start <= cut.offset and one.recorded_at_ms >= cut.at_ms - SKEW_MS for one in found
-            ):
-                return True
-        return False
+        return any(cut in flow.told_ends for flow in self.flows)
 
     def _is_mapped_beyond(self, cut: LostEnd) -> bool:
         """Whether rows that were copied before say something of what lay beyond."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offset_ranges import OffsetRange, without
-from ledger.domain.offsets import OffsetMap, Segment, expand
+from ledger.domain.offsets import OffsetMap, Segment, Unpaired, expand
 from ledger.domain.pair.claims import claims_of, leftover
 from ledger.domain.pair.composition import composed
 from ledger.domain.pair.first_unread import KnownPair
@@ -106,7 +106,7 @@ def _route_of(flow: RecordedFlow, told: RecordedFlow) -> Route:
 
 
 def _written(offset_map: OffsetMap) -> list[OffsetRange]:
-    stretches = (*offset_map.segments, *offset_map.unpaired)
+    stretches: list[Segment | Unpaired] = [*offset_map.segments, *offset_map.unpaired]
     return [(found.target_start, found.target_end) for found in stretches]
 
 

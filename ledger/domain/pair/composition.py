@@ -30,7 +30,8 @@ def composed(first: Route, second: Route) -> Route | None:
         *_through(first.former, through),
         *_through(first.offset_map.segments, second.former),
     ]
-    unknown = [*first.doubted, (first.offset_map.target_end, second.offset_map.source_end)]
+    reached = max((found.source_end for found in through), default=0)
+    unknown = [*first.doubted, (first.offset_map.target_end, reached)]
     return Route(
         offset_map=offset_map,
         former=tuple(sorted(former)),

@@ -64,12 +64,13 @@ def told_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ..
 
 
 def untold(heard: Iterable[Truncation], told: Sequence[Truncation]) -> tuple[Truncation, ...]:
-    """Those of others' truncations that a flow has not told itself, at or below the same offset."""
-    return tuple(cut for cut in heard if not any(_tells(own, cut) for own in told))
+    """Those of others' truncations that a flow has not told itself, at the same offset and about the same time."""
+    return tuple(cut for cut in heard if not any(_is_same_cut(own, cut) for own in told))
 
 
-def _tells(own: Truncation, cut: Truncation) -> bool:
-    return own.source_start <= cut.source_start and own.recorded_at_ms >= cut.recorded_at_ms - CLOCK_MARGIN_MS
+def _is_same_cut(one: Truncation, other: Truncation) -> bool:
+    apart_ms = abs(one.recorded_at_ms - other.recorded_at_ms)
+    return one.source_start == other.source_start and apart_ms <= CLOCK_MARGIN_MS
 
 
 def as_if_told(
@@ -86,10 +87,10 @@ def as_if_told(
     if not rows:
         return rows
     told = list(rows)
-    for cut in untold(of_source, told_of_source(rows)):
+    for cut in of_source:
         told += _source_cut(told, cut)
     target = rows[-1].sync.target
-    for cut in untold(of_target, told_of_target(rows, target)):
+    for cut in of_target:
         told += _target_cut(told, cut, target, at_target)
     return told
 
@@ -154,8 +155,14 @@ def _is_seen(sync: OffsetSync, cut: Truncation, witnesses: Iterable[Witness]) ->
     return any(
         share_of(witness.mirror_writes, start, sync.target_end) is Share.ALL
         for witness in witnesses
-        if not untold([cut], witness.told)
+        if any(_is_known_after(cut, own) for own in witness.told)
     )
+
+
+def _is_known_after(cut: Truncation, own: Truncation) -> bool:
+    """Whether who told of a truncation read the log again behind another one, too."""
+    is_later = own.recorded_at_ms > cut.recorded_at_ms + CLOCK_MARGIN_MS
+    return own == cut or (is_later and own.source_start <= cut.source_start)
 
 
 def _holding(rows: FlowRows) -> list[TimedSync]:
