@@ -97,17 +97,22 @@ def _routes(flows: Sequence[RecordedFlow], ways: Iterable[PartitionPair]) -> lis
 
 
 def _route_of(flow: RecordedFlow, told: RecordedFlow) -> Route:
-    offset_map = told.offset_map()
+    before, after = flow.offset_map(), told.offset_map()
     return Route(
-        offset_map=offset_map,
+        offset_map=after,
         former=tuple(former_segments(told.rows)),
-        doubted=leftover(_written(flow.offset_map()), _written(offset_map)),
+        doubted=leftover(_written(before), _written(after)),
+        doubted_at_source=leftover(_sources(before), _sources(after)),
     )
 
 
 def _written(offset_map: OffsetMap) -> list[OffsetRange]:
     stretches: list[Segment | Unpaired] = [*offset_map.segments, *offset_map.unpaired]
     return [(found.target_start, found.target_end) for found in stretches]
+
+
+def _sources(offset_map: OffsetMap) -> list[OffsetRange]:
+    return [(found.source_start, found.source_end) for found in offset_map.segments]
 
 
 def _empty_map(way: PartitionPair) -> OffsetMap:
@@ -135,7 +140,7 @@ def _is_former(
 def _links(routes: Sequence[Route], here: TopicPartition, there: TopicPartition) -> list[Link]:
     """None where nothing is recorded between the two."""
     found = [
-        *((route.is_begun, brought(route.offset_map)) for route in _between(routes, there, here)),
+        *((route.is_begun, brought(route)) for route in _between(routes, there, here)),
         *((route.is_begun, taken(route)) for route in _between(routes, here, there)),
         *_from_origins(routes, here, there),
     ]

@@ -36,6 +36,9 @@ def composed(first: Route, second: Route) -> Route | None:
         offset_map=offset_map,
         former=tuple(sorted(former)),
         doubted=leftover((*second.doubted, *_images(unknown, through)), ()),
+        doubted_at_source=leftover(
+            (*first.doubted_at_source, *_origins(second.doubted_at_source, first.copies)), ()
+        ),
         is_begun=first.is_begun and second.is_begun,
     )
 
@@ -60,6 +63,11 @@ def _images(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Itera
             if low < high:
                 shift = found.target_start - found.source_start
                 yield low + shift, high + shift
+
+
+def _origins(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Iterator[OffsetRange]:
+    swapped = (Segment(found.target_start, found.target_end, found.source_start) for found in segments)
+    yield from _images(ranges, swapped)
 
 
 def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap | None:

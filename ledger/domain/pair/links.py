@@ -67,12 +67,14 @@ class Route:
 
     `former`: copies that supersession took out of the map and that have not been copied again (`former_segments`).
     `doubted`: target offsets that hold records of which it is not known where in the source they are from: rows that
-    another flow's finding may have made void, or that are not recorded yet.
+    another flow's finding may have made void, or that are not recorded yet. `doubted_at_source`: source offsets of such
+    rows: it is not known where at the target they are.
     """
 
     offset_map: OffsetMap
     former: tuple[Segment, ...] = ()
     doubted: tuple[OffsetRange, ...] = ()
+    doubted_at_source: tuple[OffsetRange, ...] = ()
     is_begun: bool = True
 
     @property
@@ -107,15 +109,19 @@ class Link:
     here_start: int | None = None
 
 
-def brought(offset_map: OffsetMap) -> Link:
+def brought(route: Route) -> Link:
     """The link of a map from there to here."""
+    offset_map = route.offset_map
     return Link(
         stretches=tuple(
-            Stretch(found.target_start, found.source_start, found.source_end - found.source_start)
-            for found in offset_map.segments
+            sorted(
+                Stretch(found.target_start, found.source_start, found.source_end - found.source_start)
+                for found in route.copies
+            )
         ),
         there_end=offset_map.source_end,
         decided_to=offset_map.source_end,
+        unplaced_there=tuple(UnplacedThere(found, None) for found in route.doubted_at_source),
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), found.source_start)
             for found in offset_map.unpaired
@@ -125,7 +131,7 @@ def brought(offset_map: OffsetMap) -> Link:
             for gap in offset_map.unmapped
             if gap.cause is GapCause.MIRROR_WRITE
         ),
-        here_start=min((found.target_start for found in offset_map.segments), default=None),
+        here_start=min((found.target_start for found in route.copies), default=None),
     )
 
 
