@@ -567,6 +567,8 @@ class Life:
                 group.read,
                 group.sides[here].made_at_ms,
             )
+        else:
+            self._see(group, there)
         self._tell(
             f"{group.name} {here}@{left.offset} -> {there}@{place.offset} {place.status}, recorded {is_recorded}"
         )

@@ -6,27 +6,44 @@ records claims nothing: behind adopted rows it tells of others' records, too.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ledger.domain.facts import SyncCause, SyncKind, TopicPartition
 from ledger.domain.offset_ranges import OffsetRange, joined, without
-from ledger.domain.pair.untold import FlowRows, is_same
+from ledger.domain.pair.untold import FlowRows, Witness, in_doubt_from, is_same
+from ledger.domain.translation import Truncation
 
 _CLAIMING = (SyncKind.COPIED, SyncKind.ADOPTED, SyncKind.UNPAIRED)
 
 
-def claims_of(flows: Iterable[FlowRows], held: TopicPartition) -> tuple[OffsetRange, ...]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What others than a flow know of its target: where it lost its end, and who has read it again since."""
+
+    cuts: tuple[Truncation, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+
+
+def claims_of(flows: Iterable[tuple[FlowRows, Found]], held: TopicPartition) -> tuple[OffsetRange, ...]:
     """What any of these flows claims of a partition, ascending."""
-    return tuple(joined(sorted(found for rows in flows for found in _still_held(rows, held))))
+    claimed = (claim for rows, found in flows for claim in _still_held(rows, held, found))
+    return tuple(joined(sorted(claimed)))
 
 
-def _still_held(rows: FlowRows, held: TopicPartition) -> list[OffsetRange]:
-    found: list[OffsetRange] = []
-    for sync in (row.sync for row in rows if is_same(row.sync.target, held)):
-        if sync.kind in _CLAIMING and sync.records:
-            found.append((sync.target_start, sync.target_end))
-        elif sync.cause is SyncCause.TARGET_TRUNCATED:
-            found = [(start, min(end, sync.target_end)) for start, end in found if start < sync.target_end]
-    return found
+def _still_held(rows: FlowRows, held: TopicPartition, found: Found) -> list[OffsetRange]:
+    claims: list[OffsetRange] = []
+    for row in (row for row in rows if is_same(row.sync.target, held)):
+        if row.sync.kind in _CLAIMING and row.sync.records:
+            end = in_doubt_from(row, found.cuts, found.witnesses)
+            claims.append((row.sync.target_start, row.sync.target_end if end is None else end))
+        elif row.sync.cause is SyncCause.TARGET_TRUNCATED:
+            claims = below(claims, row.sync.target_end)
+    return [(start, end) for start, end in claims if start < end]
+
+
+def below(ranges: Iterable[OffsetRange], offset: int) -> list[OffsetRange]:
+    """What of ranges lies below an offset."""
+    return [(start, min(end, offset)) for start, end in ranges if start < offset]
 
 
 def leftover(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:

@@ -25,16 +25,14 @@ def composed(first: Route, second: Route) -> Route | None:
     offset_map = _composed_map(first.offset_map, second.offset_map)
     if offset_map is None:
         return None
-    through = [*second.offset_map.segments, *second.former]
-    former = [
-        *_through(first.former, through),
-        *_through(first.offset_map.segments, second.former),
-    ]
+    through = [*second.offset_map.segments, *second.old]
+    old = [*_through(first.old, through), *_through(first.offset_map.segments, second.old)]
     reached = max((found.source_end for found in through), default=0)
     unknown = [*first.doubted, (first.offset_map.target_end, reached)]
     return Route(
         offset_map=offset_map,
-        former=tuple(sorted(former)),
+        old=tuple(sorted(old)),
+        old_unpaired=tuple(_unpaired(first.old_unpaired, second.old_unpaired, first.offset_map, through)),
         doubted=leftover((*second.doubted, *_images(unknown, through)), ()),
         doubted_at_source=leftover(
             (*first.doubted_at_source, *_origins(second.doubted_at_source, first.copies)), ()
@@ -83,7 +81,12 @@ def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap | None:
         target=second.target,
         segments=segments,
         unmapped=left_out,
-        unpaired=tuple(sorted(_unpaired(first, second), key=lambda found: found.target_start)),
+        unpaired=tuple(
+            sorted(
+                _unpaired(first.unpaired, second.unpaired, first, second.segments),
+                key=lambda found: found.target_start,
+            )
+        ),
         source_start=start,
         source_end=end,
         target_end=second.target_end,
@@ -144,15 +147,14 @@ def _joined_up(pieces: Sequence[_Piece], second: OffsetMap) -> list[_Piece]:
     return told
 
 
-def _unpaired(first: OffsetMap, second: OffsetMap) -> Iterator[Unpaired]:
-    for found in second.unpaired:
+def _unpaired(
+    of_first: Iterable[Unpaired], of_second: Iterable[Unpaired], first: OffsetMap, through: Sequence[Segment]
+) -> Iterator[Unpaired]:
+    for found in of_second:
         yield replace(found, source_start=_source_of(first, found.source_start))
-    for found in first.unpaired:
-        for segment in _overlapping(second.segments, found.target_start, found.target_end):
-            low = max(found.target_start, segment.source_start)
-            high = min(found.target_end, segment.source_end)
-            shift = segment.target_start - segment.source_start
-            yield Unpaired(found.source_start, low + shift, high + shift)
+    for found in of_first:
+        for start, end in _images([(found.target_start, found.target_end)], through):
+            yield Unpaired(found.source_start, start, end)
 
 
 def _overlapping(pieces: Sequence[_Kind], start: int, end: int) -> Iterator[_Kind]:

@@ -65,17 +65,33 @@ class UnplacedHere:
 class Route:
     """A map, of one flow or of a chain, and what else is known to lie at its target.
 
-    `former`: copies that supersession took out of the map and that have not been copied again (`former_segments`).
+    `old`: copies that supersession took out of the map and that lie at the target still. `old_unpaired`: the same of
+    records that nobody could pair.
     `doubted`: target offsets that hold records of which it is not known where in the source they are from: rows that
     another flow's finding may have made void, or that are not recorded yet. `doubted_at_source`: source offsets of such
     rows: it is not known where at the target they are.
     """
 
     offset_map: OffsetMap
-    former: tuple[Segment, ...] = ()
+    old: tuple[Segment, ...] = ()
+    old_unpaired: tuple[Unpaired, ...] = ()
     doubted: tuple[OffsetRange, ...] = ()
     doubted_at_source: tuple[OffsetRange, ...] = ()
     is_begun: bool = True
+
+    @property
+    def former(self) -> tuple[Segment, ...]:
+        """Old copies of what has not been copied again."""
+        again = [(found.source_start, found.source_end) for found in self.offset_map.segments]
+        return tuple(
+            Segment(start, end, start + found.target_start - found.source_start)
+            for found in self.old
+            for start, end in without((found.source_start, found.source_end), again)
+        )
+
+    @property
+    def unpaired(self) -> tuple[Unpaired, ...]:
+        return (*self.offset_map.unpaired, *self.old_unpaired)
 
     @property
     def copies(self) -> tuple[Segment, ...]:
@@ -124,7 +140,7 @@ def brought(route: Route) -> Link:
         unplaced_there=tuple(UnplacedThere(found, None) for found in route.doubted_at_source),
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), found.source_start)
-            for found in offset_map.unpaired
+            for found in route.unpaired
         ),
         mirror_writes=tuple(
             (gap.source_start, gap.source_end)
@@ -150,7 +166,7 @@ def taken(route: Route) -> Link:
         unplaced_there=(
             *(
                 UnplacedThere((found.target_start, found.target_end), _next_start(offset_map, found))
-                for found in offset_map.unpaired
+                for found in route.unpaired
             ),
             *(UnplacedThere(found, None) for found in route.doubted),
         ),
@@ -175,13 +191,13 @@ def of_one_origin(to_there: Route, to_here: Route) -> Link:
         unplaced_there=(
             *(
                 UnplacedThere((found.target_start, found.target_end), _here_of(pairs, found.source_start))
-                for found in to_there.offset_map.unpaired
+                for found in to_there.unpaired
             ),
             *(UnplacedThere(found, None) for found in to_there.doubted),
         ),
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), _there_of(to_there, found.source_start))
-            for found in to_here.offset_map.unpaired
+            for found in to_here.unpaired
         ),
         here_start=min((found.target_start for found in to_here.copies), default=None),
     )

@@ -125,17 +125,11 @@ def _target_cut(
     rows: FlowRows, cut: Truncation, target: TopicPartition, witnesses: Sequence[Witness]
 ) -> Iterator[TimedSync]:
     holding = [row for row in _holding(rows) if is_same(row.sync.target, target)]
-    in_doubt = [
-        row.sync.target_start
-        for row in holding
-        if row.sync.target_end > cut.source_start
-        and row.sync.kind in _WRITTEN
-        and _may_precede(row, cut)
-        and not _is_seen(row.sync, cut, witnesses)
-    ]
+    starts = [in_doubt_from(row, [cut], witnesses) for row in holding if row.sync.kind in _WRITTEN]
+    in_doubt = [start for start in starts if start is not None]
     if not in_doubt:
         return
-    end = max(cut.source_start, min(in_doubt))
+    end = min(in_doubt)
     at = restart_after_target_truncation((row.sync for row in holding), end, next_sequence=0)
     if at is not None:
         last = effective([row.sync for row in rows])[-1]
@@ -173,7 +167,12 @@ def _holding(rows: FlowRows) -> list[TimedSync]:
 
 
 def _may_precede(row: TimedSync, cut: Truncation) -> bool:
-    return row.recorded_at_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS
+    return may_precede(row.recorded_at_ms, cut)
+
+
+def may_precede(recorded_at_ms: int, cut: Truncation) -> bool:
+    """Whether something was recorded before a truncation, as far as clocks can tell."""
+    return recorded_at_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS
 
 
 def _superseded(
@@ -201,6 +200,18 @@ def _superseded(
         checksum=None,
     )
     return TimedSync(row, at_ms)
+
+
+def in_doubt_from(row: TimedSync, cuts: Iterable[Truncation], witnesses: Sequence[Witness]) -> int | None:
+    """From which target offset on a row may tell of what the target has lost, by what others found; None: from none."""
+    starts = [
+        cut.source_start
+        for cut in cuts
+        if row.sync.target_end > cut.source_start
+        and _may_precede(row, cut)
+        and not _is_seen(row.sync, cut, witnesses)
+    ]
+    return max(min(starts), row.sync.target_start) if starts else None
 
 
 def witness_of(rows: FlowRows) -> Witness:
