@@ -484,9 +484,20 @@ class Life:
             self._tell(f"{flow.name} skips [{start}, {end})")
 
     def _decide(self, flow: Flow, start: int, end: int) -> None:
-        """All that lies there does not go to the target, and not further in a chain."""
+        """What a flow would copy of that does not go to the target, and not further in a chain.
+
+        What other flows have written there is recorded before: who decides has looked at what is nobody's copy.
+        """
+        for other in self.flows:
+            if other.target is flow.source:
+                self._record(other)
+        kept = {
+            record.number
+            for record in flow.source.records[start:end]
+            if record.number is not None and self._left_out(flow, record) is None
+        }
         for cluster in {flow.target.cluster, "west" if self.world == "chain" else flow.target.cluster}:
-            self.decided[cluster] |= flow.source.numbers(start, end)
+            self.decided[cluster] |= kept
 
     # -- groups ----------------------------------------------------------------------------------
 
@@ -698,6 +709,19 @@ class Life:
         found = [side.seen[-1].read for side in group.sides.values() if side.seen]
         found += [move.read for move in group.moves.values()]
         return frozenset().union(*found)
+
+    def said(self, group: Group) -> set[int]:
+        """What the group has read by what its commits and its last recorded move say, record by record."""
+        known, here, there = self.known_group(group), self.logs[group.at], self.logs[_other(group.at)]
+        committed = 0 if known.here is None else known.here.offset
+        if known.move is not None and known.highest_since_move is None:
+            committed = known.move.arrived_at
+        last_there = 0 if known.there is None else known.there.offset
+        read = here.numbers(0, committed) | (there.numbers(0, last_there) - here.numbers(0))
+        move = known.move
+        if move is not None and committed >= max(move.arrived_at, known.highest_since_move or 0):
+            read |= there.numbers(0, min(move.left.offset, last_there))
+        return read
 
     def wanted(self, here: str, there: str) -> set[int]:
         """Numbers that lie there and are for groups that come from here, read or not.
