@@ -152,6 +152,12 @@ class Side:
         others = [one.read_at_ms for one in self.seen if one.commit.offset != last.offset]
         return replace(last, made_after_ms=max(others, default=None))
 
+    def highest(self) -> int | None:
+        """The highest commit that was seen in the life of the last one."""
+        last = self.seen[-1:]
+        found = (one.commit.offset for one in self.seen if one.commit.topic_id == last[0].commit.topic_id)
+        return max(found, default=None)
+
 
 @dataclass
 class RecordedMove:
@@ -161,7 +167,7 @@ class RecordedMove:
     target_topic_id: str
     read: frozenset[int]
     made_at_ms: int
-    highest: int = -1
+    highest: int | None = None
 
 
 @dataclass
@@ -174,6 +180,7 @@ class Group:
     sides: dict[str, Side] = field(default_factory=dict)
     moves: dict[str, RecordedMove] = field(default_factory=dict)
     """By the cluster that it moved to."""
+    put_back_on: set[str] = field(default_factory=set)
 
 
 WORLDS = {
@@ -546,7 +553,7 @@ class Life:
         side.seen.append(Seen(commit, self.now_ms + self._skew(), side.read, side.made_at_ms))
         move = group.moves.get(cluster)
         if move is not None:
-            move.highest = max(move.highest, side.offset)
+            move.highest = max(move.highest or 0, side.offset)
 
     def _vanish(self) -> None:
         group = self.chance.choice(self.groups)
@@ -606,6 +613,7 @@ class Life:
         for side in group.sides.values():
             side.read -= again
             side.seen = [replace(one, read=one.read - again) for one in side.seen]
+        group.put_back_on.add(log.partition.topic_id)
         self._commit(group, None)
         self._see(group, group.at)
         self._tell(f"{group.name} put back at {group.at} to {group.position}")
@@ -648,7 +656,7 @@ class Life:
             move=None
             if move is None
             else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.target_topic_id),
-            highest_since_move=None if move is None or move.highest < 0 else move.highest,
+            highest_seen=here.highest() if move is None else move.highest,
         )
 
     def place(self, group: Group) -> Place:
@@ -661,7 +669,10 @@ class Life:
         return [
             group
             for group in self.groups
-            if group.at in group.sides and group.sides[group.at].seen and self.is_told(group)
+            if group.at in group.sides
+            and group.sides[group.at].seen
+            and self.is_told(group)
+            and group.put_back_on <= {log.partition.topic_id for log in self.logs.values()}
         ]
 
     def is_told(self, group: Group) -> bool:
@@ -714,13 +725,14 @@ class Life:
         """What the group has read by what its commits and its last recorded move say, record by record."""
         known, here, there = self.known_group(group), self.logs[group.at], self.logs[_other(group.at)]
         committed = 0 if known.here is None else known.here.offset
-        if known.move is not None and known.highest_since_move is None:
+        if known.move is not None and known.highest_seen is None:
             committed = known.move.arrived_at
-        last_there = 0 if known.there is None else known.there.offset
-        read = here.numbers(0, committed) | (there.numbers(0, last_there) - here.numbers(0))
-        move = known.move
-        if move is not None and committed >= max(move.arrived_at, known.highest_since_move or 0):
-            read |= there.numbers(0, min(move.left.offset, last_there))
+        read = here.numbers(0, committed)
+        if committed >= max(known.highest_seen or 0, 0 if known.move is None else known.move.arrived_at):
+            last_there = 0 if known.there is None else known.there.offset
+            read |= there.numbers(0, last_there) - here.numbers(0)
+            if known.move is not None:
+                read |= there.numbers(0, min(known.move.left.offset, last_there))
         return read
 
     def wanted(self, here: str, there: str) -> set[int]:

@@ -32,7 +32,10 @@ def composed(first: Route, second: Route) -> Route | None:
     return Route(
         offset_map=offset_map,
         old=tuple(sorted(old)),
-        old_unpaired=tuple(_unpaired(first.old_unpaired, second.old_unpaired, first.offset_map, through)),
+        old_unpaired=(
+            *_unpaired(first.old_unpaired, second.old_unpaired, first.offset_map, through),
+            *_unpaired(first.offset_map.unpaired, (), first.offset_map, second.old),
+        ),
         doubted=leftover((*second.doubted, *_images(unknown, through)), ()),
         doubted_at_source=leftover(
             (*first.doubted_at_source, *_origins(second.doubted_at_source, first.copies)), ()

@@ -74,14 +74,14 @@ class KnownGroup:
     """What is known of a group and a partition.
 
     `here` None: it has no commit here, though it has some on the topic. `there` None: none was ever seen there.
-    `move`: the last one from there to here. `highest_since_move`: the highest commit here that was seen since; None:
-    none was seen since, and the group stands where the move has brought it.
+    `move`: the last one from there to here. `highest_seen`: the highest commit here that was seen since, or ever when
+    there is no move; None: none was seen since, and the group stands where the move has brought it.
     """
 
     here: Commit | None
     there: Commit | None = None
     move: Move | None = None
-    highest_since_move: int | None = None
+    highest_seen: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,12 @@ def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
     here_to = 0 if committed is None else here.valid_to(committed)
     last_there = _valid(group.there, there)
     left = None if move is None else _valid(move.left, there)
-    is_rewound = move is not None and here_to < max(move.arrived_at, group.highest_since_move or 0)
+    reached = max(0 if move is None else move.arrived_at, group.highest_seen or 0)
+    is_rewound = committed is not None and committed.offset < reached
     return Standing(
         here_to=here_to,
         there_to=0 if left is None or is_rewound else _lower(left, last_there),
-        alone_to=(left if last_there is None else last_there) or 0,
+        alone_to=0 if is_rewound else (left if last_there is None else last_there) or 0,
         is_rewound=is_rewound,
         is_capped=committed is not None and here_to < committed.offset,
     )
@@ -118,7 +119,7 @@ def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
 
 def _committed(group: KnownGroup, move: Move | None) -> Commit | None:
     """The commit here, or the one that a move has made since it was seen."""
-    if move is None or group.highest_since_move is not None:
+    if move is None or group.highest_seen is not None:
         return group.here
     return Commit(offset=move.arrived_at, topic_id=move.here_topic_id)
 
