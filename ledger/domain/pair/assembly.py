@@ -21,7 +21,6 @@ from ledger.domain.pair.untold import (
     FlowRows,
     as_if_told,
     is_same,
-    may_precede,
     told_of_source,
     told_of_target,
     untold,
@@ -253,8 +252,8 @@ def _sound(old: Iterable[OldCopy], of_source: Iterable[Truncation], of_target: F
     for one in old:
         segment = one.segment
         shift = segment.source_start - segment.target_start
-        cuts = [cut.source_start for cut in source_cuts if may_precede(one.recorded_at_ms, cut)]
-        cuts += [cut.source_start + shift for cut in of_target.cuts if may_precede(one.recorded_at_ms, cut)]
+        cuts = [cut.source_start for cut in source_cuts if cut.may_be_after(one.recorded_at_ms)]
+        cuts += [cut.source_start + shift for cut in of_target.cuts if cut.may_be_after(one.recorded_at_ms)]
         end = min([segment.source_end, *cuts])
         if segment.source_start < end:
             yield OldCopy(Segment(segment.source_start, end, segment.target_start), one.recorded_at_ms)

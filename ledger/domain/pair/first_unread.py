@@ -67,18 +67,23 @@ class KnownPair:
 class Place:
     """Where a group goes on. Ranges ascend and are apart from each other; without an offset there are none.
 
-    `unread`: there, from `offset` on. `repeated`: known records there from `offset` on that were read. `others`:
-    records there from `offset` on that none of the pair's flows carries. `ahead`: offsets here that were read and
-    are not there yet: repeated when they come. `expired`: unread, below the log start there.
+    `unread`, `read`: records of the pair there, from the log start on; all that is unread lies at `offset` or behind.
+    `others`: records there from `offset` on that none of the pair's flows carries. `ahead`: offsets here that were
+    read and are not there yet: repeated when they come. `expired`: unread, below the log start there.
     """
 
     offset: int | None
     status: PlaceStatus
     unread: tuple[OffsetRange, ...] = ()
-    repeated: tuple[OffsetRange, ...] = ()
+    read: tuple[OffsetRange, ...] = ()
     others: tuple[OffsetRange, ...] = ()
     ahead: tuple[OffsetRange, ...] = ()
     expired: tuple[OffsetRange, ...] = ()
+
+    @property
+    def repeated(self) -> tuple[OffsetRange, ...]:
+        """Records that the group reads again; control records among extras cannot be told from them."""
+        return () if self.offset is None else shared(self.read, self.offset)
 
     @property
     def repeats(self) -> int:
@@ -122,7 +127,7 @@ class _Asked:
             offset=offset,
             status=self.status(offset, expired=bool(expired), unplaced=unplaced, alone=alone, unread=unread),
             unread=unread,
-            repeated=shared(leftover(self.records_there(), unread), offset),
+            read=shared(leftover(self.records_there(), unread), log_start),
             others=shared(self.others(), offset),
             ahead=self.ahead(),
             expired=expired,

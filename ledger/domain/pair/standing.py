@@ -17,7 +17,7 @@ there, or a flow found that the end was lost, and the commit may be older (`doma
 from dataclasses import dataclass
 
 from ledger.domain.offsets import EpochStart
-from ledger.domain.translation import CLOCK_MARGIN_MS, Commit, Truncation
+from ledger.domain.translation import Commit, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class KnownLog:
             if commit.leader_epoch is not None and start.leader_epoch > commit.leader_epoch
         ]
         told = [cut for cut in self.told if not self._is_of_epoch_behind(commit, cut)]
-        lost = [cut.source_start for cut in (*told, *self.heard) if _may_precede(commit, cut)]
+        lost = [cut.source_start for cut in (*told, *self.heard) if cut.may_be_after(commit.made_after_ms)]
         return min([commit.offset, *later, *lost])
 
     def _is_of_epoch_behind(self, commit: Commit, cut: Truncation) -> bool:
@@ -54,10 +54,6 @@ class KnownLog:
             start.leader_epoch <= commit.leader_epoch and start.source_start >= cut.source_start
             for start in self.epoch_starts
         )
-
-
-def _may_precede(commit: Commit, cut: Truncation) -> bool:
-    return commit.made_after_ms is None or commit.made_after_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,7 @@ def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
     epoch = row.sync.source_leader_epoch
     is_of_later_epoch = epoch is not None and epoch_below is not None and epoch > epoch_below
     is_behind = row.sync.source_start >= cut.source_start
-    return _may_precede(row, cut) and not (is_of_later_epoch and is_behind)
+    return cut.may_be_after(row.recorded_at_ms) and not (is_of_later_epoch and is_behind)
 
 
 def _target_cut(
@@ -166,15 +166,6 @@ def _holding(rows: FlowRows) -> list[TimedSync]:
     ]
 
 
-def _may_precede(row: TimedSync, cut: Truncation) -> bool:
-    return may_precede(row.recorded_at_ms, cut)
-
-
-def may_precede(recorded_at_ms: int, cut: Truncation) -> bool:
-    """Whether something was recorded before a truncation, as far as clocks can tell."""
-    return recorded_at_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS
-
-
 def _superseded(
     last: OffsetSync,
     *,
@@ -208,7 +199,7 @@ def in_doubt_from(row: TimedSync, cuts: Iterable[Truncation], witnesses: Sequenc
         cut.source_start
         for cut in cuts
         if row.sync.target_end > cut.source_start
-        and _may_precede(row, cut)
+        and cut.may_be_after(row.recorded_at_ms)
         and not _is_seen(row.sync, cut, witnesses)
     ]
     return max(min(starts), row.sync.target_start) if starts else None
