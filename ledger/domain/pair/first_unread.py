@@ -218,10 +218,12 @@ class _Asked:
         """What lies here below the commit and has not been copied to there."""
         found: list[OffsetRange] = []
         for link in self.pair.links:
-            found += shared(link.only_here, 0, self.standing.here_to)
             if link.taken_to is not None and link.taken_to < self.standing.here_to:
-                found += leftover([(link.taken_to, self.standing.here_to)], self.pair.here.claims)
-        return leftover(found, ())
+                found.append((link.taken_to, self.standing.here_to))
+        pairs = (stretch.here for link in self.pair.links for stretch in link.stretches)
+        alone = (one for link in self.pair.links for one in link.only_here)
+        on_the_way = shared(alone, 0, self.standing.here_to)
+        return leftover((*leftover(found, (*self.pair.here.claims, *pairs)), *on_the_way), ())
 
     def status(
         self,

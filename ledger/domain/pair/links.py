@@ -25,8 +25,8 @@ class Stretch:
     length: int
 
     @property
-    def here_end(self) -> int:
-        return self.here_start + self.length
+    def here(self) -> OffsetRange:
+        return self.here_start, self.here_start + self.length
 
     @property
     def there(self) -> OffsetRange:
