@@ -18,8 +18,9 @@ from ledger.domain.facts import (
     TopicPartition,
 )
 from ledger.domain.offset_ranges import OffsetRange
-from ledger.domain.pair.assembly import Ends, RecordedFlow, known_pair
+from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
+from ledger.domain.pair.routes import RecordedFlow
 from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
 from ledger.domain.supersession import effective, restart_after_target_truncation
@@ -45,12 +46,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class LostEnd:
-    """A log lost all from an offset on; the next leader epoch began."""
+    """A log lost all from an offset on; the next leader epoch began.
+
+    `is_mapped`: what flows had copied until then says something of what lay there.
+    """
 
     topic_id: str
     offset: int
     leader_epoch: int
     at_ms: int
+    is_mapped: bool
 
 
 @dataclass
@@ -120,6 +125,17 @@ class Flow:
         )
         self.source_end, self.target_end = sync.source_end, sync.target_end
         return placed
+
+    def reaches_beyond(self, topic_id: str, offset: int) -> bool:
+        """Whether what it has copied lies beyond an offset, at its source or at its target."""
+        copied = [[row.sync for row in rows] for rows in self.rows.values()] + [self.pending]
+        ends = (
+            end
+            for syncs in copied
+            for sync in effective(syncs)
+            for end in ((sync.source, sync.source_end), (sync.target, sync.target_end))
+        )
+        return any(one.topic_id == topic_id and end > offset for one, end in ends)
 
 
 @dataclass
@@ -323,7 +339,8 @@ class Life:
 
     def _record(self, flow: Flow) -> None:
         at_ms = self.now_ms + self._skew()
-        flow.recorded.extend(TimedSync(sync, at_ms) for sync in flow.pending)
+        for sync in flow.pending:
+            flow.rows.setdefault(sync.source.topic_id, []).append(TimedSync(sync, at_ms))
         flow.pending = []
 
     def _notice(self, flow: Flow) -> None:
@@ -397,7 +414,10 @@ class Life:
         self.taken_back |= {number for number in log.numbers(offset) if self.native[number] == log.cluster}
         del log.records[offset:]
         log.leader_epoch += 1
-        log.lost_ends.append(LostEnd(log.partition.topic_id, offset, log.leader_epoch, self.now_ms))
+        is_mapped = any(flow.reaches_beyond(log.partition.topic_id, offset) for flow in self.flows)
+        log.lost_ends.append(
+            LostEnd(log.partition.topic_id, offset, log.leader_epoch, self.now_ms, is_mapped)
+        )
         log.kept_local = [(start, end) for start, end in log.kept_local if end <= offset]
         for group in self.groups:
             if group.at == log.cluster:
@@ -698,22 +718,10 @@ class Life:
         )
 
     def maps_are_told(self) -> bool:
-        return all(self._tells(cut) or not self._is_mapped_beyond(cut) for cut in self._lost_ends())
+        return all(self._tells(cut) or not cut.is_mapped for cut in self._lost_ends())
 
     def _tells(self, cut: LostEnd) -> bool:
         return any(cut in flow.told_ends for flow in self.flows)
-
-    def _is_mapped_beyond(self, cut: LostEnd) -> bool:
-        """Whether rows that were copied before say something of what lay beyond."""
-        for flow in self.flows:
-            for rows in flow.rows.values():
-                for row in rows:
-                    ends = [(row.sync.source, row.sync.source_end), (row.sync.target, row.sync.target_end)]
-                    if any(one.topic_id == cut.topic_id and end > cut.offset for one, end in ends) and (
-                        row.recorded_at_ms <= cut.at_ms + 10 * STEP_MS
-                    ):
-                        return True
-        return False
 
     def read(self, group: Group) -> frozenset[int]:
         """What the group had read when it made the commits that the ledger knows."""

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.offset_ranges import OffsetRange
-from ledger.domain.pair.assembly import Ends, RecordedFlow, known_pair
+from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import Place, first_unread
+from ledger.domain.pair.routes import RecordedFlow
 from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
 from ledger.domain.translation import Commit
