@@ -82,6 +82,11 @@ class Log:
     def numbers(self, start: int, end: int | None = None) -> set[int]:
         return {record.number for record in self.records[start:end] if record.number is not None}
 
+    def numbers_at(self) -> dict[int, int]:
+        """What can be read, by offset."""
+        found = enumerate(self.records[self.log_start :], self.log_start)
+        return {offset: record.number for offset, record in found if record.number is not None}
+
     def in_ranges(self, ranges: Sequence[OffsetRange]) -> list[int]:
         return [
             record.number
@@ -132,7 +137,7 @@ class Flow:
         ends = (
             end
             for syncs in copied
-            for sync in effective(syncs)
+            for sync in syncs
             for end in ((sync.source, sync.source_end), (sync.target, sync.target_end))
         )
         return any(one.topic_id == topic_id and end > offset for one, end in ends)
@@ -238,6 +243,8 @@ class Life:
         self.taken_back: set[int] = set()
         self.events: list[str] = []
         self._numbers = iter(range(100_000))
+        self._pairs: dict[str, KnownPair] = {}
+        """Of this moment, by where a group is."""
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -248,6 +255,7 @@ class Life:
         for _ in range(events):
             self.now_ms += STEP_MS
             self._happen()
+            self._pairs.clear()
             yield
 
     def _happen(self) -> None:
@@ -338,6 +346,7 @@ class Life:
         return GapCause.MIRROR_WRITE
 
     def _record(self, flow: Flow) -> None:
+        self._pairs.clear()
         at_ms = self.now_ms + self._skew()
         for sync in flow.pending:
             flow.rows.setdefault(sync.source.topic_id, []).append(TimedSync(sync, at_ms))
@@ -577,12 +586,14 @@ class Life:
 
     def _vanish(self) -> None:
         group = self.chance.choice(self.groups)
-        for side in group.sides.values():
+        for cluster, side in group.sides.items():
             side.is_absent = True
+            self._see(group, cluster)
+        self._tell(f"{group.name} is gone")
 
     def _move(self) -> None:
         group = self.chance.choice(self.groups)
-        here, there = group.at, _other(group.at)
+        here, there = group.at, other_than(group.at)
         if here not in group.sides or not self.is_told(group):
             return
         self._see(group, here)
@@ -647,6 +658,11 @@ class Life:
         return [RecordedFlow(flow.name, rows) for flow in self.flows for rows in flow.rows.values() if rows]
 
     def pair(self, here: str, there: str) -> KnownPair:
+        if here not in self._pairs:
+            self._pairs[here] = self._known_pair(here, there)
+        return self._pairs[here]
+
+    def _known_pair(self, here: str, there: str) -> KnownPair:
         here_log, there_log = self.logs[here], self.logs[there]
         return known_pair(
             here=here_log.partition,
@@ -668,7 +684,7 @@ class Life:
         )
 
     def known_group(self, group: Group) -> KnownGroup:
-        here, there = group.sides[group.at], group.sides.get(_other(group.at))
+        here, there = group.sides[group.at], group.sides.get(other_than(group.at))
         move = group.moves.get(group.at)
         return KnownGroup(
             here=here.known(),
@@ -680,7 +696,7 @@ class Life:
         )
 
     def place(self, group: Group) -> Place:
-        return first_unread(self.pair(group.at, _other(group.at)), self.known_group(group))
+        return first_unread(self.pair(group.at, other_than(group.at)), self.known_group(group))
 
     # -- the oracle ------------------------------------------------------------------------------
 
@@ -721,7 +737,8 @@ class Life:
         return all(self._tells(cut) or not cut.is_mapped for cut in self._lost_ends())
 
     def _tells(self, cut: LostEnd) -> bool:
-        return any(cut in flow.told_ends for flow in self.flows)
+        """Whether a row tells of it, or leader epochs do."""
+        return any(cut in flow.told_ends or _begins(cut, flow) for flow in self.flows)
 
     def read(self, group: Group) -> frozenset[int]:
         """What the group had read when it made the commits that the ledger knows."""
@@ -731,7 +748,7 @@ class Life:
 
     def said(self, group: Group) -> set[int]:
         """What the group has read by what its commits and its last recorded move say, record by record."""
-        known, here, there = self.known_group(group), self.logs[group.at], self.logs[_other(group.at)]
+        known, here, there = self.known_group(group), self.logs[group.at], self.logs[other_than(group.at)]
         committed = 0 if known.here is None else known.here.offset
         if known.move is not None and known.highest_seen is None:
             committed = known.move.arrived_at
@@ -765,5 +782,15 @@ class Life:
         return "\n".join(self.events)
 
 
-def _other(cluster: str) -> str:
+def _begins(cut: LostEnd, flow: Flow) -> bool:
+    """Whether the leader epoch that began with a lost end is in rows, where earlier ones had reached beyond."""
+    rows = [row.sync for row in flow.rows.get(cut.topic_id, []) if row.sync.source_leader_epoch is not None]
+    epochs = [(row.source_leader_epoch or 0, row) for row in rows if row.records or row.gaps]
+    return any(epoch >= cut.leader_epoch and row.source_start <= cut.offset for epoch, row in epochs) and any(
+        epoch < cut.leader_epoch and row.source_end > cut.offset for epoch, row in epochs
+    )
+
+
+def other_than(cluster: str) -> str:
+    """The other one of the pair."""
     return "west" if cluster == "east" else "east"
