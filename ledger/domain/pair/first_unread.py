@@ -1,6 +1,61 @@
 """Where a group that has committed here goes on there: at the first record that it has not read.
 
-Draft.
+*Here* and *there* are a partition each, of living topics of two clusters; flows may copy either way, by a chain, or
+from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
+
+The rule. What the group has read is a union over both sides (`standing`): `here_to`, all below it here; `there_to`,
+all below it there; `alone_to`, all below it there that is there alone. Unread there are
+    U1  records that a map holds at `here_to` or behind it here, unless they lie below `there_to`
+    U2  extras, and records of one origin that the flow to here has not come to, unless they lie below `alone_to`
+    U3  records of which nobody can tell where they lie here, unless they lie below `there_to`, or the group has come
+        to where the map goes on behind them
+    U4  what records here, at `here_to` or behind it, stand for of which nobody can tell where they lie there: nothing
+        below the place where their flow stood, and nothing below `there_to`
+The place is the lowest of these that is not below the log start there. When there is none it is the highest of all
+maps' ends there and `alone_to`. Repeats are the records from the place on that are read; there are none unless the
+sides' orders differ, or something is unread there that lies before them.
+
+*Extras* lie there from the end of the maps to here up to the known end (high watermark, ends of all maps), less what
+rows of any flow claim and what is decided to stay. Below that end all is decided, whatever the cause: filtered,
+skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
+nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
+told from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled before it.
+
+Invariants
+    F1  no record of the pair that lies there, and that the group has not read, is below the place, unless it is decided
+        to be passed, or the log on which it was written has lost it
+    F2  the place is not below the log start there; what is unread below that is `expired`
+    F3  who moved and read nothing goes back to where it came from, unless that has expired
+    F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
+        nobody recorded, clocks that differ
+
+What the first draft of the rule would have skipped, found by simulated lives (`tests/check/domain/pair`):
+    - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
+      mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
+      where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
+    - A rewound group may have come back above the place where its move had brought it: a commit seen since that is
+      higher tells. Who was rewound may have passed copies here that are not recorded: `alone_to` counts no more.
+    - A commit that was seen last before a move is not where the group stands: the move's place is.
+    - A group may be rewound at both sides: of the commit that it left with and the last one there the lower counts.
+    - Copies that a `resync` took out of a map are the only ones until they are made again, and lie where they were:
+      they pair as before (U1). Unpaired ones count as unpaired still (U3).
+    - Rows without records (behind `adopted` ones) claim nothing: they tell of applications' records, too. Claims of
+      a life of the topic here that is over are no claims: what it wrote comes back to here.
+    - A log that lost its end is known by the flow that has looked; others' rows, and commits, are about what is not
+      there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
+    - What unpaired rows tell of records there, not only of those here, is unread (U3).
+    - Below the log start the lowest unread record that is left counts, not the log start: between them may lie others'.
+
+What cannot be known, and is taken so
+    - A commit says that all below it was read, expired records too, and what was passed with `expired_on_target`.
+    - Records of a life that is over count where they have come back to here; commits on it say nothing.
+    - A lost end that no row and no leader epoch tells of. Two lost ends at one offset, of which the later is told by
+      another flow only, are one where leader epochs tell of the former.
+    - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
+      younger, stays in doubt: its records are repeated as long as they are there.
+    - A rewind that no recorder saw: one above the place of the last move.
+
+Statuses: the first that applies, in the order of `PlaceStatus`. The first three come without an offset.
 """
 
 from collections.abc import Iterable, Iterator
