@@ -623,8 +623,9 @@ class Life:
         )
 
     def _read_by_moving(self, group: Group, log: Log, left: str) -> None:
-        """A group has read what its commit says; what has expired where it comes to it does not read any more."""
-        group.read = group.sides[left].read | log.numbers(0, log.log_start)
+        """A group has read what its commit says; what expired, or is decided to be passed, it reads no more."""
+        passed = log.numbers(0, group.position) & self.decided[left]
+        group.read = group.sides[left].read | log.numbers(0, log.log_start) | passed
 
     def _rewind(self) -> None:
         """Somebody puts a group back on purpose: it wants to read again what lies between."""
