@@ -135,7 +135,7 @@ def brought(route: Route) -> Link:
                 for found in route.copies
             )
         ),
-        there_end=offset_map.source_end,
+        there_end=max([offset_map.source_end, *(found.source_end for found in route.former)]),
         decided_to=offset_map.source_end,
         unplaced_there=tuple(UnplacedThere(found, None) for found in route.doubted_at_source),
         unplaced_here=tuple(

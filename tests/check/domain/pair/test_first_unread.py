@@ -231,6 +231,12 @@ def test_what_lies_below_the_log_start_has_expired() -> None:
     assert told(place([flow(EAST, WEST, copied(0, 9, 0))], at(5), ends=(5, 9))) == (5, STATUS.EXACT)
 
 
+def test_no_place_is_below_the_log_start() -> None:
+    assert told(place([flow(WEST, EAST, copied(0, 4, 0))], at(4), ends=(6, 6))) == (6, STATUS.AT_END)
+    unplaced = [flow(EAST, WEST, started(2, 0), unpaired(2, 0, 3))]
+    assert place(unplaced, at(0), ends=(6, 6)).offset == 6
+
+
 # What nobody can place -----------------------------------------------------------------------------
 
 
@@ -252,6 +258,22 @@ def test_unpaired_records_there_are_unread_until_the_map_goes_on(committed: int,
     flows = [flow(WEST, EAST, copied(0, 4, 0), unpaired(4, 4, 3), lost(4, 6, 7), copied(6, 8, 7))]
     found = place(flows, at(committed))
     assert found.offset == (offset if committed < 7 else 8)
+
+
+def test_what_nobody_can_place_was_read_there_by_who_left_behind_it() -> None:
+    for flows in (
+        [flow(WEST, EAST, copied(0, 4, 0), unpaired(4, 4, 3))],
+        [flow(EAST, WEST, copied(0, 4, 0), unpaired(4, 4, 3))],
+    ):
+        there = at(7, EAST)
+        assert place(flows, at(4), there=there, moved=(there, 4), ends=(0, 7)).offset == 7
+        assert place(flows, at(4), there=there, ends=(0, 7)).offset == 4
+
+
+def test_read_copies_that_are_to_be_made_again_are_no_extras() -> None:
+    flows = [flow(EAST, WEST, copied(0, 5, 0), superseded(1, 5, 5))]
+    assert told(place(flows, at(5), ends=(0, 5))) == (5, STATUS.AT_END)
+    assert place(flows, at(3), ends=(0, 6)).unread == ((3, 6),)
 
 
 def test_copies_that_are_to_be_made_again_are_unread_until_they_are() -> None:
