@@ -25,8 +25,15 @@ _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
 
-VIEWS = Path(__file__).with_name("views.sql").read_text(encoding="utf-8")
-"""The views beside the tables, as SQL that each engine reads after functions of its own."""
+VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations", "lag")
+"""Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
+
+VIEWS = "\n".join(
+    Path(__file__).with_name("views").joinpath(f"{subject}.sql").read_text(encoding="utf-8")
+    for subject in VIEW_SUBJECTS
+)
+"""The views beside the tables, as SQL that each engine reads after its own `functions.sql`: what engines spell
+differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Query:
         return tuple(parameter.name for parameter in self.params)
 
     @property
-    def told_parameters(self) -> str:
+    def stated_parameters(self) -> str:
         """The parameters as people read them, optional ones in brackets."""
         return ", ".join(f"[{found.name}]" if found.is_optional else found.name for found in self.params)
 
@@ -70,7 +77,7 @@ class Query:
         needed = {parameter.name for parameter in self.params if not parameter.is_optional}
         if not needed <= set(values) <= set(self.parameter_names):
             raise UsageError(
-                f"query {self.name} takes {self.told_parameters or 'no parameters'}, "
+                f"query {self.name} takes {self.stated_parameters or 'no parameters'}, "
                 f"got {', '.join(sorted(values)) or 'none'}; nothing was read"
             )
         for parameter in self.params:
@@ -92,7 +99,7 @@ def query(name: str) -> Query:
 
 
 def view_names() -> tuple[str, ...]:
-    """The views beside the tables, as `views.sql` makes them one after the other."""
+    """The views beside the tables, as `VIEWS` makes them one after the other."""
     return tuple(_views())
 
 
@@ -129,7 +136,7 @@ def _read_by(relations: Iterable[str]) -> frozenset[str]:
 
 @cache
 def _views() -> Mapping[str, str]:
-    """The statement of each view, with the comments before it, in the order of the file."""
+    """The statement of each view, with the comments before it, in the order in which they are made."""
     texts = [text for text in re.split(r"(?<=;)\n", VIEWS) if text.strip()]
     return {_CREATED_VIEW.findall(text)[0]: text for text in texts}
 

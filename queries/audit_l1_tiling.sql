@@ -45,48 +45,15 @@ with stretches as (
 ),
 
 findings as (
-    select
-        s.flow,
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        s.target_topic,
-        s.target_topic_id,
-        s.target_partition,
-        s.source_start,
-        s.source_end,
-        s.expected_start,
-        'hole' as status
+    select s.*, 'hole' as status
     from stretches as s
     where s.source_start > s.expected_start
     union all
-    select
-        s.flow,
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        s.target_topic,
-        s.target_topic_id,
-        s.target_partition,
-        s.source_start,
-        s.source_end,
-        s.expected_start,
-        'overlap' as status
+    select s.*, 'overlap' as status
     from stretches as s
     where s.source_start < s.expected_start
     union all
-    select
-        s.flow,
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        s.target_topic,
-        s.target_topic_id,
-        s.target_partition,
-        s.source_start,
-        s.source_end,
-        s.expected_start,
-        'late_start' as status
+    select s.*, 'late_start' as status
     from stretches as s
     where s.kind = 'started' and s.expected_start is not null
     union all
@@ -101,6 +68,7 @@ findings as (
         g.source_start,
         g.source_end,
         cast(null as bigint) as expected_start,
+        g.kind,
         'no_cause' as status
     from gaps as g
     where g.cause is null

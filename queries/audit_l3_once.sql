@@ -47,17 +47,7 @@ with claims as (
 
 ordered as (
     select
-        s.target_cluster,
-        s.target_topic,
-        s.target_topic_id,
-        s.target_partition,
-        s.target_start,
-        s.target_end,
-        s.flow,
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        s.source_start,
+        s.*,
         row_number() over (
             partition by
                 s.target_cluster,
@@ -78,18 +68,7 @@ ordered as (
 
 claimed as (
     select
-        o.target_cluster,
-        o.target_topic,
-        o.target_topic_id,
-        o.target_partition,
-        o.target_start,
-        o.target_end,
-        o.flow,
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.source_start,
-        o.place,
+        o.*,
         max(o.target_end) over (
             partition by
                 o.target_cluster,

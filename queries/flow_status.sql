@@ -1,7 +1,7 @@
 -- name:    flow_status
 -- answers: what has a flow mirrored of each partition so far, and is it still going on?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   effective_syncs, ended_topics, last_claims, last_syncs, offset_syncs, partition_events, writers
+-- reads:   current_maps, ended_topics, last_claims, last_partition_events, offset_syncs, writers
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
@@ -31,33 +31,22 @@ with last_words as (
 ),
 
 maps as (
-    select
-        m.flow,
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
-        m.target_cluster,
-        m.target_topic,
-        m.target_topic_id,
-        m.target_partition,
-        m.source_end,
-        m.target_end
-    from last_syncs as m
+    select m.*
+    from current_maps as m
     inner join params as p on p.flow = m.flow
 ),
 
 worked as (
     select
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
+        m.map_number,
         cast(sum(o.bytes) as bigint) as bytes,
         cast(sum(o.raw_batches) as bigint) as raw_batches,
         cast(sum(o.record_path_batches) as bigint) as record_path_batches,
         cast(sum(case when o.recovered then 1 else 0 end) as bigint) as recovered_rows,
         max(o.recorded_at_ms) as last_recorded_at_ms
-    from maps as m
-    inner join offset_syncs as o
+    from offset_syncs as o
+    inner join params as p on p.flow = o.flow
+    inner join maps as m
         on o.source_topic = m.source_topic
         and o.source_topic_id = m.source_topic_id
         and o.source_partition = m.source_partition
@@ -65,51 +54,12 @@ worked as (
         and o.target_topic = m.target_topic
         and o.target_topic_id = m.target_topic_id
         and o.target_partition = m.target_partition
-        and o.flow = m.flow
-    group by m.source_topic, m.source_topic_id, m.source_partition
+    group by m.map_number
 ),
 
-held as (
-    select
-        e.source_topic,
-        e.source_topic_id,
-        e.source_partition,
-        cast(sum(case when e.kind in ('copied', 'adopted') then e.records else 0 end) as bigint) as records,
-        cast(
-            sum(case when e.kind in ('copied', 'adopted') then offsets_in(e.gaps) else 0 end) as bigint
-        ) as gap_offsets,
-        cast(
-            sum(case when e.kind = 'lost' then e.source_end - e.source_start else 0 end) as bigint
-        ) as lost_offsets
-    from effective_syncs as e
-    inner join params as p on p.flow = e.flow
-    where e.is_current
-    group by e.source_topic, e.source_topic_id, e.source_partition
-),
-
--- Of events recorded together the stop counts.
 events as (
-    select
-        v.flow,
-        v.source_topic,
-        v.source_topic_id,
-        v.source_partition,
-        v.kind,
-        v.cause,
-        v.message,
-        v.next,
-        v.recorded_at_ms,
-        row_number() over (
-            partition by v.source_topic, v.source_topic_id, v.source_partition
-            order by
-                v.writer_epoch desc nulls last,
-                v.round desc nulls last,
-                v.kind desc nulls last,
-                v.cause nulls last,
-                v.message nulls last,
-                v.next nulls last
-        ) as age
-    from partition_events as v
+    select v.*
+    from last_partition_events as v
     inner join params as p on p.flow = v.flow
 ),
 
@@ -130,13 +80,13 @@ select
     m.target_partition,
     m.source_end,
     m.target_end,
-    coalesce(e.records, 0) as records,
+    coalesce(m.records, 0) as records,
     coalesce(w.bytes, 0) as bytes,
     coalesce(w.raw_batches, 0) as raw_batches,
     coalesce(w.record_path_batches, 0) as record_path_batches,
     coalesce(w.recovered_rows, 0) as recovered_rows,
-    coalesce(e.lost_offsets, 0) as lost_offsets,
-    coalesce(e.gap_offsets, 0) as gap_offsets,
+    coalesce(m.lost_offsets, 0) as lost_offsets,
+    coalesce(m.gap_offsets, 0) as gap_offsets,
     w.last_recorded_at_ms,
     v.recorded_at_ms as stopped_at_ms,
     v.cause as stop_cause,
@@ -151,23 +101,12 @@ select
     end as status
 from partitions as a
 left join last_words as c on c.age = 1
-left join maps as m
-    on m.source_topic = a.source_topic
-    and m.source_topic_id = a.source_topic_id
-    and m.source_partition = a.source_partition
-left join worked as w
-    on w.source_topic = a.source_topic
-    and w.source_topic_id = a.source_topic_id
-    and w.source_partition = a.source_partition
-left join held as e
-    on e.source_topic = a.source_topic
-    and e.source_topic_id = a.source_topic_id
-    and e.source_partition = a.source_partition
+left join maps as m using (source_topic, source_topic_id, source_partition)
+left join worked as w on w.map_number = m.map_number
 left join events as v
     on v.source_topic = a.source_topic
     and v.source_topic_id = a.source_topic_id
     and v.source_partition = a.source_partition
-    and v.age = 1
     and v.kind = 'partition_stopped'
 left join last_claims as s on s.flow = a.flow
 left join ended_topics as x

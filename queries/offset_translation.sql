@@ -1,8 +1,8 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   checkpoints, effective_syncs, last_claims, last_high_watermarks, last_syncs, offset_syncs,
---          partition_events, topic_lives, topics, writers
+-- reads:   checkpoints, effective_syncs, high_watermarks, last_claims, last_high_watermarks, last_partition_events,
+--          last_syncs, offset_syncs, topic_lives, topics, writers
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -10,7 +10,7 @@
 -- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
 --          not_yet_copied, ahead, gone, hidden, truncated, exact, gap, at_end
 --
--- The rule is ledger.domain.translation.translate_commit, set-wise: the commit's own record, else the first
+-- The rule is ledger.domain.offsets.translation.translate_commit, set-wise: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start. So
 -- following it may repeat records and never skips one. A map is what holds after supersession in the target
 -- incarnation that the flow went to last. A commit on records that the source took back counts as made where
@@ -278,7 +278,15 @@ epoch_starts as (
 ),
 
 recorded as (
-    select w.map_number, o.source_leader_epoch, o.source_start, o.source_end, o.kind, o.cause, o.recorded_at_ms
+    select
+        w.map_number,
+        o.source_leader_epoch,
+        o.source_start,
+        o.source_end,
+        o.gaps,
+        o.kind,
+        o.cause,
+        o.recorded_at_ms
     from maps as w
     inner join offset_syncs as o
         on o.flow = w.flow
@@ -287,12 +295,16 @@ recorded as (
         and o.source_partition = w.source_partition
 ),
 
--- Superseded rows count. An adopted row may tell of several epochs, so none begins with it.
+-- Superseded rows count. An adopted row may tell of several epochs, so none begins with it. begins_by: a batch of
+-- the epoch began there or before; a row may begin with what a cleaner had taken, of whatever epoch that was.
 epoch_spans as (
     select
         r.map_number,
         r.source_leader_epoch as leader_epoch,
         min(case when r.kind = 'copied' then r.source_start end) as source_start,
+        min(
+            case when r.kind = 'copied' then coalesce(end_of_gaps(r.gaps, 'compacted'), r.source_start) end
+        ) as begins_by,
         min(case when r.kind = 'copied' then r.recorded_at_ms end) as recorded_at_ms,
         max(r.source_end) as source_end
     from recorded as r
@@ -307,21 +319,37 @@ met as (
     group by r.map_number, r.source_start
 ),
 
--- And those that leader epochs alone tell of: one begins below what was copied of an earlier one.
+-- How far recorders saw the source's log reach under each leader epoch.
+seen_ends as (
+    select w.map_number, h.leader_epoch, max(h.high_watermark) as high_watermark
+    from maps as w
+    inner join high_watermarks as h
+        on h.cluster = w.source_cluster
+        and h.topic = w.source_topic
+        and h.topic_id = w.source_topic_id
+        and h.partition = w.source_partition
+    group by w.map_number, h.leader_epoch
+),
+
+-- And those that leader epochs alone tell of: one begins below what was copied, or seen, of an earlier one.
 truncations as (
     select m.map_number, m.source_start, m.recorded_at_ms
     from met as m
     union all
     select e.map_number, e.source_start, e.recorded_at_ms
     from epoch_spans as e
-    inner join epoch_spans as b
+    left join epoch_spans as b
         on b.map_number = e.map_number
         and b.leader_epoch < e.leader_epoch
         and b.source_end > e.source_start
+    left join seen_ends as n
+        on n.map_number = e.map_number
+        and n.leader_epoch < e.leader_epoch
+        and n.high_watermark > e.begins_by
     left join met as m
         on m.map_number = e.map_number
         and m.source_start = e.source_start
-    where m.source_start is null
+    where m.source_start is null and coalesce(b.leader_epoch, n.leader_epoch) is not null
 ),
 
 asked as (
@@ -551,23 +579,9 @@ reached as (
 ),
 
 target_events as (
-    select
-        w.map_number,
-        v.kind,
-        v.cause,
-        row_number() over (
-            partition by w.map_number
-            order by
-                v.writer_epoch desc nulls last,
-                v.round desc nulls last,
-                v.kind desc nulls last,
-                v.cause desc nulls last
-        ) as age
+    select w.map_number, v.kind, v.cause
     from maps as w
-    inner join partition_events as v
-        on v.flow = w.flow
-        and v.source_topic_id = w.source_topic_id
-        and v.source_partition = w.source_partition
+    inner join last_partition_events as v using (flow, source_topic, source_topic_id, source_partition)
 ),
 
 -- Living commits that a round may copy up to which is not recorded yet, of partitions that do not stand still.
@@ -582,7 +596,6 @@ coming as (
     left join absent as n on n.commit_number = m.commit_number
     left join target_events as e
         on e.map_number = m.map_number
-        and e.age = 1
         and e.kind = 'partition_stopped'
     where n.absence is null and e.kind is null
     group by m.commit_number
@@ -606,7 +619,7 @@ ends_of_life as (
     union all
     select e.map_number
     from target_events as e
-    where e.age = 1 and e.cause in ('target_recreated', 'target_topic_gone')
+    where e.cause in ('target_recreated', 'target_topic_gone')
 ),
 
 left_behind as (

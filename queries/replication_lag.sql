@@ -1,8 +1,7 @@
 -- name:    replication_lag
 -- answers: how much of each source partition is not on the target, in records, bytes and time, and as of when?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   effective_syncs, ended_topics, high_watermarks, last_claims, last_high_watermarks, last_syncs,
---          offset_syncs, relaying_flows, writers
+-- reads:   ended_topics, last_claims, last_syncs, measured_ends, offset_syncs, partition_lags
 -- params:  flow string, fresh_since_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          last_stable bigint, high_watermark bigint, mirrored_end bigint, source_end bigint,
@@ -27,61 +26,24 @@
 -- measured lately, never, or not since the flow began with it, or the partition has no map (one that was added,
 -- say). other_incarnation: the flow has a map of this partition, but none of this topic id. beyond_end: the flow
 -- had copied more than the source had, so the source lost its end, or clocks of two hosts differ.
-with flow_source as (
-    select c.flow, c.source_cluster, p.fresh_since_ms
-    from last_claims as c
+with ends as (
+    select e.*, c.flow, p.fresh_since_ms
+    from measured_ends as e
+    inner join last_claims as c on c.source_cluster = e.cluster
     inner join params as p on p.flow = c.flow
 ),
 
--- At such a place all ends were what the recorder of the source had recorded last, in the same epoch.
-signs as (
-    select w.writer_epoch, w.round, w.recorded_at_ms
-    from writers as w
-    inner join flow_source as f on f.source_cluster = w.source_cluster
-    where w.event = 'alive' and w.flow is null
-),
-
-last_signs as (
-    select s.writer_epoch, max(s.round) as round, max_by(s.recorded_at_ms, s.round) as recorded_at_ms
-    from signs as s
-    group by s.writer_epoch
-),
-
-ends as (
-    select
-        f.flow,
-        h.cluster,
-        h.topic,
-        h.topic_id,
-        h.partition,
-        h.last_stable,
-        h.high_watermark,
-        h.read_at_ms,
-        f.fresh_since_ms,
-        coalesce(s.recorded_at_ms, h.read_at_ms) as measured_at_ms
-    from last_high_watermarks as h
-    inner join flow_source as f on f.source_cluster = h.cluster
-    left join last_signs as s on s.writer_epoch = h.writer_epoch and s.round > h.round
-),
-
-ended as (
-    select t.topic, t.topic_id
-    from ended_topics as t
-    inner join flow_source as f on f.source_cluster = t.cluster
-),
-
 maps as (
-    select
-        m.flow,
-        m.source_topic,
-        m.source_topic_id,
-        m.source_partition,
-        m.source_end,
-        m.target_cluster,
-        m.target_topic,
-        m.target_topic_id
+    select m.flow, m.source_topic, m.source_topic_id, m.source_partition, m.source_end
     from last_syncs as m
     inner join params as p on p.flow = m.flow
+),
+
+-- Whether any incarnation of the partition was ever mapped.
+known as (
+    select m.source_topic, m.source_partition, count(m.source_topic_id) as map_count
+    from maps as m
+    group by m.source_topic, m.source_partition
 ),
 
 copied as (
@@ -97,200 +59,14 @@ copied as (
     group by o.source_topic, o.source_topic_id, o.source_partition
 ),
 
-mapped_topics as (
-    select m.source_topic
-    from maps as m
-    group by m.source_topic
-),
-
 partitions as (
     select m.flow, m.source_topic, m.source_topic_id, m.source_partition
     from maps as m
     union
     select e.flow, e.topic as source_topic, e.topic_id as source_topic_id, e.partition as source_partition
     from ends as e
-    inner join mapped_topics as t on t.source_topic = e.topic
-    left join ended as x
-        on x.topic = e.topic
-        and x.topic_id = e.topic_id
-    where x.topic_id is null
-),
-
--- Whether any incarnation of the partition was ever mapped.
-known as (
-    select m.source_topic, m.source_partition, count(m.source_topic_id) as map_count
-    from maps as m
-    group by m.source_topic, m.source_partition
-),
-
--- What the flow had recorded when the ends were what they are taken for. A sign of life is dated after its look:
--- what was recorded since the read and lies beyond the end came later.
-recorded_then as (
-    select
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        o.kind,
-        o.source_start,
-        o.source_end,
-        o.writer_epoch * 4294967296 + o.round as recorded_order
-    from offset_syncs as o
-    inner join params as p on p.flow = o.flow
-    inner join ends as e
-        on e.topic = o.source_topic
-        and e.topic_id = o.source_topic_id
-        and e.partition = o.source_partition
-        and e.measured_at_ms >= o.recorded_at_ms
-    where e.read_at_ms >= o.recorded_at_ms or o.source_end <= e.high_watermark
-),
-
-last_then as (
-    select o.source_topic, o.source_topic_id, o.source_partition, max(o.recorded_order) as recorded_order
-    from recorded_then as o
-    group by o.source_topic, o.source_topic_id, o.source_partition
-),
-
--- As the view last_syncs has it for the last row of all.
-stood as (
-    select
-        o.source_topic,
-        o.source_topic_id,
-        o.source_partition,
-        coalesce(min(case when o.kind = 'superseded' then o.source_start end), max(o.source_end)) as mirrored_end
-    from recorded_then as o
-    inner join last_then as l
-        on l.source_topic = o.source_topic
-        and l.source_topic_id = o.source_topic_id
-        and l.source_partition = o.source_partition
-        and l.recorded_order = o.recorded_order
-    group by o.source_topic, o.source_topic_id, o.source_partition
-),
-
--- Copies by flows behind what is mirrored; those of a former life of the target are copied all the same.
-written_by_flows as (
-    select
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        cast(
-            sum(least(o.target_end, e.high_watermark) - greatest(o.target_start, s.mirrored_end)) as bigint
-        ) as offsets_to_high_watermark,
-        cast(
-            sum(
-                greatest(least(o.target_end, e.last_stable) - greatest(o.target_start, s.mirrored_end), 0)
-            ) as bigint
-        ) as offsets_to_last_stable
-    from stood as s
-    inner join ends as e
-        on e.topic = s.source_topic
-        and e.topic_id = s.source_topic_id
-        and e.partition = s.source_partition
-    inner join maps as m
-        on m.source_topic = s.source_topic
-        and m.source_topic_id = s.source_topic_id
-        and m.source_partition = s.source_partition
-    inner join effective_syncs as o
-        on o.target_cluster = e.cluster
-        and o.target_topic = e.topic
-        and o.target_topic_id = e.topic_id
-        and o.target_partition = e.partition
-        and o.target_start < e.high_watermark
-        and o.target_end > s.mirrored_end
-    left join relaying_flows as r on r.flow = m.flow
-    where
-        r.flow is null
-        and o.kind in ('copied', 'adopted')
-        and not (
-            o.source_cluster = m.target_cluster
-            and o.source_topic = m.target_topic
-            and o.source_topic_id <> m.target_topic_id
-        )
-    group by s.source_topic, s.source_topic_id, s.source_partition
-),
-
-measured as (
-    select
-        s.source_topic,
-        s.source_topic_id,
-        s.source_partition,
-        s.mirrored_end,
-        e.measured_at_ms,
-        greatest(e.last_stable, s.mirrored_end) - s.mirrored_end
-        - coalesce(w.offsets_to_last_stable, 0) as lag_records,
-        greatest(e.high_watermark, s.mirrored_end) - s.mirrored_end
-        - coalesce(w.offsets_to_high_watermark, 0) as lag_records_to_high_watermark
-    from stood as s
-    inner join ends as e
-        on e.topic = s.source_topic
-        and e.topic_id = s.source_topic_id
-        and e.partition = s.source_partition
-    left join written_by_flows as w
-        on w.source_topic = s.source_topic
-        and w.source_topic_id = s.source_topic_id
-        and w.source_partition = s.source_partition
-),
-
-reads_of_behind as (
-    select
-        h.topic,
-        h.topic_id,
-        h.partition,
-        h.read_at_ms,
-        h.last_stable,
-        d.mirrored_end,
-        h.writer_epoch,
-        h.writer_epoch * 4294967296 + h.round as recorded_order
-    from high_watermarks as h
-    inner join flow_source as f on f.source_cluster = h.cluster
-    inner join measured as d
-        on d.source_topic = h.topic
-        and d.source_topic_id = h.topic_id
-        and d.source_partition = h.partition
-    where d.lag_records > 0
-),
-
-last_level as (
-    select
-        h.topic,
-        h.topic_id,
-        h.partition,
-        max(h.recorded_order) as recorded_order,
-        max_by(h.writer_epoch, h.recorded_order) as writer_epoch,
-        max_by(h.read_at_ms, h.recorded_order) as read_at_ms
-    from reads_of_behind as h
-    where h.last_stable <= h.mirrored_end
-    group by h.topic, h.topic_id, h.partition
-),
-
--- The first read that saw more than is mirrored, and that has held since.
-first_behind as (
-    select
-        h.topic,
-        h.topic_id,
-        h.partition,
-        min(h.recorded_order) as recorded_order,
-        min_by(h.read_at_ms, h.recorded_order) as read_at_ms
-    from reads_of_behind as h
-    left join last_level as l
-        on l.topic = h.topic
-        and l.topic_id = h.topic_id
-        and l.partition = h.partition
-    where coalesce(l.recorded_order, -1) < h.recorded_order
-    group by h.topic, h.topic_id, h.partition
-),
-
-confirmed_level as (
-    select l.topic, l.topic_id, l.partition, max(s.recorded_at_ms) as recorded_at_ms
-    from last_level as l
-    inner join first_behind as b
-        on b.topic = l.topic
-        and b.topic_id = l.topic_id
-        and b.partition = l.partition
-    inner join signs as s
-        on s.writer_epoch = l.writer_epoch
-        and s.writer_epoch * 4294967296 + s.round > l.recorded_order
-        and s.writer_epoch * 4294967296 + s.round < b.recorded_order
-    group by l.topic, l.topic_id, l.partition
+    left join ended_topics as x using (cluster, topic, topic_id)
+    where x.topic_id is null and e.topic in (select m.source_topic from maps as m)
 ),
 
 judged as (
@@ -306,14 +82,14 @@ judged as (
         case when d.mirrored_end <= e.high_watermark then d.lag_records end as lag_records,
         d.lag_records_to_high_watermark,
         cast(round(d.lag_records * c.bytes_per_offset) as bigint) as lag_bytes,
-        coalesce(s.recorded_at_ms, l.read_at_ms, b.read_at_ms) as behind_since_ms,
+        coalesce(d.level_at_ms, d.behind_at_ms) as behind_since_ms,
         case
-            when l.read_at_ms is null then nullif(greatest(d.measured_at_ms - b.read_at_ms, 0), 0)
-            else greatest(d.measured_at_ms - coalesce(s.recorded_at_ms, l.read_at_ms), 1)
+            when d.level_at_ms is null then nullif(greatest(d.measured_at_ms - d.behind_at_ms, 0), 0)
+            else greatest(d.measured_at_ms - d.level_at_ms, 1)
         end as lag_ms,
         case
-            when l.read_at_ms is not null then 'at_most'
-            when d.measured_at_ms > b.read_at_ms then 'at_least'
+            when d.level_at_ms is not null then 'at_most'
+            when d.measured_at_ms > d.behind_at_ms then 'at_least'
         end as lag_ms_bound,
         e.measured_at_ms,
         c.recorded_since_ms,
@@ -329,40 +105,23 @@ judged as (
             else 'behind'
         end as status
     from partitions as a
-    left join ended as x
-        on x.topic = a.source_topic
+    left join last_claims as f on f.flow = a.flow
+    left join ended_topics as x
+        on x.cluster = f.source_cluster
+        and x.topic = a.source_topic
         and x.topic_id = a.source_topic_id
-    left join maps as m
-        on m.source_topic = a.source_topic
-        and m.source_topic_id = a.source_topic_id
-        and m.source_partition = a.source_partition
+    left join maps as m using (source_topic, source_topic_id, source_partition)
     left join ends as e
         on e.topic = a.source_topic
         and e.topic_id = a.source_topic_id
         and e.partition = a.source_partition
-    left join known as k
-        on k.source_topic = a.source_topic
-        and k.source_partition = a.source_partition
-    left join copied as c
-        on c.source_topic = a.source_topic
-        and c.source_topic_id = a.source_topic_id
-        and c.source_partition = a.source_partition
-    left join measured as d
-        on d.source_topic = a.source_topic
+    left join known as k using (source_topic, source_partition)
+    left join copied as c using (source_topic, source_topic_id, source_partition)
+    left join partition_lags as d
+        on d.flow = a.flow
+        and d.source_topic = a.source_topic
         and d.source_topic_id = a.source_topic_id
         and d.source_partition = a.source_partition
-    left join last_level as l
-        on l.topic = a.source_topic
-        and l.topic_id = a.source_topic_id
-        and l.partition = a.source_partition
-    left join first_behind as b
-        on b.topic = a.source_topic
-        and b.topic_id = a.source_topic_id
-        and b.partition = a.source_partition
-    left join confirmed_level as s
-        on s.topic = a.source_topic
-        and s.topic_id = a.source_topic_id
-        and s.partition = a.source_partition
 )
 
 select

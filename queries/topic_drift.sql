@@ -1,7 +1,7 @@
 -- name:    topic_drift
 -- answers: where do the settings of a flow's target topics differ from what they follow?
 -- grain:   flow, source_topic, setting
--- reads:   offset_syncs, topic_settings, topics
+-- reads:   last_topic_settings, last_topic_states, topic_pairs
 -- params:  flow string
 -- columns: flow string, source_topic string, target_topic string, setting string,
 --          source_value string, wanted_value string, target_value string, status string
@@ -14,46 +14,15 @@
 -- topic has it.
 with pairs as (
     select
-        o.flow,
-        o.source_cluster,
-        o.source_topic,
-        o.source_topic_id,
-        o.target_cluster,
-        o.target_topic,
-        o.target_topic_id,
-        row_number() over (
-            partition by o.source_topic
-            order by o.writer_epoch desc nulls last, o.round desc nulls last
-        ) as age
-    from offset_syncs as o
-    inner join params as p on p.flow = o.flow
-),
-
-states as (
-    select
-        t.cluster,
-        t.topic_id,
-        t.replication_factor,
-        t.writer_epoch,
-        t.round,
-        t.event,
-        row_number() over (
-            partition by t.cluster, t.topic_id
-            order by t.writer_epoch desc nulls last, t.round desc nulls last, t.event nulls last
-        ) as age
-    from topics as t
-),
-
-own_settings as (
-    select s.cluster, s.topic_id, s.setting, s.value
-    from topic_settings as s
-    inner join states as l
-        on l.cluster = s.cluster
-        and l.topic_id = s.topic_id
-        and l.writer_epoch = s.writer_epoch
-        and l.round = s.round
-        and l.event = s.event
-    where l.age = 1
+        t.flow,
+        t.source_cluster,
+        t.source_topic,
+        t.source_topic_id,
+        t.target_cluster,
+        t.target_topic,
+        t.target_topic_id
+    from topic_pairs as t
+    inner join params as p on p.flow = t.flow
 ),
 
 needed as (
@@ -70,21 +39,18 @@ compared as (
     select p.source_topic, n.setting
     from pairs as p
     cross join needed as n
-    where p.age = 1
     union
     select p.source_topic, s.setting
     from pairs as p
-    inner join own_settings as s
+    inner join last_topic_settings as s
         on s.cluster = p.source_cluster
         and s.topic_id = p.source_topic_id
-    where p.age = 1
     union
     select p.source_topic, s.setting
     from pairs as p
-    inner join own_settings as s
+    inner join last_topic_settings as s
         on s.cluster = p.target_cluster
         and s.topic_id = p.target_topic_id
-    where p.age = 1
 ),
 
 valued as (
@@ -97,8 +63,7 @@ valued as (
         n.value as needed_value,
         b.value as target_value,
         y.replication_factor as target_replicas,
-        x.topic_id as known_source,
-        y.topic_id as known_target,
+        x.topic_id is not null and y.topic_id is not null as is_known,
         case
             when n.setting is not null then 1
             when c.setting like 'message.%' and c.setting <> 'message.timestamp.type' then 0
@@ -108,28 +73,24 @@ valued as (
             when c.setting like 'confluent.%' then 0
             when c.setting like 'compression.%' then 0
             when c.setting = 'unclean.leader.election.enable' then 0
-            when c.setting = 'max.message.bytes' and try_cast(a.value as bigint) <= 128 then 0
-            when c.setting = 'max.message.bytes' and try_cast(b.value as bigint) <= 128 then 0
+            when c.setting = 'max.message.bytes'
+                and least(try_cast(a.value as bigint), try_cast(b.value as bigint)) <= 128 then 0
             else 1
         end as follows
     from compared as c
-    inner join pairs as p
-        on p.source_topic = c.source_topic
-        and p.age = 1
-    left join needed as n on n.setting = c.setting
-    left join states as x
+    inner join pairs as p using (source_topic)
+    left join needed as n using (setting)
+    left join last_topic_states as x
         on x.cluster = p.source_cluster
         and x.topic_id = p.source_topic_id
-        and x.age = p.age
-    left join states as y
+    left join last_topic_states as y
         on y.cluster = p.target_cluster
         and y.topic_id = p.target_topic_id
-        and y.age = p.age
-    left join own_settings as a
+    left join last_topic_settings as a
         on a.cluster = p.source_cluster
         and a.topic_id = p.source_topic_id
         and a.setting = c.setting
-    left join own_settings as b
+    left join last_topic_settings as b
         on b.cluster = p.target_cluster
         and b.topic_id = p.target_topic_id
         and b.setting = c.setting
@@ -137,15 +98,7 @@ valued as (
 
 wanted as (
     select
-        v.flow,
-        v.source_topic,
-        v.target_topic,
-        v.setting,
-        v.source_value,
-        v.target_value,
-        v.known_source,
-        v.known_target,
-        v.follows,
+        v.*,
         case
             when v.follows = 0 then null
             when v.needed_value is not null then v.needed_value
@@ -165,8 +118,7 @@ select
     w.wanted_value,
     w.target_value,
     case
-        when w.known_source is null then 'unknown'
-        when w.known_target is null then 'unknown'
+        when not w.is_known then 'unknown'
         when w.follows = 0 then 'does_not_follow'
         when w.wanted_value = w.target_value then 'same'
         when w.target_value is null then 'missing'

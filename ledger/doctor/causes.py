@@ -1,4 +1,4 @@
-"""One row for each cause: checks that could not be made are told by the row of what kept them from being made."""
+"""One row for each cause: checks that could not be made are counted in the row of what kept them from being made."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, NotMade, counted
-from ledger.doctor.places import LEDGER
+from ledger.doctor.verdicts.places import LEDGER
 
 _RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ledger.domain.count_words import counted
 from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
+from ledger.domain.words.count_words import counted
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.partitions.stopped_entries import stopped_entries
@@ -84,7 +84,7 @@ def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterato
 def _left(unreached: Sequence[Unreached]) -> str:
     """How far it came where it did not come to the end."""
     if not unreached:
-        return "nothing of what the source had when the run began is left to copy, and nothing was looked at"
+        return "nothing of what the source had when the run began is left to copy, and nothing was read"
     offsets = sum(left.end - left.position for left in unreached)
     shown = ", ".join(map(str, unreached[:_SHOWN]))
     more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""

@@ -12,7 +12,8 @@ from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.task.assignments import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
-from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
+from tests.simulation.checks import Copied, check, check_l3_once
+from tests.simulation.chronicles import Chronicles
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.kafka.cluster import MemoryCluster

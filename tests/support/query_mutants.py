@@ -36,19 +36,23 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
         {
             # A row that starts at the cut was judged by the branch before.
             "else o.source_start < coalesce(c.cut, o.source_start + 1): < -> <=",
-            # Where this is answered the two are equal.
-            "then min(o.target_topic_id): min( -> max(",
         }
     ),
-    "replication_lag": frozenset(
+    "current_maps": frozenset(
+        # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
+        {"inner join sums as s using (flow, map_number);: using (flow, map_number) -> using (map_number)"}
+    ),
+    # Where this is answered the two are equal.
+    "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
+    "measured_lags": frozenset(
         {
             # A copy that begins where the source ends, or ends where the mirror stands, holds nothing between.
-            "and o.target_start < e.high_watermark: < -> <=",
+            "and o.target_start < s.high_watermark: < -> <=",
             "and o.target_end > s.mirrored_end: > -> >=",
-            # It bounds what is read: what is caught up is not told since when it is behind.
-            "where d.lag_records > 0: > -> >=",
         }
     ),
+    # It bounds what is read: what is caught up is not told since when it is behind.
+    "partition_lags": frozenset({"where d.lag_records > 0: > -> >="}),
 }
 """Query or view to mutants that give the same answers, each with its reason."""
 
@@ -68,6 +72,7 @@ _TURNED = {
     "is not null": "is null",
 }
 _PARTITION = re.compile(r"partition by ((?:\w+\.)?\w+(?:, (?:\w+\.)?\w+)*)")
+_USING = re.compile(r"using \((\w+(?:, \w+)*)\)")
 _LIST = re.compile(r" in \(('\w+'(?:, '\w+')+)\)")
 _WORD = re.compile(
     r"\b(left join|min\(|max\(|min_by\(|max_by\(|desc|asc|least\(|greatest\(|union all)(?=[ \n\w])"
@@ -99,6 +104,9 @@ def mutants(sql: str) -> Iterator[tuple[str, str]]:
         columns = match[1].split(", ")
         for others in _one_less(columns):
             yield _replaced(code, match.span(), f"partition by {', '.join(others)}" if others else "")
+    for match in _USING.finditer(code):
+        for others in _one_less(match[1].split(", ")):
+            yield _replaced(code, match.span(), f"using ({', '.join(others)})" if others else "on true")
     for match in _LIST.finditer(code):
         for others in _one_less(match[1].split(", ")):
             yield _replaced(code, match.span(1), ", ".join(others))

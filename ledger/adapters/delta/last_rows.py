@@ -1,6 +1,6 @@
 """Last rows of the ledger's tables, read without reading the tables: by what was noted of them, and what is new.
 
-They are noted in `operations` (`domain.last_rows` says why that can be relied on), and kept from look to look. A
+They are noted in `operations` (`domain.last_rows` says why that can be relied on), and kept from read to read. A
 table in a store is read as a whole: there no file is left out.
 """
 
@@ -13,22 +13,22 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression, StarExpression
+from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
-from ledger.domain.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
+from ledger.adapters.duck.in_process import connected
+from ledger.adapters.duck.rows import PLACE
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
+from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import InvalidValueError
-from ledger.schema import TABLE_BY_NAME
+from ledger.schema import OPERATIONS, TABLE_BY_NAME
 
 log = logging.getLogger(__name__)
 
-_OPERATIONS = "operations"
-_PLACE = ColumnExpression("writer_epoch") * ConstantExpression(1 << 32) + ColumnExpression("round")
 _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
 
@@ -62,7 +62,7 @@ class LastRowsReader:
         known = self._kept[table] if table in self._kept else _usable(opened, table, self._contents)
         if known is None or known.version != opened.version():
             known = read_last_rows(opened, table, known)
-        self._kept[table] = known  # of two threads that look at once one reads in vain
+        self._kept[table] = known  # of two threads that read at once one reads in vain
         return known
 
 
@@ -125,10 +125,10 @@ class _Look:
     def at(cls, table: str, files: "Relation | None", known: TableLastRows) -> "_Look":
         if files is None:
             return cls(known, 0)
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             register(connection, "files", files)
             rows = connection.view("files").select(
-                *map(ColumnExpression, columns_of(table)), _PLACE.alias("place")
+                *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
             )
             noted_rows, noted = _counted(_told(connection, rows, known.noted), known.noted)
             new = rows
@@ -136,7 +136,7 @@ class _Look:
                 columns = (ColumnExpression(name) for name in rows.columns)
                 new = _told(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
                 connection.register("known", known.last)
-                new = new.union(connection.view("known").select(StarExpression(), _PLACE.alias("place")))
+                new = new.union(connection.view("known").select(StarExpression(), PLACE.alias("place")))
             return cls(TableLastRows(noted, _last(table, new)), noted_rows)
 
 
@@ -224,15 +224,19 @@ def _last_rows_of(opened: DeltaTable, table: str, told: LastRows) -> TableLastRo
 
 
 def table_id(opened: DeltaTable) -> str:
-    """What Delta calls a table by: a folder that was made anew has another."""
+    """What Delta calls a table by: a folder that was created again has another."""
     return str(opened.metadata().id)
 
 
 def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:
     """By table what was noted last; only of these rows the content is read."""
     of_kind = {str(LAST_ROWS[table].kind): table for table in tables}
-    with duckdb.connect(":memory:") as connection:
-        register(connection, _OPERATIONS, relation_of(DeltaTable(table_uri(path, _OPERATIONS)), _OPERATIONS))
+    with connected() as connection:
+        register(
+            connection,
+            OPERATIONS.name,
+            relation_of(DeltaTable(table_uri(path, OPERATIONS.name)), OPERATIONS.name),
+        )
         newest = connection.execute(
             "select kind, max(round) from operations "
             "where kind in (select unnest(?)) and writer = ? and writer_epoch = 0 group by kind",

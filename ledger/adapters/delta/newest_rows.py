@@ -1,4 +1,4 @@
-"""Rows of the newest version of each table, opened anew at every look: no JVM, no time travel."""
+"""Rows of the newest version of each table, opened again at every read: no JVM, no time travel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,15 +16,15 @@ from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import Query, Value
-from ledger.domain.last_rows import GRAINS
 from ledger.domain.operations.order import in_order
+from ledger.domain.tables.last_rows import GRAINS
 from ledger.errors import LedgerUnavailableError
 from ledger.recording.row_source import Filter
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS
 
 _ASKED_AGAIN = OPERATIONS.name
 """A driver asks it for requests before every round."""
-_LOOKED_UP_FIRST = OFFSET_SYNCS.name
+_SEARCHED_FIRST = OFFSET_SYNCS.name
 """Most starts ask it for what is not there: adoptions, copies of former topics, other flows' copies."""
 _STAMP_NAMES = {column.name for column in STAMP}
 
@@ -72,7 +72,7 @@ class DeltaRows:
         return relation_of(newest_version(self._path, table), table)
 
     def _passing(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        if table == _LOOKED_UP_FIRST and _decides(table, filters) and not self._is_any(table, filters):
+        if table == _SEARCHED_FIRST and _decides(table, filters) and not self._is_any(table, filters):
             return []
         relation = self.relation(table)
         if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):

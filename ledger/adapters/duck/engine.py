@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
+from ledger.adapters.duck.in_process import connected
 from ledger.catalog import Named, Query, Value
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES
 
 if TYPE_CHECKING:
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
 
 def _sql(name: str) -> str:
@@ -40,7 +41,10 @@ _COMMIT = (
 )
 
 
-_A_ROW_FOR_EACH_PARTITION = ("last_syncs", "last_high_watermarks")
+_COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
+"""Views with a row for each partition: joins with them are planned as what they are."""
+_COMPUTED_FOR_A_FLOW = frozenset({"measured_positions", "measured_lags"})
+"""Views that others read more than once, and queries with a parameter `flow` of that flow alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    with connect(snapshot, overrides or {}, query.reads) as connection:
+    with connect(snapshot, overrides or {}, query.reads, _flow(params)) as connection:
         return _answer(connection, query, params)
 
 
@@ -98,8 +102,15 @@ def run_queries(
     queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
 ) -> dict[str, pa.Table]:
     """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
-    with connect(snapshot, {}, [name for query in queries for name in query.reads]) as connection:
+    reads = [name for query in queries for name in query.reads]
+    with connect(snapshot, {}, reads, _flow(params)) as connection:
         return {query.name: _answer(connection, query, _taken(query, params)) for query in queries}
+
+
+def _flow(params: Mapping[str, Value]) -> str | None:
+    """The flow that a query is asked about."""
+    flow = params.get("flow")
+    return flow if isinstance(flow, str) else None
 
 
 def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
@@ -127,13 +138,14 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         "committed_offset": offset,
     }
     needed = catalog.needed(query.reads)
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         for table in sorted(needed.tables - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
         connection.execute(_sql("one_partition.sql"), partition_of)
-        _make_views(connection, needed.views)
+        connection.execute(FUNCTIONS)
+        _make_views(connection, catalog.views_of(query.reads))
         register_params(connection, _COMMIT, commit)
         connection.execute(_sql("translated_offset.sql"))
         return _answer(connection, query, {"flow": flow, "driver_lives": False})
@@ -151,7 +163,7 @@ def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, "writers", snapshot.relation("writers"))
         rows = connection.execute(
             "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
@@ -160,38 +172,55 @@ def flows(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def connect(
-    snapshot: Snapshot, overrides: Mapping[str, Relation], reads: Iterable[str] = EVERYTHING
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation],
+    reads: Iterable[str] = EVERYTHING,
+    flow: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection on which these tables and views can be read, and what they read; nothing else is opened."""
-    needed = catalog.needed(reads)
-    connection = duckdb.connect(":memory:")
-    for table in sorted(needed.tables):
+    """A connection on which these tables and views can be read, and what they read; nothing else is opened.
+
+    With a flow some views have its rows alone.
+    """
+    relations = tuple(reads)
+    connection = connected()
+    for table in sorted(catalog.needed(relations).tables):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
-    _make_views(connection, needed.views)
+    connection.execute(FUNCTIONS)
+    _make_views(connection, catalog.views_of(relations), flow)
     return connection
 
 
-def _make_views(connection: duckdb.DuckDBPyConnection, views: str) -> None:
-    """Those with a row for each partition are computed now, once: then joins with them are planned as what they are."""
-    for name in _A_ROW_FOR_EACH_PARTITION:
-        views = views.replace(f"temporary view {name} as", f"temporary table {name} as")
-    connection.execute(FUNCTIONS)
-    connection.execute(views)
+def _make_views(
+    connection: duckdb.DuckDBPyConnection, views: Mapping[str, str], flow: str | None = None
+) -> None:
+    """Some are computed now, once, for all that reads them: those with few rows, and of a flow what it takes long."""
+    for name, statement in views.items():
+        connection.execute(statement)
+        if name in _COMPUTED_ONCE:
+            connection.execute(f"create temporary table computed as from {name}")
+        elif flow is not None and name in _COMPUTED_FOR_A_FLOW:
+            connection.execute(
+                f"create temporary table computed as from {name} where flow = $flow", {"flow": flow}
+            )
+        else:
+            continue
+        connection.execute(f"drop view {name}")
+        connection.execute(f"alter table computed rename to {name}")
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
     if isinstance(relation, CutRows):
-        _counted(connection, relation).create_view(name)
+        connection.register(name, _counted(connection, relation))
     elif isinstance(relation, ParquetFiles):
-        _parquet(connection, relation).create_view(name)
+        connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
-    """The time comes first: by its statistics whole files are passed over that were written after the cut."""
+    """The time comes first: by its statistics whole files are skipped that were written after the cut."""
     is_parquet = isinstance(cut.rows, ParquetFiles)
     rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
     recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
@@ -207,7 +236,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.Duck
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
-    # By name means that every file is looked into first: only where files may differ.
+    # By name means that every file is opened first: only where files may differ.
     parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
     lacking = files.added.keys() - set(parquet.columns)
     return parquet.select(*(_column(files, column, lacking) for column in files.columns))

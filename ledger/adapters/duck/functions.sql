@@ -1,4 +1,4 @@
--- What views.sql needs of an engine, for DuckDB.
+-- What the files of ledger/views need of an engine, for DuckDB.
 
 -- Gaps below a source offset, one that lies across cut there.
 create or replace temporary macro cut_gaps(gaps, cut) as list_transform(

@@ -1,4 +1,4 @@
--- What views.sql needs of an engine, for Spark.
+-- What the files of ledger/views need of an engine, for Spark.
 
 -- Gaps below a source offset, one that lies across cut there.
 create or replace temporary function cut_gaps(

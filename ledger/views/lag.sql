@@ -1,0 +1,231 @@
+-- How far flows are behind: what had been mirrored when the source's ends were measured, and since when that is so.
+
+-- Signs of life of the recorder of a cluster: all ends were then what it had recorded last, in the same epoch.
+create or replace temporary view recorder_signs as
+select source_cluster as cluster, writer_epoch, round, recorded_at_ms
+from writers
+where event = 'alive' and flow is null;
+
+-- The last ends of each partition, and the last time at which they are known, by a read or by a sign of life.
+create or replace temporary view measured_ends as
+with last_signs as (
+    select cluster, writer_epoch, max(round) as round, max_by(recorded_at_ms, round) as recorded_at_ms
+    from recorder_signs
+    group by cluster, writer_epoch
+)
+
+select
+    h.cluster,
+    h.topic,
+    h.topic_id,
+    h.partition,
+    h.last_stable,
+    h.high_watermark,
+    h.read_at_ms,
+    coalesce(s.recorded_at_ms, h.read_at_ms) as measured_at_ms
+from last_high_watermarks as h
+left join last_signs as s
+    on s.cluster = h.cluster
+    and s.writer_epoch = h.writer_epoch
+    and s.round > h.round;
+
+-- Where each flow stood on a source partition when its ends were measured, by what it had recorded then. A sign of
+-- life is dated after its look: what was recorded since the read and lies beyond the end came later.
+create or replace temporary view measured_positions as
+with recorded_then as (
+    select
+        o.flow,
+        o.source_topic,
+        o.source_topic_id,
+        o.source_partition,
+        o.kind,
+        o.source_start,
+        o.source_end,
+        o.writer_epoch * 4294967296 + o.round as recorded_order
+    from offset_syncs as o
+    inner join last_claims as c on c.flow = o.flow
+    inner join measured_ends as e
+        on e.cluster = c.source_cluster
+        and e.topic = o.source_topic
+        and e.topic_id = o.source_topic_id
+        and e.partition = o.source_partition
+        and e.measured_at_ms >= o.recorded_at_ms
+    where e.read_at_ms >= o.recorded_at_ms or o.source_end <= e.high_watermark
+),
+
+last_then as (
+    select flow, source_topic, source_topic_id, source_partition, max(recorded_order) as recorded_order
+    from recorded_then
+    group by flow, source_topic, source_topic_id, source_partition
+),
+
+-- As the view last_syncs has it for the last row of all.
+stood as (
+    select
+        o.flow,
+        o.source_topic,
+        o.source_topic_id,
+        o.source_partition,
+        coalesce(min(case when o.kind = 'superseded' then o.source_start end), max(o.source_end)) as mirrored_end
+    from recorded_then as o
+    inner join last_then as l using (flow, source_topic, source_topic_id, source_partition, recorded_order)
+    group by o.flow, o.source_topic, o.source_topic_id, o.source_partition
+)
+
+select
+    s.flow,
+    s.source_topic,
+    s.source_topic_id,
+    s.source_partition,
+    s.mirrored_end,
+    e.cluster as source_cluster,
+    e.last_stable,
+    e.high_watermark,
+    e.measured_at_ms
+from stood as s
+inner join last_claims as c on c.flow = s.flow
+inner join measured_ends as e
+    on e.cluster = c.source_cluster
+    and e.topic = s.source_topic
+    and e.topic_id = s.source_topic_id
+    and e.partition = s.source_partition;
+
+-- Lag of each measured position, in offsets that are to be copied: not counted is what flows copied to there, but for
+-- what came from a former life of the target, and but for flows that relay.
+create or replace temporary view measured_lags as
+with positions as (
+    select *
+    from measured_positions
+),
+
+written_by_flows as (
+    select
+        s.flow,
+        s.source_topic,
+        s.source_topic_id,
+        s.source_partition,
+        cast(
+            sum(least(o.target_end, s.high_watermark) - greatest(o.target_start, s.mirrored_end)) as bigint
+        ) as offsets_to_high_watermark,
+        cast(
+            sum(
+                greatest(least(o.target_end, s.last_stable) - greatest(o.target_start, s.mirrored_end), 0)
+            ) as bigint
+        ) as offsets_to_last_stable
+    from positions as s
+    inner join last_syncs as m using (flow, source_topic, source_topic_id, source_partition)
+    inner join effective_syncs as o
+        on o.target_cluster = s.source_cluster
+        and o.target_topic = s.source_topic
+        and o.target_topic_id = s.source_topic_id
+        and o.target_partition = s.source_partition
+        and o.target_start < s.high_watermark
+        and o.target_end > s.mirrored_end
+    left join relaying_flows as r on r.flow = s.flow
+    where
+        r.flow is null
+        and o.kind in ('copied', 'adopted')
+        and not (
+            o.source_cluster = m.target_cluster
+            and o.source_topic = m.target_topic
+            and o.source_topic_id <> m.target_topic_id
+        )
+    group by s.flow, s.source_topic, s.source_topic_id, s.source_partition
+)
+
+select
+    s.flow,
+    s.source_cluster,
+    s.source_topic,
+    s.source_topic_id,
+    s.source_partition,
+    s.mirrored_end,
+    s.measured_at_ms,
+    greatest(s.last_stable, s.mirrored_end) - s.mirrored_end
+    - coalesce(w.offsets_to_last_stable, 0) as lag_records,
+    greatest(s.high_watermark, s.mirrored_end) - s.mirrored_end
+    - coalesce(w.offsets_to_high_watermark, 0) as lag_records_to_high_watermark
+from positions as s
+left join written_by_flows as w using (flow, source_topic, source_topic_id, source_partition);
+
+-- Lag of each measured position, and of those behind since when: level_at_ms is the last time at which the source is
+-- known to have had no more than is mirrored, null if it never was; behind_at_ms that of the first read since which saw
+-- more.
+create or replace temporary view partition_lags as
+with reads as (
+    select
+        d.flow,
+        d.source_topic,
+        d.source_topic_id,
+        d.source_partition,
+        d.source_cluster,
+        h.read_at_ms,
+        h.last_stable > d.mirrored_end as is_behind,
+        h.writer_epoch,
+        h.writer_epoch * 4294967296 + h.round as recorded_order
+    from measured_lags as d
+    inner join high_watermarks as h
+        on h.cluster = d.source_cluster
+        and h.topic = d.source_topic
+        and h.topic_id = d.source_topic_id
+        and h.partition = d.source_partition
+    where d.lag_records > 0
+),
+
+last_level as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        source_cluster,
+        max(recorded_order) as recorded_order,
+        max_by(writer_epoch, recorded_order) as writer_epoch,
+        max_by(read_at_ms, recorded_order) as read_at_ms
+    from reads
+    where not is_behind
+    group by flow, source_topic, source_topic_id, source_partition, source_cluster
+),
+
+first_behind as (
+    select
+        h.flow,
+        h.source_topic,
+        h.source_topic_id,
+        h.source_partition,
+        min(h.recorded_order) as recorded_order,
+        min_by(h.read_at_ms, h.recorded_order) as read_at_ms
+    from reads as h
+    left join last_level as l using (flow, source_topic, source_topic_id, source_partition)
+    where coalesce(l.recorded_order, -1) < h.recorded_order
+    group by h.flow, h.source_topic, h.source_topic_id, h.source_partition
+),
+
+-- Signs of life between the two.
+confirmed_level as (
+    select l.flow, l.source_topic, l.source_topic_id, l.source_partition, max(s.recorded_at_ms) as recorded_at_ms
+    from last_level as l
+    inner join first_behind as b using (flow, source_topic, source_topic_id, source_partition)
+    inner join recorder_signs as s
+        on s.cluster = l.source_cluster
+        and s.writer_epoch = l.writer_epoch
+        and s.writer_epoch * 4294967296 + s.round > l.recorded_order
+        and s.writer_epoch * 4294967296 + s.round < b.recorded_order
+    group by l.flow, l.source_topic, l.source_topic_id, l.source_partition
+)
+
+select
+    d.flow,
+    d.source_topic,
+    d.source_topic_id,
+    d.source_partition,
+    d.mirrored_end,
+    d.measured_at_ms,
+    d.lag_records,
+    d.lag_records_to_high_watermark,
+    coalesce(s.recorded_at_ms, l.read_at_ms) as level_at_ms,
+    b.read_at_ms as behind_at_ms
+from measured_lags as d
+left join last_level as l using (flow, source_topic, source_topic_id, source_partition)
+left join first_behind as b using (flow, source_topic, source_topic_id, source_partition)
+left join confirmed_level as s using (flow, source_topic, source_topic_id, source_partition);
