@@ -1,0 +1,237 @@
+-- Where commits stand in offset maps, and what comes next there.
+
+-- Source offsets from which a source took records back, and when that was recorded: as flows met it, and as leader
+-- epochs alone tell: one begins below what was copied of an earlier one. Superseded rows count. An adopted row may
+-- tell of several epochs, so none begins with it.
+create or replace temporary view source_truncations as
+with epoch_spans as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        source_leader_epoch,
+        min(case when kind = 'copied' then source_start end) as source_start,
+        min(case when kind = 'copied' then recorded_at_ms end) as recorded_at_ms,
+        max(source_end) as source_end
+    from offset_syncs
+    where kind in ('copied', 'adopted') and source_leader_epoch is not null
+    group by flow, source_topic, source_topic_id, source_partition, source_leader_epoch
+),
+
+met as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        source_start,
+        max(recorded_at_ms) as recorded_at_ms
+    from offset_syncs
+    where cause = 'source_truncated'
+    group by flow, source_topic, source_topic_id, source_partition, source_start
+)
+
+select flow, source_topic, source_topic_id, source_partition, source_start, recorded_at_ms
+from met
+union all
+select e.flow, e.source_topic, e.source_topic_id, e.source_partition, e.source_start, e.recorded_at_ms
+from epoch_spans as e
+inner join epoch_spans as b using (flow, source_topic, source_topic_id, source_partition)
+left join met as m
+    on m.flow = e.flow
+    and m.source_topic = e.source_topic
+    and m.source_topic_id = e.source_topic_id
+    and m.source_partition = e.source_partition
+    and m.source_start = e.source_start
+where b.source_leader_epoch < e.source_leader_epoch
+    and b.source_end > e.source_start
+    and m.source_start is null;
+
+-- Commits on partitions of which their flow has a map of the same topic id. Their place is up to where the source holds
+-- what they were made on. The clocks of recorders and drivers may differ by five minutes.
+create or replace temporary view commit_places as
+with epoch_starts as (
+    select map_number, source_leader_epoch as leader_epoch, min(source_start) as source_start
+    from current_syncs
+    where kind in ('copied', 'adopted') and source_leader_epoch is not null
+    group by map_number, source_leader_epoch
+)
+
+select
+    c.flow,
+    c.commit_number,
+    m.map_number,
+    least(c.committed_offset, min(e.source_start), min(t.source_start)) as place
+from last_commits as c
+inner join last_syncs as m
+    on m.flow = c.flow
+    and m.source_topic = c.topic
+    and m.source_topic_id = c.topic_id
+    and m.source_partition = c.partition
+left join epoch_starts as e
+    on e.map_number = m.map_number
+    and e.leader_epoch > c.leader_epoch
+left join source_truncations as t
+    on t.flow = m.flow
+    and t.source_topic = m.source_topic
+    and t.source_topic_id = m.source_topic_id
+    and t.source_partition = m.source_partition
+    and coalesce(c.made_after_ms <= t.recorded_at_ms + 300000, true)
+    and c.leader_epoch is null
+group by c.flow, c.commit_number, m.map_number, c.committed_offset;
+
+-- Source offsets of which it is asked what they lie in and what comes next: places of commits, and those of unpaired
+-- records. The source is cut into about a thousand stripes; a sync lies in that of its end. A row is a stripe that
+-- answers: the place's own, the next one, where a sync may end that begins before the place, and the next one with a
+-- copy that begins behind it.
+create or replace temporary view asked_stripes as
+with stripes as (
+    select
+        s.map_number,
+        s.source_end - mod(s.source_end, w.stripe_width) as stripe,
+        max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start
+    from current_syncs as s
+    inner join current_maps as w using (map_number)
+    where s.kind in ('copied', 'adopted', 'lost')
+    group by s.map_number, s.source_end - mod(s.source_end, w.stripe_width)
+),
+
+places as (
+    select map_number, place
+    from commit_places
+    union
+    select map_number, source_start as place
+    from current_syncs
+    where kind = 'unpaired' and records > 0
+),
+
+next_stripes as (
+    select
+        w.flow,
+        p.map_number,
+        p.place,
+        w.stripe_width,
+        p.place - mod(p.place, w.stripe_width) as stripe,
+        min(case when t.stripe > p.place then t.stripe end) as next_stripe,
+        min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe
+    from places as p
+    inner join current_maps as w using (map_number)
+    inner join stripes as t using (map_number)
+    group by w.flow, p.map_number, p.place, w.stripe_width
+)
+
+select
+    q.flow,
+    q.map_number,
+    q.place,
+    q.stripe_width,
+    case n.number when 1 then q.stripe when 2 then q.next_stripe else q.next_copy_stripe end as stripe
+from next_stripes as q
+cross join (select explode(sequence(1, 3)) as number) as n;
+
+-- What lies at and behind each place that is asked of. A stretch counts for the places below its end: what was copied,
+-- or lost, in front of a gap, and the gap; as the view sync_pieces has it for all syncs, and a lost stretch is one piece.
+-- Ranges rise together on both sides (M1, M2): of all that lies ahead of a place the lowest is the next.
+create or replace temporary view next_stretches as
+with wanted as (
+    select map_number, stripe_width, stripe
+    from asked_stripes
+    group by map_number, stripe_width, stripe
+),
+
+ended as (
+    select
+        *,
+        explode(gaps_and_end) as gap
+    from (
+        select
+            s.map_number,
+            w.stripe,
+            s.source_start,
+            s.target_start,
+            s.kind,
+            with_end_gap(s.gaps, s.source_end) as gaps_and_end,
+            monotonically_increasing_id() as sync_number
+        from current_syncs as s
+        inner join wanted as w
+            on w.map_number = s.map_number
+            and w.stripe = s.source_end - mod(s.source_end, w.stripe_width)
+        where s.kind in ('copied', 'adopted', 'lost')
+    ) as numbered
+),
+
+bounded as (
+    select
+        map_number,
+        stripe,
+        target_start,
+        kind,
+        sync_number,
+        gap.source_start as gap_start,
+        gap.source_end as gap_end,
+        coalesce(
+            lag(gap.source_end) over (partition by sync_number order by gap.source_start nulls last),
+            source_start
+        ) as piece_start
+    from ended
+),
+
+pieces as (
+    select
+        map_number,
+        stripe,
+        kind,
+        gap_start,
+        gap_end,
+        piece_start,
+        target_start + cast(
+            coalesce(
+                sum(gap_start - piece_start) over (
+                    partition by sync_number
+                    order by gap_start nulls last
+                    rows between unbounded preceding and 1 preceding
+                ),
+                0
+            ) as bigint
+        ) as target_start
+    from bounded
+)
+
+select
+    a.flow,
+    a.map_number,
+    a.place,
+    min(case when s.kind <> 'lost' and s.gap_start > a.place then s.piece_start end) as copied_start,
+    min(
+        case when s.kind <> 'lost' and s.piece_start < s.gap_start and s.gap_start > a.place then s.target_start end
+    ) as target_start,
+    min(case when s.kind = 'lost' then s.piece_start end) as lost_start,
+    min(case when s.kind <> 'lost' then s.gap_start end) as gap_start,
+    min(
+        case
+            when s.kind <> 'lost'
+                and s.piece_start < s.gap_start
+                and s.piece_start >= a.place then s.piece_start
+        end
+    ) as begun_start
+from asked_stripes as a
+inner join pieces as s
+    on s.map_number = a.map_number
+    and s.stripe = a.stripe
+    and s.gap_end > a.place
+group by a.flow, a.map_number, a.place;
+
+-- Where at the target the first unpaired records lie that a commit's group may not have read: nobody can tell that it
+-- has, until it has read from the next segment.
+create or replace temporary view next_unpaired as
+select c.flow, c.commit_number, min(u.target_start) as target_start
+from commit_places as c
+inner join current_syncs as u using (map_number)
+left join next_stretches as n
+    on n.map_number = u.map_number
+    and n.place = u.source_start
+where u.kind = 'unpaired'
+    and u.records > 0
+    and coalesce(n.begun_start > c.place, true)
+group by c.flow, c.commit_number;
