@@ -1,8 +1,8 @@
 -- name:    offset_translation
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
--- reads:   commit_places, current_maps, driver_appends, ended_targets, last_commits, last_high_watermarks,
---          last_partition_events, last_syncs, next_stretches, next_unpaired, two_way_targets
+-- reads:   commit_stretches, current_maps, driver_appends, ended_targets, last_commits, last_high_watermarks,
+--          last_partition_events, last_syncs, two_way_targets
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -49,25 +49,21 @@ placed as (
         l.map_number is not null as is_left_behind,
         v.kind is not null as is_stopped,
         coalesce(
-            least(s.target_start, u.target_start) + greatest(m.place - s.copied_start, 0),
+            least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
             w.target_end
         ) as answer,
         case
-            when s.copied_start <= m.place then 'exact'
-            when s.lost_start <= m.place then 'lost'
-            when s.gap_start <= m.place then 'gap'
+            when m.copied_start <= m.place then 'exact'
+            when m.lost_start <= m.place then 'lost'
+            when m.gap_start <= m.place then 'gap'
             when m.place < w.source_start then 'before_first'
             when m.place < w.source_end then 'uncovered'
             when m.place > w.source_end then 'ahead'
             else 'at_end'
         end as place
-    from commit_places as m
+    from commit_stretches as m
     inner join params as p on p.flow = m.flow
     inner join current_maps as w using (map_number)
-    left join next_stretches as s using (map_number, place)
-    left join next_unpaired as u
-        on u.flow = m.flow
-        and u.commit_number = m.commit_number
     left join two_way_targets as o using (map_number)
     left join ended_targets as l using (map_number)
     left join last_high_watermarks as h

@@ -86,13 +86,23 @@ group by c.flow, c.commit_number, m.map_number, c.committed_offset;
 -- answers: the place's own, the next one, where a sync may end that begins before the place, and the next one with a
 -- copy that begins behind it.
 create or replace temporary view asked_stripes as
-with stripes as (
+with maps as (
+    select *
+    from current_maps
+),
+
+syncs as (
+    select *
+    from current_syncs
+),
+
+stripes as (
     select
         s.map_number,
         s.source_end - mod(s.source_end, w.stripe_width) as stripe,
         max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start
-    from current_syncs as s
-    inner join current_maps as w using (map_number)
+    from syncs as s
+    inner join maps as w using (map_number)
     where s.kind in ('copied', 'adopted', 'lost')
     group by s.map_number, s.source_end - mod(s.source_end, w.stripe_width)
 ),
@@ -102,7 +112,7 @@ places as (
     from commit_places
     union
     select map_number, source_start as place
-    from current_syncs
+    from syncs
     where kind = 'unpaired' and records > 0
 ),
 
@@ -116,7 +126,7 @@ next_stripes as (
         min(case when t.stripe > p.place then t.stripe end) as next_stripe,
         min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe
     from places as p
-    inner join current_maps as w using (map_number)
+    inner join maps as w using (map_number)
     inner join stripes as t using (map_number)
     group by w.flow, p.map_number, p.place, w.stripe_width
 )
@@ -134,9 +144,14 @@ cross join (select explode(sequence(1, 3)) as number) as n;
 -- or lost, in front of a gap, and the gap; as the view sync_pieces has it for all syncs, and a lost stretch is one piece.
 -- Ranges rise together on both sides (M1, M2): of all that lies ahead of a place the lowest is the next.
 create or replace temporary view next_stretches as
-with wanted as (
-    select map_number, stripe_width, stripe
+with asked as (
+    select *
     from asked_stripes
+),
+
+wanted as (
+    select map_number, stripe_width, stripe
+    from asked
     group by map_number, stripe_width, stripe
 ),
 
@@ -215,23 +230,52 @@ select
                 and s.piece_start >= a.place then s.piece_start
         end
     ) as begun_start
-from asked_stripes as a
+from asked as a
 inner join pieces as s
     on s.map_number = a.map_number
     and s.stripe = a.stripe
     and s.gap_end > a.place
 group by a.flow, a.map_number, a.place;
 
--- Where at the target the first unpaired records lie that a commit's group may not have read: nobody can tell that it
--- has, until it has read from the next segment.
-create or replace temporary view next_unpaired as
-select c.flow, c.commit_number, min(u.target_start) as target_start
-from commit_places as c
-inner join current_syncs as u using (map_number)
-left join next_stretches as n
-    on n.map_number = u.map_number
-    and n.place = u.source_start
-where u.kind = 'unpaired'
-    and u.records > 0
-    and coalesce(n.begun_start > c.place, true)
-group by c.flow, c.commit_number;
+-- What lies at and behind the place of each commit, as next_stretches tells it. Nobody can tell that a group has read
+-- unpaired records, until it has read from the next segment: unpaired_start is where the first of these lie at the
+-- target.
+create or replace temporary view commit_stretches as
+with places as (
+    select *
+    from commit_places
+),
+
+stretches as (
+    select *
+    from next_stretches
+),
+
+next_unpaired as (
+    select c.flow, c.commit_number, min(u.target_start) as target_start
+    from places as c
+    inner join current_syncs as u using (map_number)
+    left join stretches as n
+        on n.map_number = u.map_number
+        and n.place = u.source_start
+    where u.kind = 'unpaired'
+        and u.records > 0
+        and coalesce(n.begun_start > c.place, true)
+    group by c.flow, c.commit_number
+)
+
+select
+    c.flow,
+    c.commit_number,
+    c.map_number,
+    c.place,
+    s.copied_start,
+    s.target_start,
+    s.lost_start,
+    s.gap_start,
+    u.target_start as unpaired_start
+from places as c
+left join stretches as s using (map_number, place)
+left join next_unpaired as u
+    on u.flow = c.flow
+    and u.commit_number = c.commit_number;
