@@ -22,7 +22,7 @@ from json import dumps
 from ledger.adapters.spark.session import submitted_session
 from ledger.app.mirroring import run_flow
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.progress import lines_on_stderr
+from ledger.cli.processes.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError, UnsafeError

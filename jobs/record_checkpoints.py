@@ -4,7 +4,7 @@
         --config FILE --cluster CLUSTER [--once]
 
 A running flow records the same for its clusters; this job is for clusters or times without one.
-It goes on while its cluster does not answer and says so in the ledger; with --once that is an error.
+It continues while its cluster does not answer and says so in the ledger; with --once that is an error.
 
 Reads    groups and their committed offsets
 Appends  checkpoints, writers; operations while the cluster does not answer
@@ -14,7 +14,7 @@ Exit     0 recorded; 1 failed; 2 configuration; 5 another recorder of the cluste
 
 import sys
 
-from ledger.cli.recording import record_job
+from ledger.cli.processes.recording import record_job
 from ledger.recording.observation import Subject
 
 

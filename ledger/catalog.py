@@ -78,7 +78,7 @@ class Query:
         return tuple(parameter.name for parameter in self.params)
 
     @property
-    def told_parameters(self) -> str:
+    def stated_parameters(self) -> str:
         """The parameters as people read them, optional ones in brackets."""
         return ", ".join(f"[{found.name}]" if found.is_optional else found.name for found in self.params)
 
@@ -87,7 +87,7 @@ class Query:
         needed = {parameter.name for parameter in self.params if not parameter.is_optional}
         if not needed <= set(values) <= set(self.parameter_names):
             raise UsageError(
-                f"query {self.name} takes {self.told_parameters or 'no parameters'}, "
+                f"query {self.name} takes {self.stated_parameters or 'no parameters'}, "
                 f"got {', '.join(sorted(values)) or 'none'}; nothing was read"
             )
         for parameter in self.params:

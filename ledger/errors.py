@@ -20,7 +20,7 @@ from typing import ClassVar
 
 
 class Trouble(StrEnum):
-    """What keeps a cluster or the ledger from being used, as far as that can be told; advice rests on it."""
+    """What keeps a cluster or the ledger from being used, as far as that is known; advice depends on it."""
 
     SECRET = "secret"  # an environment variable is not set, or a file cannot be read
     TLS_FILES = "tls_files"  # a file of certificates or keys cannot be used
@@ -75,7 +75,7 @@ class EnvironmentError_(UsageError):  # noqa: N801, N818  the builtin of this na
 
 
 class UnsafeError(MirrorLedgerError):
-    """A check came out against going on; nothing was changed after it."""
+    """A check was against continuing; nothing was changed after it."""
 
     exit_code = 4
 

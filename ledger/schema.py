@@ -78,7 +78,7 @@ OFFSET_SYNCS = Table(
         Column(
             "former_producer_id",
             "bigint",
-            "an earlier one that the row's records were written with, which do not count then; null: `producer_id`",
+            "the earlier id that the row's records were written with; null: `producer_id`",
             True,
         ),
         Column(
@@ -95,7 +95,7 @@ OFFSET_SYNCS = Table(
         Column(
             "first_timestamp_ms",
             "bigint",
-            "base timestamp of the first copied batch, or its first record's time where a delete horizon stands there",
+            "base timestamp of the first copied batch",
             True,
         ),
         Column("last_timestamp_ms", "bigint", "largest record timestamp copied", True),
@@ -177,7 +177,7 @@ TOPICS = Table(
 
 WRITERS = Table(
     "writers",
-    "claim, sign of life or release of a writer epoch",
+    "claim, heartbeat or release of a writer epoch",
     (
         *STAMP,
         Column("event", "string", "`claimed`, `alive` or `released`"),
@@ -191,26 +191,26 @@ WRITERS = Table(
         Column(
             "former_producer_id",
             "bigint",
-            "the producer id that `producer_id` takes the place of; null when the flow has had it from its first claim",
+            "the id that `producer_id` replaces; null: it is the flow's first one",
             True,
         ),
         Column(
             "source_metadata_offset",
             "bigint",
-            "how far the source's metadata had come; null when not told",
+            "how far the source's metadata had come; null when not reported",
             True,
         ),
         Column(
             "target_metadata_offset",
             "bigint",
-            "how far the target's metadata had come; null when not told, or for a recorder",
+            "the same of the target; null when not reported, or for a recorder",
             True,
         ),
         Column("config_hash", "string", "SHA-256 of the flow's configuration; null for a recorder", True),
         Column(
             "shut_out",
             SHUT_OUT_TYPE,
-            "of a claim: by table, the last append of the writer's earlier epochs; null of other rows",
+            "of a claim: by table, the last append of its earlier epochs; else null",
             True,
         ),
     ),

@@ -9,8 +9,8 @@
 --
 -- Beside offset_translation, which has a row for every commit: a consumer begins a partition without one by its
 -- auto.offset.reset, and with `latest` passes all that is there. A group reads the topics on which it has a commit
--- now. target_offset is the target's log start as it was read last, null when nobody has read it of the life of the
--- topic that the map is about; no_commit_empty: there was no record to be passed.
+-- now. target_offset is the target's log start as it was read last, null when nobody has read it of the topic id
+-- that the map is about; no_commit_empty: there was no record to be passed.
 with commits as (
     select c.flow, c.group_id, c.topic, c.topic_id, c.partition, c.absence
     from last_commits as c

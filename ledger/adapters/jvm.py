@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -77,24 +78,35 @@ KAFKA = JarSet(
     minimum_jars=80,
 )
 
-DELTA = JarSet(
-    name="delta-4.4.0",
-    artifacts=(Artifact("io.delta", "delta-spark_4.2_2.13", "4.4.0"),),
-    minimum_jars=3,
+DELTA_EXCLUDES = (
     # What PySpark ships already; without these excludes the set is six times as large.
-    excludes=(
-        ("org.apache.hadoop", "*"),
-        ("org.apache.parquet", "*"),
-        ("org.apache.logging.log4j", "*"),
-        ("org.slf4j", "*"),
-        ("com.fasterxml.jackson.core", "*"),
-        ("com.github.luben", "zstd-jni"),
-        ("io.airlift", "aircompressor"),
-        ("org.xerial.snappy", "snappy-java"),
-        ("org.roaringbitmap", "*"),
-        ("commons-logging", "*"),
-    ),
+    ("org.apache.hadoop", "*"),
+    ("org.apache.parquet", "*"),
+    ("org.apache.logging.log4j", "*"),
+    ("org.slf4j", "*"),
+    ("com.fasterxml.jackson.core", "*"),
+    ("com.github.luben", "zstd-jni"),
+    ("io.airlift", "aircompressor"),
+    ("org.xerial.snappy", "snappy-java"),
+    ("org.roaringbitmap", "*"),
+    ("commons-logging", "*"),
 )
+
+
+def delta() -> JarSet:
+    """The jars of the delta-spark and for the PySpark that are installed.
+
+    delta-spark's own `configure_spark_with_delta_pip` names the same artifact, and has each session fetch it into
+    a folder of the user's.
+    """
+    spark, delta_spark = version("pyspark"), version("delta-spark")
+    name = f"delta-spark_{'.'.join(spark.split('.')[:2])}_2.13"
+    return JarSet(
+        name=f"delta-{delta_spark}",
+        artifacts=(Artifact("io.delta", name, delta_spark),),
+        minimum_jars=3,
+        excludes=DELTA_EXCLUDES,
+    )
 
 
 def home() -> Path:
@@ -110,7 +122,7 @@ def kafka_jars() -> list[Path]:
 
 def delta_jars() -> list[Path]:
     """Delta's jars for Spark, without what PySpark ships; fetched at the first call on a machine."""
-    return fetched(DELTA)
+    return fetched(delta())
 
 
 def fetched(jar_set: JarSet) -> list[Path]:
@@ -277,7 +289,7 @@ def _lock(path: Path) -> Iterator[None]:
 def main() -> int:
     """Fetch both sets at once and say what is there."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        pending = [(jar_set, pool.submit(fetched, jar_set)) for jar_set in (KAFKA, DELTA)]
+        pending = [(jar_set, pool.submit(fetched, jar_set)) for jar_set in (KAFKA, delta())]
     try:
         for jar_set, jars in pending:
             sys.stdout.write(f"{jar_set.name}: {len(jars.result())} jars\n")

@@ -14,7 +14,8 @@ from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.reading import DeltaSnapshot
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH, place_of
 from ledger.errors import UsageError
 from ledger.schema import TABLES, Column, Table
 
@@ -84,11 +85,11 @@ def _spark_table(at: DeltaSnapshot, table: Table) -> str:
 
 def _counting(last: Sequence[LastAppend]) -> str:
     """Of the rows `found` those that a cut counts, in words of both engines."""
-    bounds = ",\n    ".join(f"({_quoted(one.writer)}, {(one.epoch << 32) + one.round})" for one in last)
+    bounds = ",\n    ".join(f"({_quoted(one.writer)}, {place_of(one.epoch, one.round)})" for one in last)
     return (
         f"where exists (\nselect *\nfrom (values\n    {bounds}\n) as counted(writer, last_place)\n"
         "where counted.writer = found.writer\n"
-        "and counted.last_place >= found.writer_epoch * 4294967296 + found.round\n)"
+        f"and counted.last_place >= found.writer_epoch * {ROUNDS_PER_EPOCH} + found.round\n)"
     )
 
 

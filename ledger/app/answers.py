@@ -24,7 +24,7 @@ def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
 
 
 def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
-    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer looks fine."""
+    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer would seem fine."""
     if flow_name in flows_that_ran(at):
         return
     config.flow(flow_name)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
 from ledger.adapters.delta.examination import DeltaLedgerProbe
-from ledger.adapters.kafka.append_probe import KafkaTargetProbe
-from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
+from ledger.adapters.kafka.probes.target_probe import KafkaTargetProbe
 from ledger.adapters.machine import LocalMachine
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig

@@ -1,4 +1,4 @@
-"""Wiring of what `status` and `query` answer: the ledger at a cut, the flow's configuration, and what lives now."""
+"""Wiring of what `status` and `query` answer: the ledger at a cut, the configuration, which processes are alive."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,15 +12,16 @@ from ledger.catalog import Query, Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.table_upkeep import BEHIND_FILES
+from ledger.domain.tables.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.mirror.task.troubles import Side
-from ledger.operations import driver_report, flow_report
+from ledger.operations import driver_report, flow_answers
 from ledger.operations.driver_report import DriverReport
+from ledger.operations.flow_answers import Expected
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
-from ledger.operations.flow_report import Expected, FlowReport
+from ledger.operations.flow_report import FlowReport, Row
 from ledger.recording.recorded_state import last_claim
 from ledger.schema import OPERATIONS, WRITERS
 
@@ -39,15 +40,15 @@ def with_freshness(
 
 
 def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_of: str | None) -> FlowReport:
-    """Where a flow stands, why, and what to do next. Whether a driver lives is only asked about now."""
+    """Where a flow stands, why, and what to do next. Whether a driver is alive is only asked about now."""
     flow = config.flow(flow_name)
     at_ms = asked_at_ms(at, as_of)
-    queries = [catalog.query(name) for name in flow_report.QUERIES]
+    queries = [catalog.query(name) for name in flow_answers.QUERIES]
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = engine.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}
     selection = config.topic_selection(flow_name)
-    return flow_report.flow_report(
+    return flow_answers.flow_report(
         flow_name,
         enabled=flow.enabled,
         driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=as_of is None),
@@ -63,7 +64,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
 
 
 def maintenance_behind(config: MirrorConfig) -> list[str]:
-    """A line for each table that nobody seems to maintain, or of which that cannot be told."""
+    """A line for each table that nobody seems to maintain, or of which that is unknown."""
     lines = []
     for upkeep in table_upkeeps(config.ledger):
         try:
@@ -91,12 +92,12 @@ def asked_at_ms(at: DeltaSnapshot, as_of: str | None) -> int:
 def driver_of(
     at: DeltaSnapshot,
     flow: FlowConfig,
-    status_rows: Sequence[flow_report.Row],
+    status_rows: Sequence[Row],
     *,
     at_ms: int,
     is_now: bool,
 ) -> DriverReport:
-    """The flow's last driver; whether processes live is only asked about now."""
+    """The flow's last driver; whether processes are alive is only asked about now."""
     writer, processes = writer_of(flow.name), LocalProcesses()
     rows = at.rows(WRITERS.name, [("writer", "=", writer)])
     appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
@@ -112,5 +113,5 @@ def driver_of(
     if start is None:
         return driver
     mark = ProcessMark.parse(start.host)
-    lives = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
-    return driver_report.with_start(driver, start, lives=lives, at_ms=at_ms)
+    is_alive = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
+    return driver_report.with_start(driver, start, is_alive=is_alive, at_ms=at_ms)

@@ -56,7 +56,7 @@ def translate_groups(
     """Where committed offsets land on the flow's target, and partitions of their topics without a commit.
 
     Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError` when one of
-    the groups, or all that was chosen, has no commit: an empty answer looks fine.
+    the groups, or all that was chosen, has no commit: an empty answer would seem fine.
     """
     queries = [query("offset_translation"), query("uncommitted_partitions")]
     answers = engine.run_queries(queries, {"flow": flow, "driver_lives": driver_lives}, at)

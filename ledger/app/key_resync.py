@@ -1,20 +1,16 @@
 """Keys of a target that its source has no record of."""
 
-from contextlib import closing
-
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.kafka.network import KafkaNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.app.wiring import cluster_admin, driver_operations, flow_topics
+from ledger.app.wiring import both_clusters, driver_operations, flow_topics
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.mirror.driver.take_over import require_free
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
-from ledger.ports.ledger import require_recorded
 
 
 def resync_keys(
@@ -36,21 +32,13 @@ def resync_keys(
         now_ms=SystemClock().now_ms(),
         way_out=f"Stop it first: mirror-ledger stop {flow.name}",
     )
-    network = closing(
-        KafkaNetwork(config.cluster(flow.source), config.cluster(flow.target), request_timeout_s=30.0)
-    )
-    with (
-        cluster_admin(config, flow.source) as source,
-        cluster_admin(config, flow.target) as target,
-        network as links,
-    ):
-        require_recorded(state, source, target)
+    with both_clusters(config, flow, state) as (source, target, network):
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         operations = driver_operations()
         existing = flow_topics(config, flow, source, target, state, operations).existing()
         pairs = resyncing.chosen(existing, topic, partition)
         resyncing.require_compacted(source, topic)
-        ports = ResyncPorts(source, target, state, operations, links, SystemClock())
+        ports = ResyncPorts(source, target, state, operations, network, SystemClock())
         if dry_run:
             return resyncing.preview(flow, pairs, ports)
         return resyncing.resync(

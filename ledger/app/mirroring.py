@@ -53,8 +53,8 @@ def run_flow(
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 
-    Raises `PreconditionError` while another driver may be at work on it, unless told to take it over,
-    and when the configuration leaves out topics that were mirrored, unless told that this is meant.
+    Raises `PreconditionError` while another driver may be at work on it, unless it is to be taken over,
+    and when the configuration leaves out topics that were mirrored, unless that is meant.
     """
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))

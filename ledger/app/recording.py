@@ -7,7 +7,7 @@ from dataclasses import replace
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.state import DeltaLedgerState
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import background_maintenance, cluster_admin, cluster_recorder
 from ledger.config.flow import FlowConfig
@@ -31,7 +31,7 @@ def record_cluster(
 ) -> Mapping[str, int]:
     """Record one cluster for all flows that touch it, once or until asked to stop; returns rows by table.
 
-    Raises `ClusterUnavailableError` when the cluster does not answer at the start, or the one look that was asked for.
+    Raises `ClusterUnavailableError` when the cluster does not answer at the start, or to the one read.
     """
     config.cluster(cluster)
     flows = [flow for flow in config.enabled_flows if cluster in (flow.source, flow.target)]

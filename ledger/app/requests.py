@@ -14,7 +14,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
 from ledger.mirror.requests.known_flow import KnownFlow
-from ledger.operations import flow_report
+from ledger.operations import flow_answers
 from ledger.operations.driver_report import when_taken_up
 from ledger.operations.receipts import wait_for_receipt
 from ledger.operations.requests import judge, require_complete
@@ -32,7 +32,7 @@ def request_stop(
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request held against the ledger: what it does; no operation id: there was nothing to do."""
+    """A request compared with the ledger: what it does; no operation id: there was nothing to do."""
 
     operation_id: str | None
     words: str
@@ -51,7 +51,7 @@ def request(
     judged_by = (*catalog.query("flow_status").reads, WRITERS.name, OPERATIONS.name)
     at = DeltaLedger(config.ledger.path).now(catalog.needed(judged_by).tables)
     answers.require_flow(config, at, flow_name)
-    requests = flow_report.requests_of(_operations_of(at, flow_name))
+    requests = flow_answers.requests_of(_operations_of(at, flow_name))
     status_rows = answers.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
     judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
     driver = driver_of(at, flow, status_rows, at_ms=SystemClock().now_ms(), is_now=True)
@@ -67,7 +67,7 @@ def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, se
     ledger = DeltaLedger(config.ledger.path)
 
     def receipts() -> list[Receipt]:
-        return flow_report.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
+        return flow_answers.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
 
     return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
 

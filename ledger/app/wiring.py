@@ -1,22 +1,24 @@
 """The parts that commands are wired from: a checked configuration in, adapters and what stands on them out."""
 
 import getpass
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.delta.writer_directory import KeptWriterDirectory
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.reach import KafkaReach
-from ledger.adapters.kafka.worker_networks import KeptNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.connection.reach import KafkaReach
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
+from ledger.adapters.kafka.network.kept_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import DirectoryFactory
 from ledger.adapters.system import SystemClock
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topic_following import TopicFollowing
+from ledger.domain.topics.topic_following import TopicFollowing
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.task.assignments import CopyLimits
@@ -26,9 +28,12 @@ from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
 from ledger.mirror.topics.source_deletions import SourceDeletions
+from ledger.ports.ledger import require_recorded
 from ledger.recording.observation import Partitions, RecorderSettings
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder
+
+_REQUEST_TIMEOUT_S = 30.0
 
 
 def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
@@ -37,8 +42,26 @@ def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
 
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
-    """A connection that ends with the command: one that is left goes on looking for its brokers."""
+    """A connection that ends with the command: one that is left open keeps searching for its brokers."""
     return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
+
+
+@contextmanager
+def both_clusters(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState
+) -> Iterator[tuple[KafkaAdmin, KafkaAdmin, KafkaNetwork]]:
+    """For a command that reads and writes beside no driver: admins of source and target, and links to both.
+
+    Raises `PreconditionError` where another cluster answers behind an alias than the ledger knows.
+    """
+    clusters = config.cluster(flow.source), config.cluster(flow.target)
+    with (
+        cluster_admin(config, flow.source) as source,
+        cluster_admin(config, flow.target) as target,
+        closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network,
+    ):
+        require_recorded(state, source, target)
+        yield source, target, network
 
 
 def flow_topics(

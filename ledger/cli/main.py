@@ -17,27 +17,27 @@ from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
 
 _PLACES = {
-    "init": "running:init",
-    "doctor": "doctor:doctor",
-    "adopt": "adoption:adopt",
-    "resync-keys": "key_resync:resync_keys",
-    "run": "running:run",
-    "stop": "running:stop",
-    "pause": "operating:pause",
-    "resume": "operating:resume",
-    "skip-to": "operating:skip_to",
-    "accept-foreign": "operating:accept_foreign",
-    "resync": "operating:resync",
-    "accept-cluster": "clusters:accept_cluster",
-    "maintain": "maintenance:maintain",
-    "status": "reading:status",
-    "query": "reading:query",
-    "sql": "sql:sql",
-    "views": "sql:views",
-    "offsets": "offsets:offsets",
-    "sandbox": "sandbox:sandbox",
-    "spark-jars": "running:spark_jars",
-    "demo": "demo:demo",
+    "init": "processes.running:init",
+    "doctor": "answers.doctor:doctor",
+    "adopt": "acts.adoption:adopt",
+    "resync-keys": "acts.key_resync:resync_keys",
+    "run": "processes.running:run",
+    "stop": "processes.running:stop",
+    "pause": "acts.operating:pause",
+    "resume": "acts.operating:resume",
+    "skip-to": "acts.operating:skip_to",
+    "accept-foreign": "acts.operating:accept_foreign",
+    "resync": "acts.operating:resync",
+    "accept-cluster": "acts.clusters:accept_cluster",
+    "maintain": "acts.maintenance:maintain",
+    "status": "answers.reading:status",
+    "query": "answers.reading:query",
+    "sql": "answers.sql:sql",
+    "views": "answers.sql:views",
+    "offsets": "answers.offsets:offsets",
+    "sandbox": "processes.sandbox:sandbox",
+    "spark-jars": "processes.running:spark_jars",
+    "demo": "processes.demo:demo",
 }
 
 
@@ -74,7 +74,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
+        # The reader of our output has ended; nobody is left to report to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MirrorLedgerError.exit_code
     return result if isinstance(result, int) else 0

@@ -10,16 +10,16 @@ from ledger.config.record_filter import FilterConfig
 from ledger.config.renaming import RenameConfig
 from ledger.config.values import Frozen, Pattern, PlainName
 from ledger.domain.tail_policy import TailPolicy
-from ledger.domain.topic_acls import AclFollow
-from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
-from ledger.domain.topics import NamePatterns, NamingKind, TopicNaming
+from ledger.domain.topics.naming import NamePatterns, NamingKind, TopicNaming
+from ledger.domain.topics.topic_acls import AclFollow
+from ledger.domain.topics.topic_settings import ConfigurationFollow, SettingsFollowing
 
 
 class Policy(StrEnum):
     """What a flow does about a partition after something happened to it; it is recorded either way."""
 
     STOP = "stop"  # stop the partition until an operator decides
-    CONTINUE = "continue"  # go on
+    CONTINUE = "continue"
 
 
 class StartAt(StrEnum):

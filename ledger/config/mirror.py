@@ -8,9 +8,9 @@ from pydantic import Field
 from ledger.config.cluster import ClusterConfig
 from ledger.config.flow import FlowConfig
 from ledger.config.values import Frozen
-from ledger.domain.flow_overlaps import FlowCopies, also_copied_by
-from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
+from ledger.domain.topics.flow_overlaps import FlowCopies, also_copied_by
+from ledger.domain.topics.naming import NamingKind, TopicSelection
 from ledger.errors import UsageError
 
 

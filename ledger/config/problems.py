@@ -11,9 +11,9 @@ from ledger.config.mirror import LedgerConfig
 from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.config.secrets import SecretReference
 from ledger.config.values import NAME_PATTERN
-from ledger.domain.flow_overlaps import FlowCopies, overlap_problems
-from ledger.domain.flow_rings import FlowEdge, ring_problems
-from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.domain.topics.flow_overlaps import FlowCopies, overlap_problems
+from ledger.domain.topics.flow_rings import FlowEdge, ring_problems
+from ledger.domain.topics.naming import NamingKind, TopicSelection
 
 Table = dict[str, Any]
 
@@ -22,13 +22,13 @@ def flattened(table: Table, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Nested tables as dotted names; a table of `env` or `file` is a value."""
     for key, value in table.items():
         name = f"{prefix}{key}"
-        if isinstance(value, dict) and not _looks_like_reference(value):
+        if isinstance(value, dict) and not _is_meant_as_reference(value):
             yield from flattened(value, f"{name}.")
         else:
             yield name, value
 
 
-def _looks_like_reference(value: Table) -> bool:
+def _is_meant_as_reference(value: Table) -> bool:
     return bool(value) and value.keys() <= {"env", "file"}
 
 
@@ -165,7 +165,7 @@ def _deletion_problems(table: Table, where: str) -> Iterator[str]:
 
 
 def _copies(name: str, table: object) -> FlowCopies | None:
-    """None for a flow whose own problems are told already."""
+    """None for a flow whose own problems are reported already."""
     flow = _valid_flow(name, table)
     if flow is None or (flow.topic_naming is NamingKind.RENAME and not flow.rename):
         return None
@@ -174,7 +174,7 @@ def _copies(name: str, table: object) -> FlowCopies | None:
 
 
 def _valid_flow(name: str, table: object) -> FlowConfig | None:
-    """None for a flow whose own problems are told already."""
+    """None for a flow whose own problems are reported already."""
     try:
         return FlowConfig.model_validate({**table, "name": name} if isinstance(table, dict) else table)
     except ValidationError:
@@ -182,7 +182,7 @@ def _valid_flow(name: str, table: object) -> FlowConfig | None:
 
 
 def _edge(name: str, table: object) -> FlowEdge | None:
-    """None for a flow whose own problems are told already."""
+    """None for a flow whose own problems are reported already."""
     flow = _valid_flow("checked-above", table)
     if flow is None:
         return None

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from ledger.config.values import Frozen, Pattern
-from ledger.domain.topics import RenameRule
+from ledger.domain.topics.naming import RenameRule
 from ledger.errors import InvalidValueError
 
 

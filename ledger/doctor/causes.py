@@ -1,4 +1,4 @@
-"""One row for each cause: checks that could not be made are told by the row of what kept them from being made."""
+"""One row for each cause: checks that could not be made are counted in the row of what kept them from being made."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, NotMade, counted
-from ledger.doctor.places import LEDGER
+from ledger.doctor.verdicts.places import LEDGER
 
 _RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
 
@@ -33,8 +33,8 @@ def sentence(not_made: Sequence[NotMade]) -> str:
     (first, number), *others = Counter(one.subject for one in not_made).items()
     parts = [f"{counted(number, 'other check')} of {_about(first)}"]
     parts += [f"{n:,} of {_about(subject)}" for subject, n in others]
-    told = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"{told} could not be made"
+    unmade = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"{unmade} could not be made"
 
 
 def _about(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""What is checked, and how a check can come out. `ledger/CHECKS.md` is the same table for people."""
+"""What is checked, and how a check can come out. `ledger/CHECKS.md` lists the same for people."""
 
 from enum import StrEnum
 from typing import Self
@@ -8,7 +8,7 @@ class Verdict(StrEnum):
     """How a check came out, worst first."""
 
     FAILED = "failed"  # the mirror does not work, or loses something, as it is
-    UNKNOWN = "unknown"  # it could not be measured; never taken for fine
+    UNKNOWN = "unknown"  # it could not be measured; never counted as in order
     WARNING = "warning"  # it works; something is weaker than it could be
     SKIPPED = "skipped"  # cannot be measured by design, or was not asked for; not counted
     OK = "ok"
@@ -44,7 +44,7 @@ class Check(StrEnum):
     ADVERTISED_BROKER = (
         "advertised_broker",
         "broker",
-        "does every broker answer at the address that the cluster tells clients?",
+        "does every broker answer at the address that the cluster gives clients?",
         "a broker does not connect, log in and answer in time",
         None,
     )
@@ -86,7 +86,7 @@ class Check(StrEnum):
     ENABLED = (
         "enabled",
         "flow",
-        "is the flow disabled by the configuration? (told of those that are)",
+        "is the flow disabled by the configuration? (a row only for those that are)",
         None,
         "it was named although enabled = false",
     )
@@ -136,7 +136,7 @@ class Check(StrEnum):
         "retention_time",
         "flow",
         "how long until the source deletes by age what is not copied yet?",
-        "the flow's position lies before the log start: records are gone",
+        "the flow's position lies before the log start: records were deleted",
         "less than a quarter of the retention time is left (--retention-left)",
     )
     RETENTION_BYTES = (
@@ -214,7 +214,7 @@ class Check(StrEnum):
         "ledger",
         "do superseded files and entries of the log stay as long as readers may need them?",
         None,
-        "they may go within an hour, or nobody can tell when",
+        "they may be removed within an hour, or nobody knows when",
     )
     LEDGER_CHECKPOINTS = (
         "ledger_checkpoints",
@@ -235,7 +235,7 @@ class Check(StrEnum):
         "ledger",
         "are small files merged, and old entries of the log removed?",
         None,
-        "200 files of a table wait to be merged, or 1,000 entries of its log should have gone an hour ago",
+        "200 files of a table wait to be merged, or 1,000 entries of its log should have been removed an hour ago",
     )
     LEDGER_COMMITS = (
         "ledger_commits",

@@ -1,11 +1,10 @@
-"""One cluster looked at: first whether it answers at all, then, only if it does, everything else."""
+"""One cluster examined: first whether it answers at all, then, only if it does, everything else."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ledger.doctor import connectivity, probing
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, failed, measure, unknown
 from ledger.doctor.measurements import (
@@ -18,7 +17,8 @@ from ledger.doctor.measurements import (
     Settings,
     TargetProbe,
 )
-from ledger.doctor.permissions import Granting
+from ledger.doctor.verdicts import connectivity, probing
+from ledger.doctor.verdicts.permissions import Granting
 from ledger.errors import Trouble
 from ledger.ports.clusters import TopicDescription
 
@@ -178,7 +178,7 @@ def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iter
 
 
 def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[Finding]:
-    """A certificate is looked at all the same: an expired one may be why nobody can log in."""
+    """A certificate is checked all the same: an expired one may be why nobody can log in."""
     subject = _subject(look.alias)
     yield unknown(subject, Check.ADVERTISED_BROKER, why)
     if look.probe.uses_tls:

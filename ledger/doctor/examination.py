@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.doctor import places
 from ledger.doctor.cluster_examination import (
     ClusterLook,
     cluster_findings,
@@ -21,6 +20,7 @@ from ledger.doctor.measurements import (
     TableState,
     TargetProbe,
 )
+from ledger.doctor.verdicts import places
 from ledger.ports.clock import Clock
 from ledger.schema import TABLES
 
@@ -29,7 +29,7 @@ from ledger.schema import TABLES
 class Examination:
     """What is examined and with which probes; `targets` is empty when no probe may write.
 
-    `left_out`: flows that are only told to be disabled.
+    `left_out`: flows of which is only said that they are disabled.
     """
 
     config: MirrorConfig

@@ -1,21 +1,21 @@
-"""One flow looked at, on both of its clusters: topics, permissions, sizes, retention."""
+"""One flow examined, on both of its clusters: topics, permissions, sizes, retention."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
-from ledger.doctor import permissions, retention, selection, topic_names, topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster_examination import ClusterLook
 from ledger.doctor.findings import Finding, Unmeasured, measure
 from ledger.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
-from ledger.doctor.places import LEDGER
-from ledger.doctor.retention import Standing
-from ledger.doctor.topic_settings import SideOfPair, TopicPair
-from ledger.domain.flow_rings import plain_names
-from ledger.domain.idle_patterns import idle_patterns
-from ledger.domain.topic_following import SourceTopic, TopicFollowing
-from ledger.domain.topics import TakenTopics, TopicSelection, taken_topics
+from ledger.doctor.verdicts import permissions, retention, selection, topic_names, topic_settings
+from ledger.doctor.verdicts.places import LEDGER
+from ledger.doctor.verdicts.retention import Standing
+from ledger.doctor.verdicts.topic_settings import SideOfPair, TopicPair
+from ledger.domain.topics.flow_rings import plain_names
+from ledger.domain.topics.idle_patterns import idle_patterns
+from ledger.domain.topics.naming import TakenTopics, TopicSelection, taken_topics
+from ledger.domain.topics.topic_following import SourceTopic, TopicFollowing
 from ledger.ports.clusters import PartitionEnds, TopicDescription
 from ledger.ports.ledger import FlowPosition
 
@@ -125,13 +125,13 @@ def _source_permissions(
     seen = () if isinstance(selected, Unmeasured) else tuple(selected)
     asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
     found = _permissions(look, look.source, asked, selected)
-    told = {} if isinstance(found, Unmeasured) else found.topics
-    topics = [name for name in asked if name in seen or _is_hidden(told, name)]
+    operations = {} if isinstance(found, Unmeasured) else found.topics
+    topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
     yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
 
 
-def _is_hidden(told: Mapping[str, Operations | None], name: str) -> bool:
-    return told.get(name) is None
+def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
+    return operations.get(name) is None
 
 
 def _target_permissions(

@@ -1,8 +1,9 @@
-"""Accepting another cluster behind an alias, or one formatted again: what is asked, held against the ledger."""
+"""Accepting another cluster behind an alias, or one formatted again: what is asked, compared with the ledger."""
 
 from dataclasses import dataclass
 
-from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import PreconditionError, UsageError
 
 

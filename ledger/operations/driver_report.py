@@ -1,4 +1,4 @@
-"""A flow's last driver: whether it lives, is starting, or has ended, and since when."""
+"""A flow's last driver: whether it is alive, starting, or has ended, and since when."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.operations.flow_events import PendingStart
-from ledger.domain.time_words import duration
+from ledger.domain.words.time_words import duration
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 
 START_SECONDS = 180.0
@@ -19,8 +19,8 @@ class DriverState(StrEnum):
     STARTING = "starting"  # its process has begun, and no driver at work is known
     NEVER_RAN = "never_ran"
     RELEASED = "released"  # it ended properly
-    CLAIMED = "claimed"  # as of a past cut, which does not tell whether the process lived
-    DEAD = "dead"  # its process on this host is gone
+    CLAIMED = "claimed"  # as of a past cut, which does not say whether the process was alive
+    DEAD = "dead"  # its process on this host has ended
     SILENT = "silent"  # it has recorded nothing for three heartbeats
     RUNNING = "running"
 
@@ -68,12 +68,14 @@ def driver_report(claim: LastClaim | None, verdict: RoleVerdict | None, *, at_ms
     )
 
 
-def with_start(driver: DriverReport, start: PendingStart, *, lives: bool | None, at_ms: int) -> DriverReport:
+def with_start(
+    driver: DriverReport, start: PendingStart, *, is_alive: bool | None, at_ms: int
+) -> DriverReport:
     """As a start makes it that no claim followed. `lives` None: its process cannot be seen from here."""
     if driver.state is DriverState.RUNNING:
         return driver
     is_recent = at_ms - start.at_ms < START_SECONDS * 1000
-    if not (is_recent if lives is None else lives):
+    if not (is_recent if is_alive is None else is_alive):
         return replace(driver, failed_start_at_ms=start.at_ms)
     mark = ProcessMark.parse(start.host)
     return DriverReport(
@@ -98,7 +100,7 @@ def pending_start(
 
 
 def when_taken_up(flow: str, driver: DriverReport) -> str:
-    """When a request that is recorded now is looked at."""
+    """When a request that is recorded now is read."""
     if driver.state is DriverState.RUNNING:
         return f"the driver on {driver.host} takes it up after its round"
     if driver.state is DriverState.STARTING:
@@ -107,6 +109,6 @@ def when_taken_up(flow: str, driver: DriverReport) -> str:
         assert driver.silent_seconds is not None, "what is silent has recorded something"
         return (
             f"the driver on {driver.host} has recorded nothing for {duration(driver.silent_seconds)}; the request is "
-            "taken up when it goes on, or at the next run"
+            "taken up when it continues, or at the next run"
         )
     return f"no driver of {flow} is running ({driver.state}); the request is taken up at the next run"

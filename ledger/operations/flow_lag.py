@@ -27,9 +27,9 @@ def fresh_since_ms(flow: FlowConfig, now_ms: int) -> int:
 class LagStatus(StrEnum):
     """Statuses of the query `replication_lag`, in its order."""
 
-    GONE = "gone"  # the topic ended at the source
+    GONE = "gone"  # the topic was deleted or recreated at the source
     UNKNOWN = "unknown"
-    OTHER_INCARNATION = "other_incarnation"  # the flow has copied other lives of the topic only
+    OTHER_INCARNATION = "other_incarnation"  # the flow has copied other incarnations of the topic only
     BEYOND_END = "beyond_end"  # the source had less than was copied
     CAUGHT_UP = "caught_up"
     BEHIND = "behind"
@@ -49,7 +49,7 @@ class Lag:
 
     `records`, `bytes` and `seconds` (the longest) are of partitions whose lag is known, None: of none, or nobody
     can tell; `seconds_bound` is `at_most` or `at_least`. `measured_at_ms` is the earliest of these. Of the
-    `unknown_partitions` it is told what was known last. `overdue_partitions` of them should have been measured.
+    `unknown_partitions` it has what was known last. `overdue_partitions` of them should have been measured.
     """
 
     state: LagState
@@ -85,7 +85,7 @@ class Measurable:
         return measured and not self.is_out_of_reach(row["source_topic"])
 
     def is_overdue(self, row: Row) -> bool:
-        """A partition that the flow has just begun with is measured at the next look."""
+        """A partition that the flow has just begun with is measured at the next read."""
         known_at_ms = max(row["measured_at_ms"] or 0, row["recorded_since_ms"] or 0)
         return known_at_ms < self.since_ms or self.is_out_of_reach(row["source_topic"])
 
@@ -161,7 +161,7 @@ def named_lag_columns() -> list[Named]:
 
 def lag_columns(lag: Row, measurable: Measurable) -> Row:
     """The lag of a partition; what was measured before its source went out of reach tells nothing about now."""
-    told = {name: lag[name] for name in _LAG_COLUMNS} | {"lag_status": lag["status"]}
+    known = {name: lag[name] for name in _LAG_COLUMNS} | {"lag_status": lag["status"]}
     if lag["status"] == LagStatus.GONE or not measurable.is_out_of_reach(lag["source_topic"]):
-        return told
-    return {**told, **dict.fromkeys(_OF_NOW), "lag_status": str(LagStatus.UNKNOWN)}
+        return known
+    return {**known, **dict.fromkeys(_OF_NOW), "lag_status": str(LagStatus.UNKNOWN)}

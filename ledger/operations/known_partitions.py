@@ -9,7 +9,7 @@ from ledger.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """By topic name all partitions that any life of the topic was seen to have."""
+    """By topic name all partitions that any incarnation of the topic was seen to have."""
 
     by_topic: Mapping[str, frozenset[int]]
 

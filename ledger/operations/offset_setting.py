@@ -1,7 +1,8 @@
-"""Setting groups' offsets at a target: what is to be set, held against what the target has, and what became of it.
+"""Setting groups' offsets at a target: what is to be set, compared with what the target has, and the result.
 
 Nothing is set for a group with members, in a topic that is not the one that the answer is about, or over a commit
-that lies beyond the answer, unless told to. Partitions of a group are judged one by one. Whatever is set is read back.
+that lies beyond the answer, unless the operator allows it. Partitions of a group are judged one by one. What is set
+is read back.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ class Outcome(StrEnum):
     NOT_ACCEPTED = "not_accepted"  # its status is to be accepted by name
     GROUP_DENIED = "group_denied"  # a permission on the group is missing
     HAS_MEMBERS = "has_members"  # consumers of the group are at work at the target
-    OTHER_TOPIC = "other_topic"  # the target topic is gone, is another one, or is not shown
+    OTHER_TOPIC = "other_topic"  # the target topic was deleted, is another one, or is not shown
     ALREADY_SET = "already_set"
     NEWER = "newer"  # the group has a commit at the target beyond the answer
     TO_BE_SET = "to_be_set"
@@ -80,7 +81,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the operator allows: statuses by name, and to take back commits that lie beyond the answer."""
+    """What the operator allows: statuses by name, and to overwrite commits that lie beyond the answer."""
 
     accepted: Collection[str] = ()
     overwrite_newer: bool = False

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.time_words import duration, instant
+from ledger.domain.words.time_words import duration, instant
 from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.task.troubles import Side
 

@@ -6,7 +6,7 @@ from ledger.domain.operations.receipts import Receipt
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.ports.clock import Clock
 
-_LOOK_EVERY_S = 0.5
+_READ_EVERY_S = 0.5
 
 
 def wait_for_receipt(
@@ -32,7 +32,7 @@ def wait_for_receipt(
                 f"no receipt of operation {operation_id} within {seconds:g} s; the request stays in the ledger "
                 "and is taken up by the flow's driver"
             )
-        sleep(min(_LOOK_EVERY_S, left_s))
+        sleep(min(_READ_EVERY_S, left_s))
 
 
 def _done(receipt: Receipt) -> Receipt:

@@ -1,4 +1,4 @@
-"""Requests to a flow's driver, held against the ledger before they are recorded.
+"""Requests to a flow's driver, compared with the ledger before they are recorded.
 
 What makes no sense is refused here, with the reason, because the driver that would refuse it may not be
 running. What has been done or asked for already is nothing to do.

@@ -7,7 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
 
 
@@ -76,7 +76,7 @@ class ClusterAdmin(Protocol):
     def cluster_id(self) -> str: ...
 
     def metadata_offset(self) -> int | None:
-        """How far the cluster's own metadata has come, which only grows while it lives; None: it does not tell."""
+        """How far the cluster's metadata has come; less only after it was formatted again. None: not reported."""
         ...
 
     def broker_count(self) -> int: ...
@@ -111,7 +111,7 @@ class ClusterAdmin(Protocol):
     def add_partitions(self, name: str, *, total: int) -> None: ...
 
     def delete_topic(self, name: str, *, topic_id: str) -> None:
-        """Delete this life of a topic; one that is gone already is no error."""
+        """Delete this incarnation of a topic; that it was deleted already is no error."""
         ...
 
     def is_gone(self, topic: str) -> bool:
@@ -136,7 +136,7 @@ class ClusterAdmin(Protocol):
         ...
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
-        """What the leader expects next of a producer, also once its records are gone; None where it does not tell."""
+        """What the leader expects next of a producer, also when its records were deleted; None: it does not say."""
         ...
 
     def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
@@ -145,7 +145,7 @@ class ClusterAdmin(Protocol):
 
     def groups(self) -> list[GroupListing]: ...
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
-        """Every committed offset of the groups, as checkpoints; `topic_ids` names the living topics."""
+        """Every committed offset of the groups, as checkpoints; `topic_ids` names the topics that exist."""
         ...
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
@@ -176,7 +176,7 @@ class AclAdmin(Protocol):
 
     def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
-        """Delete exactly these; one that is gone already is no error."""
+        """Delete exactly these; that one was deleted already is no error."""
         ...
 
 

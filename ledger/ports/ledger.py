@@ -4,18 +4,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ledger.domain.adopted import AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark
+from ledger.domain.offsets.adopted import AdoptionHistory
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
-from ledger.domain.position import Position
-from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync
-from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 
 Row = Mapping[str, object]
@@ -69,7 +69,7 @@ class FlowPosition:
     producer_id: int | None = None
 
     def for_producer(self, producer_id: int) -> "FlowPosition":
-        """As a driver with this producer id goes on: nothing was written with it when the last row is of another."""
+        """As a driver with this producer id continues: nothing was written with it when the last row is of another."""
         if self.producer_id is None or self.producer_id == producer_id:
             return self
         position = self.position.with_another_producer(self.producer_id)

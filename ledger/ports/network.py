@@ -7,6 +7,8 @@ from typing import Protocol
 from ledger.domain.facts import TopicPartition
 from ledger.wire.requests import Fetched, Produced
 
+_ONE_ANSWER_POLL_S = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class FetchItem:
@@ -91,3 +93,11 @@ class Network(Protocol):
     def poll(self, timeout_s: float) -> list[Completion]:
         """Answers that have arrived; waits up to `timeout_s` for the first."""
         ...
+
+
+def answer_to(ticket: int, network: Network) -> Completion:
+    """The answer to the one request that is waited for, or why there is none: a network fails what takes too long."""
+    while True:
+        for completion in network.poll(_ONE_ANSWER_POLL_S):
+            if completion.ticket == ticket:
+                return completion

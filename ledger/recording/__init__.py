@@ -1,1 +1,1 @@
-"""Recorders: what groups had committed, where partitions ended, how topics looked; written when changed."""
+"""Recorders: what groups had committed, where partitions ended, which settings topics had; written when changed."""

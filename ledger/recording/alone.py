@@ -1,4 +1,4 @@
-"""A recorder that runs by itself: it goes on while its cluster does not answer, and says so."""
+"""A recorder that runs by itself: it continues while its cluster does not answer, and says so."""
 
 import logging
 from collections import Counter
@@ -11,7 +11,7 @@ from ledger.recording.recorder import ClusterRecorder, RecordedRound
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
-_ATTEMPTS_OF_ONE_LOOK = 2
+_ATTEMPTS_OF_ONE_READ = 2
 """As many as it takes to be sure that a cluster does not answer."""
 
 
@@ -21,24 +21,24 @@ class Stop(Protocol):
 
 def record_once(recorder: ClusterRecorder, stop: Stop) -> Mapping[str, int]:
     """Rows by table; raises when the cluster does not answer, which is recorded then."""
-    for _ in range(_ATTEMPTS_OF_ONE_LOOK - 1):
+    for _ in range(_ATTEMPTS_OF_ONE_READ - 1):
         try:
             return recorder.record_once().rows
         except ClusterUnavailableError as error:
-            log.warning("%s: to be looked at once more: %s", recorder.writer, error)
+            log.warning("%s: the cluster is read once more: %s", recorder.writer, error)
             stop.wait(_TICK_S)
     return recorder.record_once().rows
 
 
 def record_until(stop: Stop, recorder: ClusterRecorder) -> Mapping[str, int]:
-    """Look whenever something is due, until asked to stop; returns rows by table."""
+    """Read whenever something is due, until asked to stop; returns rows by table."""
     rows: Counter[str] = Counter()
     is_away = False
-    look: Callable[[], RecordedRound] = recorder.record_once
+    read: Callable[[], RecordedRound] = recorder.record_once
     while True:
         try:
-            rows.update(look().rows)
-            look = recorder.record_due
+            rows.update(read().rows)
+            read = recorder.record_due
         except ClusterUnavailableError as error:
             if not is_away:
                 log.warning("%s: nothing is recorded for now: %s", recorder.writer, error)

@@ -72,7 +72,7 @@ class BackgroundRecorders:
         if self._thread.is_alive():
             self._thread.join()
         if isinstance(error, LedgerUnavailableError):
-            return  # nor would it take the end of a role; whoever claims next sees that this process is gone
+            return  # nor would it take the end of a role; whoever claims next sees that this process has ended
         with ThreadPoolExecutor(max_workers=max(1, len(self._recorders))) as side_by_side:
             list(side_by_side.map(partial(self._close, record=error is None), self._recorders))
         if error is None and self._defect is not None:
@@ -90,7 +90,9 @@ class BackgroundRecorders:
                         self._record(recorder)
                 self._ended.wait(_TICK_S)
                 waited_s += _TICK_S
-        except Exception as error:  # the end of a thread: what nobody foresaw is told by whoever waits for it
+        except (
+            Exception
+        ) as error:  # the end of a thread: what nobody foresaw is reported by whoever waits for it
             log.exception("recording stopped")
             self._defect = error
 

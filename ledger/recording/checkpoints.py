@@ -37,7 +37,7 @@ def changed_checkpoints(
     absences: Mapping[CheckpointKey, Absence],
     read_at_ms: int,
 ) -> list[Checkpoint]:
-    """Rows to append, by key. `absences` says what became of recorded commits that `read` lacks; it is told once."""
+    """Rows to append, by key. `absences` says why recorded commits are not in `read`; it is recorded once."""
     changed = [row for key, row in read.items() if key not in last or not _same(last[key], row)]
     absent = [
         _absent(last[key], absence, read_at_ms)
@@ -53,7 +53,7 @@ def to_be_explained(
     *,
     was_read: Callable[[CheckpointKey], bool],
 ) -> list[CheckpointKey]:
-    """Recorded commits that `was_read` covers and `read` lacks, unless they are known to be gone."""
+    """Recorded commits that `was_read` covers and `read` lacks, unless they are known to be `gone`."""
     return [
         key
         for key, row in last.items()

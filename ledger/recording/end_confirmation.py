@@ -12,7 +12,7 @@ class EndConfirmation:
     """Of one recorder in one epoch; `first_seconds`: after how long a standstill is confirmed first.
 
     A confirmation of all at once needs `has_all_ends`: every partition has a row of this epoch, and none was missing
-    at the last look.
+    at the last read.
     """
 
     first_seconds: float
@@ -23,18 +23,18 @@ class EndConfirmation:
     _wait_seconds: float = 0.0
 
     def is_due(self, now: float, *, changed: bool) -> bool:
-        """At a look that found that some ends `changed`, or none; `now` is monotonic."""
+        """At a read that found that some ends `changed`, or none; `now` is monotonic."""
         if changed:
             self._changed_at, self._wait_seconds = now, self.first_seconds
         since = max(self._confirmed_at, self._changed_at)
         is_at_rest = not changed and now - since >= self._wait_seconds
         return is_at_rest or now - self._confirmed_at >= self.heartbeat_seconds
 
-    def looked(self, *, is_complete: bool, are_all_recorded: bool) -> None:
+    def was_read(self, *, is_complete: bool, are_all_recorded: bool) -> None:
         """At ends: whether none of those that were asked for was missing, and whether each got a row."""
         self.has_all_ends = is_complete and (are_all_recorded or self.has_all_ends)
 
     def confirmed(self, now: float) -> None:
-        """All ends that were read are in the ledger as of this look."""
+        """All ends that were read are in the ledger as of this read."""
         self._confirmed_at = now
         self._wait_seconds = min(2 * max(self._wait_seconds, self.first_seconds), self.heartbeat_seconds)

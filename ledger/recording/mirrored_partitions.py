@@ -1,4 +1,4 @@
-"""Which partitions of a cluster a recorder looks at."""
+"""Which partitions of a cluster a recorder reads."""
 
 from collections.abc import Sequence
 

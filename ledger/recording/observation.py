@@ -1,4 +1,4 @@
-"""One look at a cluster: committed offsets, ends and topics, each with the topic id it belongs to.
+"""One read of a cluster: committed offsets, ends and topics, each with the topic id it belongs to.
 
 Ids of topics are read before and after offsets. A topic that was created, recreated or deleted in
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
@@ -11,17 +11,17 @@ from typing import Self
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
-from ledger.domain.topics import NamePatterns
+from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import PreconditionError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
 
 Partitions = Callable[[], Sequence[tuple[str, int]]]
-"""The partitions whose ends are recorded, asked for at each look."""
+"""The partitions whose ends are recorded, asked for at each read."""
 
 
 class Subject(StrEnum):
-    """What a recorder looks at, each at its own pace."""
+    """What a recorder reads, each at its own pace."""
 
     CHECKPOINTS = "checkpoints"
     HIGH_WATERMARKS = "high_watermarks"
@@ -67,7 +67,7 @@ class RecorderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was read. None: not looked at this time.
+    """What was read. None: not read this time.
 
     `groups` and `topic_names` were listed. `unread`: topics that may not be described, with the reason.
     `ends_are_complete`: the ends of every partition that was asked for are among `high_watermarks`.
@@ -86,7 +86,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Looks at one cluster."""
+    """Reads one cluster."""
 
     admin: ClusterAdmin
     clock: Clock
@@ -122,10 +122,10 @@ class Observer:
     def absences(
         self, keys: Sequence[tuple[str, str, int]], seen: Observation
     ) -> dict[tuple[str, str, int], Absence]:
-        """What became of commits (group, topic, partition) that a look did not find any more.
+        """Why commits (group, topic, partition) are missing that an earlier read found.
 
         A cluster lists to a principal what that may describe, and says nothing about the rest: so groups and
-        topics that were not listed are asked for by name. What is not certain to be gone is hidden.
+        topics that were not listed are asked for by name. What is not certainly deleted is `hidden`.
         """
         unlisted = {group for group, _, _ in keys} - seen.groups
         hidden_groups = unlisted - self.admin.dead_groups(sorted(unlisted)) if unlisted else frozenset()
@@ -157,7 +157,7 @@ class Observer:
         return states, answer.refused
 
     def hidden(self, names: Iterable[str]) -> dict[str, str]:
-        """Which of these topics are not known to be gone though they are not listed, and why."""
+        """Which of these topics are not known to be deleted though they are not listed, and why."""
         found: dict[str, str] = {}
         for name in names:
             try:

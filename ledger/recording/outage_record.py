@@ -19,7 +19,7 @@ class OutageRecord:
         self._failing: Failing | None = None
 
     def failed(self, reason: str, *, began: Instant, now: float) -> None:
-        """A look that began then failed; records it once that is sure."""
+        """A read that began then failed; records it once that is sure."""
         self._failing = failed_again(self._failing, reason, began=began)
         if not self._is_open and self._failing.is_sure(now):
             finding = Finding(

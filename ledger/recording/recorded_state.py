@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ledger.domain.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
+from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
+from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
 from ledger.domain.operations.flow_events import ConfigurationChanged, accepted_reductions
 from ledger.domain.operations.kinds import OperationKind
@@ -19,9 +21,7 @@ from ledger.domain.operations.partition_events import STOP_KINDS, RecordedStop, 
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
-from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync
-from ledger.domain.topic_acls import TopicAcl
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.ports.ledger import FlowPosition
 from ledger.recording.checkpoints import recorded_checkpoint
@@ -112,7 +112,7 @@ class RecordedState(ABC):
         return open_findings(self._operations(("kind", "in", FINDING_KINDS), ("writer", "=", writer)))
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
-        """Topics that the flow was told to leave out, with how far they had been copied then."""
+        """Topics that an operator meant to leave out, with how far they had been copied then."""
         return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
 
     def created_acls(self, flow: str) -> frozenset[TopicAcl]:

@@ -1,7 +1,7 @@
-"""The recorder of one cluster: takes the role, looks, appends what changed, gives the role back.
+"""The recorder of one cluster: takes the role, reads, appends what changed, gives the role back.
 
 A call that found something appends one round; its number is the same in each table that it touches.
-Ends that stay what they were are confirmed at every heartbeat, by a sign of life or else row by row.
+Ends that stay what they were are confirmed at every heartbeat, by a heartbeat or else row by row.
 What the ledger holds is remembered only after the append was read back, so a failed append is repeated
 by the next call.
 """
@@ -95,12 +95,12 @@ class _Memory:
     topics: Mapping[str, TopicState]
     confirmation: EndConfirmation
     unread_topics: Mapping[str, str] = field(default_factory=dict)
-    looked_at: dict[Subject, float] = field(default_factory=dict)
+    last_read: dict[Subject, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _EndsToRecord:
-    """Rows of one look, whether they are of all ends that were read, or a sign of life speaks for the others."""
+    """Rows of one read; whether they have all ends that were read, or a heartbeat confirms the others."""
 
     rows: list[HighWatermark]
     are_all: bool = False
@@ -133,7 +133,7 @@ class ClusterRecorder:
         self._observer = Observer(admin, clock, settings, partitions)
         self._lock = threading.RLock()
         self._memory: _Memory | None = None
-        self._told: str | None = None
+        self._last_said: str | None = None
 
     @property
     def holds_role(self) -> bool:
@@ -153,33 +153,33 @@ class ClusterRecorder:
             )
             if verdict.is_free:
                 self._claim()
-            self._tell_role(verdict, last)
+            self._say_role(verdict, last)
             return verdict
 
-    def _tell_role(self, verdict: RoleVerdict, last: LastClaim | None) -> None:
+    def _say_role(self, verdict: RoleVerdict, last: LastClaim | None) -> None:
         """Who records the cluster, once until that changes; a driver that finds another at it asks again and again."""
         if verdict.is_free:
-            told = f"groups, offsets and topics of cluster {self._admin.alias} are recorded by this process from now on"
-            told += f" ({_BEFORE[verdict]})" if verdict in _BEFORE else ""
+            said = f"groups, offsets and topics of cluster {self._admin.alias} are recorded by this process from now on"
+            said += f" ({_BEFORE[verdict]})" if verdict in _BEFORE else ""
         else:
             mark = ProcessMark.parse(last.host) if last is not None else self._processes.own()
-            told = (
+            said = (
                 f"cluster {self._admin.alias} is recorded by process {mark.pid} on host {mark.host} already; this one "
                 "takes over when it ends"
             )
-        log.log(logging.DEBUG if told == self._told else logging.INFO, "%s", told)
-        self._told = told
+        log.log(logging.DEBUG if said == self._last_said else logging.INFO, "%s", said)
+        self._last_said = said
 
     def record_once(self) -> RecordedRound:
-        """Look at groups, ends and topics now, and append what changed since the last look."""
+        """Read groups, ends and topics now, and append what changed since the last read."""
         return self._record(_EVERYTHING_CHANGED)
 
     def record_last(self) -> RecordedRound:
-        """As `record_once`, and confirm the ends that did not change: nobody may look again for long."""
+        """As `record_once`, and confirm the ends that did not change: nobody may read again for long."""
         return self._record(_EVERYTHING_CHANGED, confirm_ends=True)
 
     def record_due(self) -> RecordedRound:
-        """Look at what is due by its pace; nothing due, nothing read."""
+        """Read what is due by its pace; nothing due, nothing read."""
         return self._record(frozenset())
 
     def release(self) -> None:
@@ -209,7 +209,7 @@ class ClusterRecorder:
         )
 
     def _require_same_cluster(self, memory: _Memory) -> None:
-        """Nothing that another cluster says is recorded: of all groups and topics it would say that they are gone."""
+        """Nothing of another cluster is recorded: by it all groups and topics would have been deleted."""
         found = self._admin.cluster_id()
         if found != memory.cluster.cluster_id:
             raise PreconditionError(
@@ -246,7 +246,7 @@ class ClusterRecorder:
             ends = self._ends_to_record(memory, seen, swept=Subject.SWEEP in subjects, asked=confirm_ends)
             recorded = self._append(memory, seen, subjects, ends)
             self._confirm(memory, seen, ends)
-            memory.looked_at |= dict.fromkeys(subjects, self._clock.monotonic())
+            memory.last_read |= dict.fromkeys(subjects, self._clock.monotonic())
             return recorded
 
     def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
@@ -276,8 +276,8 @@ class ClusterRecorder:
         due = frozenset(
             subject
             for subject in Subject
-            if subject not in memory.looked_at
-            or now - memory.looked_at[subject] >= self._settings.seconds_between(subject)
+            if subject not in memory.last_read
+            or now - memory.last_read[subject] >= self._settings.seconds_between(subject)
         )
         return due | _SWEPT if Subject.SWEEP in due else due
 
@@ -303,7 +303,7 @@ class ClusterRecorder:
     def _ends_to_record(
         self, memory: _Memory, seen: Observation, *, swept: bool, asked: bool
     ) -> _EndsToRecord:
-        """Those that changed; all on a full sweep, and to confirm what a sign of life cannot: it speaks for all."""
+        """Those that changed; all on a full sweep, and to confirm what a heartbeat cannot: that confirms all."""
         changed = _high_watermark_rows(memory, seen, swept)
         if seen.high_watermarks is None:
             return _EndsToRecord(changed)
@@ -320,21 +320,21 @@ class ClusterRecorder:
             with self._giving_up_when_shut_out():
                 memory.session.alive()
         if seen.high_watermarks is not None:
-            memory.confirmation.looked(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
+            memory.confirmation.was_read(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
         if ends.with_sign or ends.are_all:
             memory.confirmation.confirmed(self._clock.monotonic())
 
     def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
-        """What was read; a topic that may not be described stays what it was, until it may or is known to be gone."""
+        """What was read; a topic that may not be described stays as it was until it may, or was deleted."""
         if seen.topics is None:
             return memory.topics
         missing = memory.topics.keys() - seen.topics.keys() - seen.unread.keys()
         unread = {**seen.unread, **self._observer.hidden(sorted(missing))}
-        self._tell_unread(memory, unread)
+        self._say_unread(memory, unread)
         memory.unread_topics = unread
         return {**{name: memory.topics[name] for name in unread if name in memory.topics}, **seen.topics}
 
-    def _tell_unread(self, memory: _Memory, unread: Mapping[str, str]) -> None:
+    def _say_unread(self, memory: _Memory, unread: Mapping[str, str]) -> None:
         """Once, when it begins and when it is over."""
         for name in sorted(unread.keys() - memory.unread_topics.keys()):
             log.warning(
@@ -362,10 +362,10 @@ class ClusterRecorder:
         )
         absences = self._observer.absences(missing, seen)
         rows = changed_checkpoints(last, read, absences=absences, read_at_ms=seen.read_at_ms)
-        self._tell_hidden(rows)
+        self._say_hidden(rows)
         return rows
 
-    def _tell_hidden(self, rows: list[Checkpoint]) -> None:
+    def _say_hidden(self, rows: list[Checkpoint]) -> None:
         for group, topic in sorted(
             {(row.group_id, row.topic) for row in rows if row.absence is Absence.HIDDEN}
         ):

@@ -4,11 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.adopted import AdoptionHistory
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.returning import FormerCopy
-from ledger.domain.supersession import RecordedSync, holding
-from ledger.ports.ledger import Row
+from ledger.domain.facts import (
+    Gap,
+    GapCause,
+    OffsetSync,
+    SyncCause,
+    SyncKind,
+    TopicPartition,
+    source_may_be_gone,
+)
+from ledger.domain.offsets.adopted import AdoptionHistory
+from ledger.domain.offsets.position import Position
+from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.supersession import RecordedSync, holding
+from ledger.ports.ledger import FlowPosition, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,27 @@ def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
         **{name: row[name] for name in _AS_IT_IS},
     )
     return RecordedSync(row["writer_epoch"], row["round"], sync, row["producer_id"])
+
+
+def flow_position(row: Mapping[str, Any]) -> FlowPosition:
+    """The position that a row of the query `flow_positions` tells."""
+    return FlowPosition(
+        source_topic=row["source_topic"],
+        source_topic_id=row["source_topic_id"],
+        partition=row["source_partition"],
+        target_topic=row["target_topic"],
+        target_topic_id=row["target_topic_id"],
+        position=Position(
+            source_offset=row["source_end"],
+            target_offset=row["target_end"],
+            next_sequence=row["next_sequence"],
+            leader_epoch=row["source_leader_epoch"],
+            source_may_be_gone=source_may_be_gone(
+                SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+            ),
+        ),
+        producer_id=row["producer_id"],
+    )
 
 
 def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:

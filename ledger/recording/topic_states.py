@@ -1,4 +1,4 @@
-"""What happened to topics between two looks at a cluster."""
+"""What happened to topics between two reads of a cluster."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -10,12 +10,12 @@ from ledger.ports.ledger import Row
 
 
 class TopicEvent(StrEnum):
-    """What a row of `topics` says. One look can yield several rows for a topic, in this order."""
+    """What a row of `topics` says. One read can yield several rows for a topic, in this order."""
 
-    OBSERVED = "observed"  # seen at the first look at it, or with another replication factor
+    OBSERVED = "observed"  # seen for the first time by this recorder, or with another replication factor
     DELETED = "deleted"  # no longer there: this topic id has ended
-    CREATED = "created"  # new since the last look
-    RECREATED = "recreated"  # another topic id than at the last look: the former has ended
+    CREATED = "created"  # new since the last read
+    RECREATED = "recreated"  # another topic id than at the last read: the former incarnation has ended
     PARTITIONS_ADDED = "partitions_added"
     CONFIGURATION_CHANGED = "configuration_changed"
 
@@ -31,7 +31,7 @@ class TopicChange:
 def topic_changes(
     last: Mapping[str, TopicState], now: Mapping[str, TopicState], *, unread_before: Collection[str] = ()
 ) -> list[TopicChange]:
-    """Events by topic name. What was not looked at before, or could not be, is `observed`, not `created`."""
+    """Events by topic name. What was not read before, or could not be, is `observed`, not `created`."""
     changes = []
     for name in sorted(last.keys() | now.keys()):
         is_new = bool(last) and name not in unread_before

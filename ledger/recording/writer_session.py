@@ -1,4 +1,4 @@
-"""One epoch of a writer: claim, number rounds, append, read back, say that one lives, release.
+"""One epoch of a writer: claim, number rounds, append, read back, heartbeat, release.
 
 Whatever appends under a claim does it through a session: drivers, adoption, key resync, recorders. So the
 writer's side of invariant L4 of PROTOCOL.md stands here and nowhere else: (writer, epoch, round) is in a table
@@ -17,7 +17,7 @@ at most once, and never from an epoch that was shut out.
                 met it may be in none, some or all of its tables. Whoever holds the session ends, or gives up its role.
     alive       A row of `writers`, the claim's: silence is taken for death (`domain.writer_roles`).
     release     The same row says that the role is free. Only who ended as it meant to releases; after an error
-                others see whether the process lives.
+                others see whether the process is alive.
 """
 
 import threading
@@ -95,7 +95,7 @@ class WriterSession:
         *,
         executor: AppendExecutor | None = None,
     ) -> Self:
-        """Claim the writer's next epoch; `row`: what `writers` is told of it, by which it is released as well.
+        """Claim the writer's next epoch; `row`: what `writers` gets, at its release as well.
 
         Raises `PreconditionError` when the epoch was claimed by another process at the same moment.
         """
@@ -123,7 +123,7 @@ class WriterSession:
         return number
 
     def append_in_background(self, table: str, rows: Sequence[Row]) -> None:
-        """Append the rows as the next round while the caller goes on; nothing is appended for none.
+        """Append the rows as the next round while the caller continues; nothing is appended for none.
 
         Waits for the append before it. The next call, `wait` and the end of the context raise what it fails with.
         """
@@ -139,7 +139,7 @@ class WriterSession:
             under_way.result()
 
     def alive(self) -> None:
-        """Say in `writers` that the writer lives, and read back."""
+        """Append a heartbeat to `writers`, and read back."""
         self.append(WRITERS.name, [self._said(WriterEvent.ALIVE)])
 
     def alive_in_background(self) -> None:

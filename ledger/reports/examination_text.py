@@ -20,13 +20,13 @@ _COMMAND = "kafka-acls.sh "
 def summary(findings: Sequence[Finding], printed: Sequence[Finding]) -> str:
     """`48 checks: 2 failed, 0 unknown, 19 unknown because of them, ...; 20 rows are not shown`."""
     counts = Counter(finding.verdict for finding in findings)
-    told = {verdict: f"{counts[verdict]} {verdict}" for verdict in Verdict}
+    counted = {verdict: f"{counts[verdict]} {verdict}" for verdict in Verdict}
     if not_made := sum(len(finding.not_made) for finding in findings):
-        told[Verdict.UNKNOWN] += f", {not_made} unknown because of them"
+        counted[Verdict.UNKNOWN] += f", {not_made} unknown because of them"
     hidden = len(findings) - len(printed)
     is_one = "row is" if hidden == 1 else "rows are"
     rest = f"; {hidden} {is_one} not shown" if hidden else ""
-    return f"{len(findings) + not_made} checks: {', '.join(told.values())}{rest}"
+    return f"{len(findings) + not_made} checks: {', '.join(counted.values())}{rest}"
 
 
 def render_text(findings: Sequence[Finding], width: int) -> str:

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.domain.count_words import counted
-from ledger.domain.time_words import duration, instant
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.time_words import duration, instant
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.flow_lag import Lag, LagState
 from ledger.operations.flow_report import FlowReport
@@ -45,8 +45,8 @@ class _Line:
 
 def render_report(report: FlowReport, width: int = WIDTH) -> str:
     """Lines under the flow's name; what there is none of is left out."""
-    told = report.needs_attention + report.remarks
-    lines = _folded(f"{report.flow}: ", "; ".join(told) or "nothing needs attention", width, indent=2)
+    said = report.needs_attention + report.remarks
+    lines = _folded(f"{report.flow}: ", "; ".join(said) or "nothing needs attention", width, indent=2)
     for section in _SECTIONS:
         for line in section(report):
             lines += line.folded(width)
@@ -60,8 +60,8 @@ def render_reports_json(reports: Sequence[FlowReport]) -> str:
 
 def _jsonable(report: FlowReport) -> dict[str, object]:
     paused = {"whole_flow": report.paused.whole_flow, "topics": sorted(report.paused.topics)}
-    told = {"needs_attention": report.needs_attention, "remarks": report.remarks}
-    return {**asdict(report), "paused": paused, **told}
+    said = {"needs_attention": report.needs_attention, "remarks": report.remarks}
+    return {**asdict(report), "paused": paused, **said}
 
 
 def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
@@ -174,7 +174,7 @@ def _losses(report: FlowReport) -> Iterator[_Line]:
 
 def _paused(report: FlowReport) -> Iterator[_Line]:
     for request in report.pausing:
-        yield _Line("paused", f"{request.subject}, {request.told_by}")
+        yield _Line("paused", f"{request.subject}, {request.asked_in_words}")
 
 
 def _waiting(report: FlowReport) -> Iterator[_Line]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ledger.domain.count_words import counted
+from ledger.domain.words.count_words import counted
 from ledger.mirror.driver.run_progress import Lag, RunProgress
 
 

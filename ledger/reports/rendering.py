@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
 ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (

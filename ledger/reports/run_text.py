@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ledger.domain.count_words import counted
 from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
+from ledger.domain.words.count_words import counted
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.partitions.stopped_entries import stopped_entries
@@ -77,14 +77,14 @@ def _blocked(summary: RunSummary) -> Iterator[str]:
 
 def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterator[str]:
     held = [left for left in summary.unreached if request.topic in (None, left.topic)]
-    yield f"paused    {request.subject}, {request.told_by}: {_left(held)}"
+    yield f"paused    {request.subject}, {request.asked_in_words}: {_left(held)}"
     yield f"          {command_line(RequestKind.RESUME, flow, topic=request.topic)}"
 
 
 def _left(unreached: Sequence[Unreached]) -> str:
     """How far it came where it did not come to the end."""
     if not unreached:
-        return "nothing of what the source had when the run began is left to copy, and nothing was looked at"
+        return "nothing of what the source had when the run began is left to copy, and nothing was read"
     offsets = sum(left.end - left.position for left in unreached)
     shown = ", ".join(map(str, unreached[:_SHOWN]))
     more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""

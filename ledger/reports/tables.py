@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 
 NARROWEST = 80
 _WIDEST = 10_000

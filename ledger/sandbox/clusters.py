@@ -84,7 +84,7 @@ class Sandbox:
         return True
 
     def kill(self, alias: str, node_id: int | None = None) -> None:
-        """SIGKILL one broker, or all of a cluster, and wait until they are gone."""
+        """SIGKILL one broker, or all of a cluster, and wait until they have ended."""
         self._end(alias, node_id, signal.SIGKILL, KILL_TIMEOUT_S)
 
     def stop(self, alias: str, node_id: int | None = None) -> None:
@@ -100,12 +100,12 @@ class Sandbox:
 
     def pause(self, alias: str, node_id: int | None = None) -> None:
         """SIGSTOP: connections stay open and nothing is answered."""
-        for process in self._living(alias, node_id):
+        for process in self._running(alias, node_id):
             processes.pause(process, KILL_TIMEOUT_S)
 
     def resume(self, alias: str, node_id: int | None = None) -> None:
         """SIGCONT after `pause`."""
-        for process in self._living(alias, node_id):
+        for process in self._running(alias, node_id):
             processes.send(process, signal.SIGCONT)
 
     def log(self, alias: str, node_id: int = 1) -> Path:
@@ -182,7 +182,7 @@ class Sandbox:
         with _exclusive(self.root):
             _end(_nodes(self._records(), alias, node_id), number, timeout_s)
 
-    def _living(self, alias: str, node_id: int | None) -> list[processes.Process]:
+    def _running(self, alias: str, node_id: int | None) -> list[processes.Process]:
         nodes = _nodes(self._records(), alias, node_id)
         if dead := [node.ports.node_id for node in nodes if not node.live]:
             raise PreconditionError(f"brokers {dead} of {alias!r} do not run; no signal was sent")
@@ -245,9 +245,9 @@ def _nodes(records: Records, alias: str, node_id: int | None) -> list[NodeRecord
 
 def _end(nodes: Sequence[NodeRecord], number: signal.Signals, timeout_s: float) -> None:
     """All at once: brokers that leave one by one wait for each other."""
-    living = [node.process for node in nodes if node.process]
-    with ThreadPoolExecutor(max_workers=max(len(living), 1)) as pool:
-        for ended in [pool.submit(processes.end, process, number, timeout_s) for process in living]:
+    running = [node.process for node in nodes if node.process]
+    with ThreadPoolExecutor(max_workers=max(len(running), 1)) as pool:
+        for ended in [pool.submit(processes.end, process, number, timeout_s) for process in running]:
             ended.result()
 
 

@@ -9,12 +9,12 @@ RECORDS_ARE_OLDER_BY_MS = 600_000
 """How long before now a workload's times start: none may lie in the future."""
 
 
-def produce(servers: str, workload: Workload, told: Callable[[str], None]) -> int:
-    """Create and fill every topic of the workload; returns the records produced. `told` hears how far it is."""
+def produce(servers: str, workload: Workload, say: Callable[[str], None]) -> int:
+    """Create and fill every topic of the workload; returns the records produced. `say` gets the progress in words."""
     source = RecordSource(workload)
-    told(workload.inventory)
+    say(workload.inventory)
     produce_inventory(servers, workload, source)
-    produce_events(servers, workload, source, lambda: told(f"{source.taken:,} records"))
-    told(workload.transfers)
+    produce_events(servers, workload, source, lambda: say(f"{source.taken:,} records"))
+    say(workload.transfers)
     produce_transfers(servers, workload, source)
     return source.taken

@@ -28,7 +28,7 @@ class StillRunningError(MirrorLedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One life of a process."""
+    """One process that runs, or ran."""
 
     pid: int
     birth: str
@@ -63,7 +63,7 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> 
 
 
 def birth_of(pid: int) -> str | None:
-    """What tells this life of a pid from another; None when no such process runs."""
+    """What distinguishes this process from another of the same pid; None when no such process runs."""
     found = _stat(pid)
     return None if found is None or found.state in ENDED else found.birth
 
@@ -125,7 +125,7 @@ def _handle(process: Process) -> Iterator[int | None]:
 def _signalled(handle: int, number: signal.Signals) -> bool:
     try:
         signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:  # it ended since it was looked at
+    except ProcessLookupError:  # it ended since it was checked
         return False
     return True
 

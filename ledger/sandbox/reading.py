@@ -84,7 +84,7 @@ def ends(servers: str, topics: Sequence[str], *, isolation: str = "read_committe
 
 
 def reader_properties(servers: str, group: str, *, isolation: str = "read_committed") -> dict[str, object]:
-    """Consumer properties: nothing is committed unless asked for, and the end of a partition is told."""
+    """Consumer properties: nothing is committed unless asked for, and the end of a partition is reported."""
     return {
         "bootstrap.servers": servers,
         "group.id": group,
@@ -92,7 +92,7 @@ def reader_properties(servers: str, group: str, *, isolation: str = "read_commit
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "fetch.wait.max.ms": 10,  # an end is told after one empty fetch
+        "fetch.wait.max.ms": 10,  # an end is reported after one empty fetch
         "check.crcs": True,
         "log_level": 0,
     }

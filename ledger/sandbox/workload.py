@@ -121,8 +121,10 @@ def create_topics(
         created.result(TIMEOUT_S)
 
 
-def produce_events(servers: str, workload: Workload, source: RecordSource, told: Callable[[], None]) -> None:
-    """Fill one topic per codec, and the one whose log stamps the times; `told` hears of each slice."""
+def produce_events(
+    servers: str, workload: Workload, source: RecordSource, on_progress: Callable[[], None]
+) -> None:
+    """Fill one topic per codec, and the one whose log stamps the times; `on_progress` is called after each slice."""
     create_topics(servers, list(workload.event_topics), partitions=PARTITIONS)
     stamping = {"message.timestamp.type": "LogAppendTime"}
     create_topics(servers, [workload.stamped], partitions=PARTITIONS, configuration=stamping)
@@ -131,7 +133,7 @@ def produce_events(servers: str, workload: Workload, source: RecordSource, told:
         for wanted in _slices(workload.records_per_topic):
             for record in source.take(topic, wanted):
                 delivery.send(topic, source.partition(), record)
-            told()
+            on_progress()
         delivery.finish()
 
 

@@ -1,4 +1,4 @@
-"""Key, value and headers inside the content of a record, for whoever has to look into it.
+"""Key, value and headers inside the content of a record, for whoever has to read it.
 
 Source: Kafka's `DefaultRecord`.
 """
@@ -13,7 +13,7 @@ _NONE = varint.signed(-1)
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """What a record is chosen by; the value is passed over."""
+    """What a record is chosen by; the value is skipped."""
 
     key: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
@@ -49,7 +49,7 @@ class KeyState:
 
 
 def key_state(content: bytes) -> KeyState:
-    """What a cleaner looks at. Raises `ProtocolError` when key and value are longer than the content."""
+    """What a cleaner goes by. Raises `ProtocolError` when key and value are longer than the content."""
     try:
         key, position = _read_bytes(content, 0)
         value_size, position = varint.read_signed(content, position)

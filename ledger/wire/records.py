@@ -1,7 +1,7 @@
 """Records inside a batch: the slow path, for batches that must not be copied as they are.
 
 A record is: length, attributes, timestamp delta, offset delta, then key, value and headers, which
-this module keeps as one run of bytes (`content`) and never looks into. Source: Kafka's `DefaultRecord`.
+this module keeps as one run of bytes (`content`) and never decodes. Source: Kafka's `DefaultRecord`.
 """
 
 from collections.abc import Iterator

@@ -7,6 +7,7 @@ topics are plain, one is compacted and one transactional: these have gaps in eve
 
 import json
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,7 +25,8 @@ from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
-from ledger.domain.table_upkeep import SORTED_BY
+from ledger.domain.tables.places import place_of
+from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
 
@@ -41,7 +42,6 @@ GROUPS = 50
 """Each has commits on `COMMITTED` partitions: a thousand commits."""
 COMMITTED = 20
 SWEEP_ROUNDS = 60
-_EPOCH = 1 << 32
 _ROW_GROUP = 1 << 16
 Row = dict[str, Any]
 
@@ -214,8 +214,9 @@ def _days(rounds: range) -> Iterator[range]:
 
 def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
     """Rows come in the order of their rounds."""
-    bounds = np.searchsorted(rows["round"].to_numpy(), [*rounds, rounds.stop])
-    for number, (start, end) in zip(rounds, pairwise(bounds.tolist()), strict=True):
+    of_rows = rows["round"].to_pylist()
+    bounds = (bisect_left(of_rows, number) for number in (*rounds, rounds.stop))
+    for number, (start, end) in zip(rounds, pairwise(bounds), strict=True):
         yield number, rows.slice(start, end - start)
 
 
@@ -309,7 +310,7 @@ def _append(writer: str, number: int) -> list[Row]:
     }
     return [
         {"commitInfo": info},
-        {"txn": {"appId": writer, "version": _EPOCH + number, "lastUpdated": at_ms}},
+        {"txn": {"appId": writer, "version": place_of(1, number), "lastUpdated": at_ms}},
     ]
 
 

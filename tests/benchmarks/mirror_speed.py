@@ -25,7 +25,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from ledger.adapters.jvm import check_java, kafka_jars
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.tables import init_ledger
 from ledger.config.file import load_config

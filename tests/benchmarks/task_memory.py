@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition

@@ -25,11 +25,15 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A stretch of a target that was deleted before the flow looked; `records` of it were the flow's, by sequence."""
+    """A stretch of a target that was deleted before the flow looked; `records` of it were the flow's, by sequence.
+
+    `sequence`: the next one of the flow behind it.
+    """
 
     start: At
     end: int
     records: int
+    sequence: int
 
 
 @dataclass(slots=True)
@@ -127,7 +131,8 @@ class Account:
             self.sequence = row["first_sequence"]
             return
         gone = (row["first_sequence"] - self.sequence) % SEQUENCE_MODULUS
-        self.expired.append(Expired(At(row["target_topic_id"], row["target_start"]), row["target_end"], gone))
+        start = At(row["target_topic_id"], row["target_start"])
+        self.expired.append(Expired(start, row["target_end"], gone, row["first_sequence"]))
         self.sequence = row["first_sequence"]
 
     def _supersede(self, row: Row) -> None:

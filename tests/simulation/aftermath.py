@@ -12,7 +12,8 @@ from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import RequestKind
 from ledger.mirror.task.assignments import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
-from tests.simulation.checks import Chronicles, Copied, check, check_l3_once
+from tests.simulation.checks import Copied, check, check_l3_once
+from tests.simulation.chronicles import Chronicles
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -94,7 +95,8 @@ class Aftermath:
     def _check_l3(self) -> None:
         for cluster in self.clusters:
             flows = {f.flow.name for f in self.flows if f.flow.target == cluster}
-            check_l3_once(account for (flow, _), account in self._accounts.items() if flow in flows)
+            claims = (account for (flow, _), account in self._accounts.items() if flow in flows)
+            check_l3_once(claims, self._chronicles[cluster])
 
     def _check_partition(self, flow: str, place: Place) -> None:
         account = self._accounts[flow, place]

@@ -1,10 +1,11 @@
 """What the ledger of a simulation says to a commit, by the algebra of one flow's offset maps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 
 from ledger.domain.facts import Checkpoint
-from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, translate_commit, truncations_of
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, translate_commit, truncations_of
 from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 from tests.simulation.ledger.tables import MemoryLedger
@@ -48,8 +49,19 @@ class Answering:
             target_log_start=None if seen is None else int(seen["log_start"]),
             is_copied_back=self._is_copied_back(offset_map),
             is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
-            truncations=truncations_of((recorded_sync(row).sync, row["recorded_at_ms"]) for row in rows),
+            truncations=truncations_of(
+                ((recorded_sync(row).sync, row["recorded_at_ms"]) for row in rows),
+                self._seen_ends(offset_map),
+            ),
         )
+
+    def _seen_ends(self, offset_map: OffsetMap) -> Iterator[SeenEnd]:
+        source = offset_map.source
+        for row in self._ledger.rows("high_watermarks"):
+            place = (row["topic"], row["topic_id"], row["partition"])
+            is_here = row["cluster"] == self._source_cluster and place == astuple(source)
+            if is_here and row["leader_epoch"] is not None:
+                yield SeenEnd(row["leader_epoch"], row["high_watermark"])
 
     def _is_copied_back(self, offset_map: OffsetMap) -> bool:
         return any(

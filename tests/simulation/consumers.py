@@ -186,7 +186,7 @@ def _agreed_end(log: PartitionLog, reader: Reader) -> int:
     return reader.position if read.diverging is None else read.diverging.end
 
 
-def is_stale(log: PartitionLog, commit: Commit) -> bool:
-    """Whether the log has lost records that were read before the commit."""
-    at_commit = Reader(commit.offset, commit.epoch)
-    return commit.epoch is not None and _agreed_end(log, at_commit) < commit.offset
+def lost_from(log: PartitionLog, commit: Commit) -> int | None:
+    """From where on the log has lost records that were read before the commit; None where it has not."""
+    end = _agreed_end(log, Reader(commit.offset, commit.epoch))
+    return end if commit.epoch is not None and end < commit.offset else None

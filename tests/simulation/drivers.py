@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.topic_acls import AclFollow
-from ledger.domain.topic_following import TopicFollowing
-from ledger.domain.topics import TopicSelection
+from ledger.domain.topics.naming import TopicSelection
+from ledger.domain.topics.topic_acls import AclFollow
+from ledger.domain.topics.topic_following import TopicFollowing
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.mirror.driver import flow_driver
 from ledger.mirror.driver.flow_driver import FlowPorts

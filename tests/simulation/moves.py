@@ -19,7 +19,7 @@ from ledger.domain.facts import Checkpoint, SyncKind
 from ledger.recording.sync_rows import recorded_sync
 from tests.simulation.accounts import Row
 from tests.simulation.answering import Answering
-from tests.simulation.consumers import Consumers, Group, Reader, is_stale
+from tests.simulation.consumers import Consumers, Group, Reader, lost_from
 from tests.simulation.kafka.cluster import MemoryCluster, MemoryTopic
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.ledger.fact_log import MemoryLedgerState
@@ -219,10 +219,35 @@ class Moves:
         )
 
     def _is_unknowable(self, sides: Sides, group: Group, reader: Reader) -> bool:
-        """A commit without an epoch on records that were taken back: by wrong clocks it was made afterwards."""
-        made = reader.commit
-        may_be_later = not group.names_epochs and not self.clocks_agree
-        return may_be_later and made is not None and is_stale(sides.source_log, made)
+        """A commit without an epoch on records that were taken back: by wrong clocks it was made afterwards, or no row
+        tells that there were such records."""
+        if group.names_epochs or reader.commit is None:
+            return False
+        lost = lost_from(sides.source_log, reader.commit)
+        return lost is not None and not (self.clocks_agree and self._is_told(sides, lost))
+
+    def _is_told(self, sides: Sides, lost: int) -> bool:
+        """Whether the ledger says of the source that it reached beyond an offset before another leader began there."""
+        later = next((h.leader_epoch for h, _ in sides.source_log.written() if h.end_offset > lost), None)
+        if later is None:
+            return True  # nothing came after it that could be passed
+        place = (sides.way.flow.source, sides.topic.name, sides.topic.topic_id, sides.number)
+        reached = [
+            (row["source_leader_epoch"], row["source_end"])
+            for row in self.ledger.rows("offset_syncs")
+            if row["flow"] == sides.way.flow.name
+            and row["kind"] in (SyncKind.COPIED, SyncKind.ADOPTED)
+            and tuple(row[column] for column in _AT_SOURCE) == place
+        ]
+        if (
+            TopicKind.COMPACTED not in sides.topic.name
+        ):  # there a cleaner may have taken where the later one began
+            reached += [
+                (row["leader_epoch"], row["high_watermark"])
+                for row in self.ledger.rows("high_watermarks")
+                if tuple(row[column] for column in _OF_ENDS) == place
+            ]
+        return any(epoch is not None and epoch < later and end > lost for epoch, end in reached)
 
     def _queried(self, flow: str) -> dict[tuple[str, str, int], int | None]:
         """Target offsets by group, source topic and partition."""
@@ -245,5 +270,8 @@ def _position(oldest_first: Iterable[Row]) -> int:
         position = row["source_start" if is_back else "source_end"]
     return position
 
+
+_AT_SOURCE = ("source_cluster", "source_topic", "source_topic_id", "source_partition")
+_OF_ENDS = ("cluster", "topic", "topic_id", "partition")
 
 _partition: Callable[[Row], tuple[str, int]] = itemgetter("source_topic", "source_partition")

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 
-from ledger.domain.topics import NamePatterns
+from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import ClusterUnavailableError
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder

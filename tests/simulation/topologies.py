@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.tail_policy import TailPolicy
-from ledger.domain.topics import NamingKind
+from ledger.domain.topics.naming import NamingKind
 from tests.simulation.faults import BY_WHOLE_LOGS, Fault
 
 

@@ -9,7 +9,7 @@ from ledger.adapters.duck.engine import run_query
 from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
-from ledger.domain.topics import NamingKind
+from ledger.domain.topics.naming import NamingKind
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World

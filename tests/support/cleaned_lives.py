@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.offsets import OffsetMap
+from ledger.domain.offsets.offset_map import OffsetMap
 from ledger.mirror.task.assignments import Assignment
 from ledger.wire.records import Record, decode
 from tests.simulation.kafka.partition_log import PartitionLog

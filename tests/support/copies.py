@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import KafkaAdminClient
 
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.config.secrets import SecretReference

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import TopicPartition
-from ledger.domain.position import Position
+from ledger.domain.offsets.position import Position
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports.ledger import WriterDirectory

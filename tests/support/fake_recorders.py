@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ledger.domain.topics import NamePatterns
+from ledger.domain.topics.naming import NamePatterns
 from ledger.ports.clusters import PartitionEnds
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster

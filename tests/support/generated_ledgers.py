@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, truncations_of
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.histories import SOURCE, History, Recorded
 from tests.support.ledger_rows import row
@@ -30,6 +30,7 @@ def ledger_of_partitions(partitions: Sequence[tuple[History, int | None]]) -> Me
         ledger.append("checkpoints", commits)
         if target_log_start is not None:
             ledger.append("high_watermarks", [_watermark_row(partition, history, target_log_start)])
+        ledger.append("high_watermarks", [_seen_row(partition, end) for end in seen_ends(history)])
     return ledger.at(ledger.latest())
 
 
@@ -51,10 +52,15 @@ def known_map(
         offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
         target_log_start=target_log_start,
         truncations=truncations_of(
-            (recorded.sync, recorded_at_ms(recorded)) for recorded in history.recorded
+            ((recorded.sync, recorded_at_ms(recorded)) for recorded in history.recorded), seen_ends(history)
         ),
         last_but_one_append_ms=last_but_one_append_ms,
     )
+
+
+def seen_ends(history: History) -> list[SeenEnd]:
+    """Ends of the source that a recorder saw: some within what was copied, some beyond."""
+    return [SeenEnd(epoch, (history.furthest * 7 + epoch * 31) % 90) for epoch in range(0, 6, 2)]
 
 
 def commit_at(committed_offset: int) -> Commit:
@@ -122,4 +128,16 @@ def _watermark_row(partition: int, history: History, log_start: int) -> Row:
         topic_id=history.target.topic_id,
         partition=partition,
         log_start=log_start,
+    )
+
+
+def _seen_row(partition: int, end: SeenEnd) -> Row:
+    return row(
+        "high_watermarks",
+        cluster=EAST,
+        topic=SOURCE.topic,
+        topic_id=SOURCE.topic_id,
+        partition=partition,
+        leader_epoch=end.leader_epoch,
+        high_watermark=end.high_watermark,
     )

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.topic_acls import AclFollow, TopicAcl
-from ledger.domain.topic_following import TopicFollowing
-from ledger.domain.topic_settings import ConfigurationFollow, SettingsFollowing
-from ledger.domain.topics import NamingKind, TopicNaming, TopicSelection
+from ledger.domain.topics.naming import NamingKind, TopicNaming, TopicSelection
+from ledger.domain.topics.topic_acls import AclFollow, TopicAcl
+from ledger.domain.topics.topic_following import TopicFollowing
+from ledger.domain.topics.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.errors import PreconditionError
 from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
@@ -31,10 +31,10 @@ from ledger.domain.operations.requests import (
     StopRequest,
 )
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.domain.topic_settings import SettingsChange
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 
-SOURCE_ID, TARGET_ID = "a1b2c3d4e5f6a7b8", "0f1e2d3c4b5a6978"
+SOURCE_ID, TARGET_ID = "0vKk3c8nTzWq5mJxY1bD2A", "pB7dR4xuQ1G9sLw2eZk6fQ"
 
 
 def content_of(kind: OperationKind) -> OperationContent:
@@ -49,7 +49,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.SKIP_TO: SkipTo(topic="orders", partition=0, offset=1500),
     OperationKind.ACCEPT_FOREIGN: AcceptForeign(topic="orders", partition=0),
     OperationKind.RESYNC: Resync(topic="orders", partition=0, offset=1200),
-    OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766390400:3c9e"),
+    OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766303990:3c9e"),
     OperationKind.SCOPE_REDUCED: ScopeReduced({"audit": 25000, "orders": 1500}),
     OperationKind.CLUSTER_ACCEPTED: ClusterAcceptance(
         cluster="west",
@@ -68,10 +68,10 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 topic_id=TARGET_ID,
                 partition=0,
                 former=900,
-                to=1480,
+                to=1380,
                 source_topic="orders",
                 source_partition=0,
-                source_offset=1500,
+                source_offset=1400,
                 status="exact",
             ),
         ),
@@ -85,7 +85,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 topic="east.orders",
                 partition=0,
                 former=900,
-                to=1480,
+                to=1380,
                 result="set",
             ),
         ),
@@ -119,7 +119,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topic="orders",
         topic_id=SOURCE_ID,
         partition=0,
-        message="no record behind target offset 1480 can be told from another's",
+        message="no record behind target offset 1480 can be proved to be a copy",
     ),
     OperationKind.TOPIC_FOLLOWED: TopicFollowed(
         action=TopicAction.SETTINGS_CHANGED,
@@ -146,7 +146,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topic="orders",
         partition=0,
         message="orders partition 0 does not answer: no leader",
-        next="look after the brokers of the source",
+        next="check the brokers of the source",
         cluster="east",
         since_ms=1766390400000,
     ),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ledger.domain.facts import Gap, TopicPartition
-from ledger.domain.position import Position, TailKnowledge
+from ledger.domain.offsets.position import Position, TailKnowledge
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.batch_plan import Copy
 from ledger.mirror.task.writer_directory import CachedWriterDirectory

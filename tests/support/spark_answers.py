@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import Snapshot, connect
-from ledger.adapters.spark.views import register_derived_views, run_query
-from ledger.domain.translation import translate_commit
+from ledger.domain.offsets.translation import translate_commit
 from ledger.schema import TABLES
 from tests.support.cases import Case
 from tests.support.generated_ledgers import (
@@ -22,6 +21,7 @@ from tests.support.generated_ledgers import (
     offsets,
 )
 from tests.support.histories import random_history
+from tests.support.spark_views import register_derived_views, run_query
 
 PARAMS: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": True}
 VIEWS = (

@@ -7,11 +7,11 @@ read is kept beside, so that an answer can be judged without any map.
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from ledger.domain.facts import GapCause, SyncCause, TopicPartition
-from ledger.domain.offsets import OffsetMap
-from ledger.domain.translation import Commit, KnownMap, truncations_of
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.generated_ledgers import sync_row
 from tests.support.histories import History
@@ -55,8 +55,8 @@ class Log:
 class Group:
     """A consumer at east. `read` is what it had processed when it committed; a recorder saw some of its commits.
 
-    `is_untold`: its commit has no leader epoch, and what it was made on was lost before it was copied, so no row
-    tells of that.
+    `is_untold`: its commit has no leader epoch, and what it was made on was lost before it was copied and before a
+    recorder saw how far the log reached, so no row tells of that.
     """
 
     name: str
@@ -88,6 +88,8 @@ class TwoWays:
         self.now_ms = 0
         self.recorded_at_ms: dict[int, int] = {}
         """When rows of `there` were recorded, by the driver's clock."""
+        self.seen_ends: list[SeenEnd] = []
+        """Of east, as its recorder saw them."""
         self._numbers = iter(range(10_000))
         self._rounds_seen = 0
         for flow in self._flows():
@@ -158,8 +160,11 @@ class TwoWays:
         self.taken_back |= log.numbers(end, log.end) - self._elsewhere(log, end)
         del log.records[end:]
         log.leader_epoch += 1
-        is_told = flow_from.source_end > end
-        if is_told:
+        is_recorded = flow_from.source_end > end
+        is_told = is_recorded or (
+            log is self.east and any(seen.high_watermark > end for seen in self.seen_ends)
+        )
+        if is_recorded:
             flow_from.supersede(end, flow_from.target_end, SyncCause.SOURCE_TRUNCATED)
         if flow_into.target_end > end:
             flow_into.truncate_target(end)
@@ -182,6 +187,8 @@ class TwoWays:
         """A recorder appends what groups have committed: what changed, and at times all of it."""
         is_sweep = self.chance.random() < 0.5
         self._rounds_seen += 1
+        if is_sweep:
+            self.seen_ends.append(SeenEnd(self.east.leader_epoch, self.east.end))
         for group in self.groups:
             if group.committed is None:
                 continue
@@ -220,7 +227,8 @@ class TwoWays:
             target_log_start=self.west.log_start,
             is_copied_back=self.is_two_way,
             truncations=truncations_of(
-                (recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)
+                ((recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)),
+                self.seen_ends,
             ),
             last_but_one_append_ms=last_but_one_append_ms,
         )
@@ -268,7 +276,7 @@ class TwoWays:
         rows: dict[str, list[Row]] = {
             "offset_syncs": syncs,
             "checkpoints": [seen for group in self.groups for seen in group.seen],
-            "high_watermarks": [row("high_watermarks", **start)],
+            "high_watermarks": [row("high_watermarks", **start), *map(_seen_row, self.seen_ends)],
         }
         return {table: [_numbered(one, number) for one in found] for table, found in rows.items()}
 
@@ -281,6 +289,11 @@ def snapshot_of(lives: Sequence[TwoWays]) -> MemorySnapshot:
         for table, rows in life.rows(number).items():
             ledger.append(table, rows)
     return ledger.at(ledger.latest())
+
+
+def _seen_row(seen: SeenEnd) -> Row:
+    of_east = {"cluster": "east", "topic": "orders", "topic_id": "east-id"}
+    return row("high_watermarks", **of_east, **asdict(seen))
 
 
 def topic_of(number: int) -> str:

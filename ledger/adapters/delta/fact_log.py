@@ -42,6 +42,7 @@ from ledger.adapters.delta.tables import (
     table_uri,
 )
 from ledger.adapters.duck.rows import filtered_rows
+from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.ledger import Row, WriterClaim
@@ -55,9 +56,9 @@ class AppendFailedError(LedgerUnavailableError):
     """An append was not committed."""
 
 
-def _tell(state: RetryCallState) -> None:
+def _report(state: RetryCallState) -> None:
     """Of an append that fails again and again, once, long before it is given up: the ledger cannot tell of it."""
-    if state.attempt_number == _TOLD_AT_ATTEMPT and state.outcome is not None:
+    if state.attempt_number == _REPORTED_AT_ATTEMPT and state.outcome is not None:
         seconds = state.seconds_since_start or 0.0
         log.error(
             "the ledger takes no append since %s: %s; tried again",
@@ -79,17 +80,16 @@ _SMALL_FILES = WriterProperties(
         name: ColumnProperties(dictionary_enabled=False, statistics_enabled="CHUNK") for name in STATISTICS
     },
 )
-_ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
 _NEVER = 0
-_TOLD_AT_ATTEMPT = 7  # after three seconds at most; where writers meet one another it seldom comes so far
+_REPORTED_AT_ATTEMPT = 7  # after three seconds at most; where writers meet one another it seldom comes so far
 # The driver that a claim shuts out appends a row in every round: most attempts meet one of its commits.
 _CONFLICT_RETRIES = Retrying(
     retry=retry_if_exception_type(AppendFailedError),
     stop=stop_after_attempt(15),
     wait=wait_random_exponential(multiplier=0.05, max=2),
-    before_sleep=_tell,
+    before_sleep=_report,
     reraise=True,
 )
 
@@ -106,7 +106,7 @@ class DeltaFactLog:
             self._add_missing(table)
             add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
-        claim = WriterClaim(writer, max(claimed) // _ROUNDS_PER_EPOCH + 1)
+        claim = WriterClaim(writer, epoch_of(max(claimed)) + 1)
         last = {table: self._shut(claim, table) for table in tables}
         # Last: who finds the row knows that no table takes anything of an earlier epoch any more.
         self._write(
@@ -127,7 +127,7 @@ class DeltaFactLog:
         """The same from rows, when it is not known whose commit shut the table."""
         wanted: list[Filter] = [("writer", "=", claim.writer), ("writer_epoch", "<", claim.epoch)]
         rows = filtered_rows(relation_of(self._opened(table), table), wanted)
-        return max((_version_of(row["writer_epoch"], row["round"]) for row in rows), default=_NEVER)
+        return max((place_of(row["writer_epoch"], row["round"]) for row in rows), default=_NEVER)
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._write(claim, table, round_number, _same(rows))
@@ -219,7 +219,7 @@ class DeltaFactLog:
         if found > expected:
             raise ShutOutError(
                 f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
-                f"{found // _ROUNDS_PER_EPOCH}; "
+                f"{epoch_of(found)}; "
                 f"round {round_number} may not have been recorded, its records are found by the later epoch"
             )
         if found < expected:
@@ -233,7 +233,7 @@ class DeltaFactLog:
             add_missing_table(self._path, table, now_ms=self._clock.now_ms())
         except (DeltaError, OSError) as error:
             raise AppendFailedError(
-                f"whether {table} is there cannot be told, nothing was appended to it: {error}"
+                f"whether {table} exists is unknown, nothing was appended to it: {error}"
             ) from error
 
     def _opened(self, table: str) -> DeltaTable:
@@ -253,18 +253,19 @@ def _shut_out(last: Mapping[str, int]) -> list[dict[str, object]]:
     return [
         {
             "fact_table": table,
-            "writer_epoch": version // _ROUNDS_PER_EPOCH,
-            "round": version % _ROUNDS_PER_EPOCH,
+            "writer_epoch": epoch,
+            "round": number,
         }
         for table, version in last.items()
         if version != _NEVER
+        for epoch, number in [epoch_and_round(version)]
     ]
 
 
 def _last_version(table: DeltaTable, writer: str) -> int:
     """The app transaction of the writer's last commit to a table, as of when it was opened.
 
-    Entries of the log are read now: of a process that stood still since it opened the table they may be gone.
+    Entries of the log are read now: of a process that stood still since it opened the table they may have been removed.
     """
     try:
         version = table.transaction_version(writer)
@@ -276,8 +277,4 @@ def _last_version(table: DeltaTable, writer: str) -> int:
 
 
 def _version(claim: WriterClaim, round_number: int) -> int:
-    return _version_of(claim.epoch, round_number)
-
-
-def _version_of(epoch: int, round_number: int) -> int:
-    return epoch * _ROUNDS_PER_EPOCH + round_number
+    return place_of(claim.epoch, round_number)

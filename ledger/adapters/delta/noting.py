@@ -18,7 +18,7 @@ from ledger.adapters.delta.last_rows import (
     recorded_last_rows,
 )
 from ledger.adapters.delta.tables import table_uri
-from ledger.domain.last_rows import GRAINS, is_due
+from ledger.domain.tables.last_rows import GRAINS, is_due
 from ledger.ports.clock import Clock
 from ledger.recording.operation_log import OperatorOperations
 

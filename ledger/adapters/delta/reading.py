@@ -21,9 +21,9 @@ from ledger.adapters.delta.tables import missing_columns, open_table
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
 from ledger.adapters.duck.rows import filtered_rows
 from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
-from ledger.domain.cuts import Cut, LastAppend, is_token
 from ledger.domain.operations.content import recorded_cut
 from ledger.domain.operations.order import in_order
+from ledger.domain.tables.cuts import Cut, LastAppend, is_token
 from ledger.errors import InvalidValueError, UsageError
 from ledger.recording.row_source import Filter
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
@@ -142,7 +142,7 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class DeltaLedger:
-    """A path at which a ledger is looked for whenever it is read; each method raises where there is none."""
+    """A path at which a ledger is expected whenever it is read; each method raises where there is none."""
 
     path: str
 

@@ -8,7 +8,7 @@ from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
+from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError, Trouble
 from ledger.schema import (
     ADDED_COLUMNS,
@@ -44,7 +44,7 @@ _DELTA_TYPES = {
 
 
 def table_uri(path: str, table: str) -> str:
-    """Where a table of the ledger at `path` lives."""
+    """The folder of a table of the ledger at `path`."""
     return f"{path.rstrip('/')}/{table}"
 
 

@@ -12,7 +12,8 @@ from deltalake.exceptions import DeltaError
 from ledger.adapters.delta.reading import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.rows import filtered_rows
-from ledger.domain.cluster_identity import ClusterAcceptance, ClusterIdentities
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.task.writer_directory import CachedWriterDirectory
 from ledger.recording.row_source import Filter
@@ -58,7 +59,7 @@ class RecordedProducerIds:
         return self._ids
 
     def _read_newer(self) -> None:
-        table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
+        table = DeltaTable(self._uri)  # opened again: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
             wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
             rows = filtered_rows(relation_of(table, WRITERS.name), wanted)

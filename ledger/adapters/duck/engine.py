@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
+from ledger.adapters.duck.in_process import connected
 from ledger.adapters.duck.views import make_views
 from ledger.catalog import Named, Query, Value
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
 from ledger.schema import TABLES
 
 if TYPE_CHECKING:
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
 
 def _sql(name: str) -> str:
@@ -134,7 +135,7 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         "committed_offset": offset,
     }
     needed = catalog.needed(query.reads)
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         for table in sorted(needed.tables - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
@@ -161,7 +162,7 @@ def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, "writers", snapshot.relation("writers"))
         rows = connection.execute(
             "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
@@ -180,7 +181,7 @@ def connect(
     With a flow, some views have the rows of that flow alone.
     """
     relations = tuple(reads)
-    connection = duckdb.connect(":memory:")
+    connection = connected()
     for table in sorted(catalog.needed(relations).tables):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
@@ -192,15 +193,15 @@ def connect(
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
     if isinstance(relation, CutRows):
-        _counted(connection, relation).create_view(name)
+        connection.register(name, _counted(connection, relation))
     elif isinstance(relation, ParquetFiles):
-        _parquet(connection, relation).create_view(name)
+        connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
-    """The time comes first: by its statistics whole files are passed over that were written after the cut."""
+    """The time comes first: by its statistics whole files are skipped that were written after the cut."""
     is_parquet = isinstance(cut.rows, ParquetFiles)
     rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
     recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
@@ -216,7 +217,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.Duck
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
-    # By name means that every file is looked into first: only where files may differ.
+    # By name means that every file is opened first: only where files may differ.
     parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
     lacking = files.added.keys() - set(parquet.columns)
     return parquet.select(*(_column(files, column, lacking) for column in files.columns))

@@ -12,14 +12,18 @@ import duckdb
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.adapters.duck.engine import Relation, register
+from ledger.adapters.duck.in_process import connected
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 from ledger.recording.row_source import Comparison, Filter
 
 _NAME = "wanted"
+PLACE = ColumnExpression("writer_epoch") * ConstantExpression(ROUNDS_PER_EPOCH) + ColumnExpression("round")
+"""A row's place in its writer's order."""
 
 
 def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[str, Any]]:
     """The rows that pass all filters, in no particular order."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         return list(_filtered(connection.view(_NAME), filters).to_arrow_table().to_pylist())
 
@@ -32,13 +36,12 @@ def newest_rows(
     The rows of a combination have to be of one writer, whose epoch and round order them. Only what is asked for
     becomes an object of Python: a table may have millions of rows.
     """
-    order = ColumnExpression("writer_epoch") * ConstantExpression(1 << 32) + ColumnExpression("round")
     newest = [
-        FunctionExpression("arg_max_null", ColumnExpression(column), order).alias(column)
+        FunctionExpression("arg_max_null", ColumnExpression(column), PLACE).alias(column)
         for column in columns
         if column not in grain
     ]
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         found = _filtered(connection.view(_NAME), filters)
         of_each = found.aggregate([*map(ColumnExpression, grain), *newest])
@@ -47,7 +50,7 @@ def newest_rows(
 
 def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
     """When the writer, None: anybody, last appended to the table; None: never."""
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, _NAME, relation)
         found = connection.execute(
             "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]

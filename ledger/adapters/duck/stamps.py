@@ -1,6 +1,6 @@
 """What the stamps of a table's rows say: which appends count at a cut.
 
-Only the four columns of the stamp are read. A row's place in its writer's order is epoch * 2^32 + round.
+Only the four columns of the stamp are read. `domain.tables.places` says what orders them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from ledger.adapters.duck.engine import Relation, register
-from ledger.domain.cuts import ClockStep, LastAppend
+from ledger.adapters.duck.in_process import connected
+from ledger.domain.tables.cuts import ClockStep, LastAppend
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH, epoch_and_round, place_of
 
-_STAMPS = "select writer, writer_epoch * 4294967296 + round as place, recorded_at_ms from wanted"
+_STAMPS = f"select writer, writer_epoch * {ROUNDS_PER_EPOCH} + round as place, recorded_at_ms from wanted"
 _LAST = f"""
 with stamps as ({_STAMPS}),
 
@@ -86,9 +88,7 @@ def last_appends(table: str, relation: Relation, *, until_ms: int | None = None)
         found = (
             connection.execute(_NEWEST) if until_ms is None else connection.execute(_LAST, [until_ms])
         ).fetchall()
-    return [
-        LastAppend(table, writer, place >> 32, place & 0xFFFFFFFF, at_ms) for writer, place, at_ms in found
-    ]
+    return [LastAppend(table, writer, *epoch_and_round(place), at_ms) for writer, place, at_ms in found]
 
 
 def recorded_from_to_ms(relation: Relation) -> tuple[int, int] | None:
@@ -106,7 +106,7 @@ def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]
         {
             "number": pa.array(range(len(last)), pa.int64()),
             "writer": pa.array([append.writer for append in last], pa.string()),
-            "place": pa.array([(append.epoch << 32) + append.round for append in last], pa.int64()),
+            "place": pa.array([place_of(append.epoch, append.round) for append in last], pa.int64()),
         }
     )
     with _readable(relation) as connection:
@@ -118,13 +118,13 @@ def steps_back(table: str, relation: Relation) -> list[ClockStep]:
     """Where the times of a table's rows fall from one append of a writer to its next."""
     with _readable(relation) as connection:
         return [
-            ClockStep(table, writer, place >> 32, place & 0xFFFFFFFF, at_ms, before_ms)
+            ClockStep(table, writer, *epoch_and_round(place), at_ms, before_ms)
             for writer, place, at_ms, before_ms in connection.execute(_BACK).fetchall()
         ]
 
 
 @contextmanager
 def _readable(relation: Relation) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         register(connection, "wanted", relation)
         yield connection

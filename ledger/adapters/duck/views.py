@@ -8,7 +8,14 @@ _COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 _COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_syncs", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"driver_appends", "ended_targets", "two_way_targets", "measured_positions", "measured_lags"}
+    | {
+        "source_truncations",
+        "driver_appends",
+        "ended_targets",
+        "two_way_targets",
+        "measured_positions",
+        "measured_lags",
+    }
 )
 """Views that are read more than once, or whose tables are not read for one flow alone unless it is named at the top."""
 

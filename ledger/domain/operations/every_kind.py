@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ledger.domain.cluster_identity import ClusterAcceptance
+from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from ledger.domain.last_rows import LastPlace, Noted
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.tables.last_rows import LastPlace, Noted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

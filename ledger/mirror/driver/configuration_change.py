@@ -1,4 +1,4 @@
-"""Tells in the ledger when a flow goes on under another configuration than its last driver had."""
+"""Records when a flow continues with another configuration than its last driver had."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A sign of life from a driver that has nothing to append: an idle flow is silent, not dead."""
+"""A heartbeat of a driver that has nothing to append: an idle flow is silent, not dead."""
 
 from ledger.config.flow import FlowConfig
 from ledger.ports.clock import Clock
@@ -6,12 +6,12 @@ from ledger.recording.writer_session import WriterSession
 
 
 def heartbeat_ms(flow: FlowConfig) -> int:
-    """How often at least a living driver of the flow appends something; it does so between rounds."""
+    """How often at least a driver of the flow that is alive appends something; it does so between rounds."""
     return int(max(flow.heartbeat_seconds, flow.round_seconds) * 1000)
 
 
 class Heartbeat:
-    """Lets the session say that it lives when nothing else was appended for `heartbeat_seconds`."""
+    """Lets the session append a heartbeat when nothing else was appended for `heartbeat_seconds`."""
 
     def __init__(self, flow: FlowConfig, session: WriterSession, clock: Clock) -> None:
         self._seconds = flow.heartbeat_seconds

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.adopted import adopted_ranges, not_returning
-from ledger.domain.offset_ranges import OffsetRange, from_offset
-from ledger.domain.returning import returning_ranges
+from ledger.domain.offsets.adopted import adopted_ranges, not_returning
+from ledger.domain.offsets.offset_ranges import OffsetRange, from_offset
+from ledger.domain.offsets.returning import returning_ranges
 from ledger.mirror.task.assignments import Assignment
 from ledger.ports.ledger import LedgerState
 
@@ -19,7 +19,7 @@ _Key = tuple[str, int, str]
 class LoopPrevention:
     """What returns, and what was adopted, is looked up once for a source partition and an incarnation of its target.
 
-    What returns cannot grow: the earlier incarnation is gone, so nobody copies more of it. What is adopted does
+    What returns cannot grow: the earlier incarnation was deleted, so nobody copies more of it. What is adopted does
     not grow either while a driver is at work that reads it: adopting waits for its end.
     """
 
@@ -33,32 +33,36 @@ class LoopPrevention:
 
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         if not self._flow.relay:
-            self._look_up([told for told in assignments if _key(told) not in self._returning])
-        return [self._applied(told) for told in assignments]
+            self._look_up(
+                [assignment for assignment in assignments if _key(assignment) not in self._returning]
+            )
+        return [self._applied(assignment) for assignment in assignments]
 
-    def _applied(self, told: Assignment) -> Assignment:
+    def _applied(self, assignment: Assignment) -> Assignment:
         return replace(
-            told,
+            assignment,
             record_filter=self._filter,
-            returning=self._returning.get(_key(told), ()),
-            adopted=from_offset(self._adopted.get(_key(told), ()), told.position.source_offset),
+            returning=self._returning.get(_key(assignment), ()),
+            adopted=from_offset(self._adopted.get(_key(assignment), ()), assignment.position.source_offset),
         )
 
     def _look_up(self, unknown: Sequence[Assignment]) -> None:
         if not unknown:
             return
-        living = {told.target.topic: told.target.topic_id for told in unknown}
-        copies = self._state.former_copies(self._flow.target, living)
-        histories = self._state.adoptions(frozenset(told.source.topic_id for told in unknown))
-        for told in unknown:
+        current = {assignment.target.topic: assignment.target.topic_id for assignment in unknown}
+        copies = self._state.former_copies(self._flow.target, current)
+        histories = self._state.adoptions(frozenset(assignment.source.topic_id for assignment in unknown))
+        for assignment in unknown:
             returning = returning_ranges(
-                [copy for copy in copies if copy.source_topic == told.target.topic],
-                held=told.source,
-                elsewhere=self._returned_elsewhere(told.target.topic),
+                [copy for copy in copies if copy.source_topic == assignment.target.topic],
+                held=assignment.source,
+                elsewhere=self._returned_elsewhere(assignment.target.topic),
             )
-            self._returning[_key(told)] = returning
-            self._adopted[_key(told)] = not_returning(adopted_ranges(histories, held=told.source), returning)
+            self._returning[_key(assignment)] = returning
+            self._adopted[_key(assignment)] = not_returning(
+                adopted_ranges(histories, held=assignment.source), returning
+            )
 
 
-def _key(told: Assignment) -> _Key:
-    return told.source.topic_id, told.source.partition, told.target.topic_id
+def _key(assignment: Assignment) -> _Key:
+    return assignment.source.topic_id, assignment.source.partition, assignment.target.topic_id

@@ -27,7 +27,7 @@ from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.findings.recording_watch import RecordingWatch
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import StartPositions, TakenOn
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.partitions.stop_events import StopEvents
@@ -68,7 +68,7 @@ class StopSignal(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class RoundLoop:
-    """One run; `on_round` is told how far it is after every round, and after every look that found nothing to copy.
+    """One run; `on_round` gets its progress after every round, and when there was nothing to copy.
 
     `last_stop`: requests to end up to this one were meant for earlier drivers.
     """
@@ -110,8 +110,8 @@ class RoundLoop:
             if requests.asks_to_stop(since=self.last_stop):
                 return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
             self.heartbeat.beat()
-            self.recording.look()
-            self.reach.look()
+            self.recording.check()
+            self.reach.record()
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
             assignments = self._assignments()
@@ -123,7 +123,7 @@ class RoundLoop:
                 return self._end(RunEnd.CAUGHT_UP)
             else:
                 self.reach.copied((), began=self._now())
-                self._tell_progress()
+                self._report_progress()
                 stop.wait(_IDLE_PAUSE_S)
         return self._end(RunEnd.SIGNALLED)
 
@@ -131,21 +131,21 @@ class RoundLoop:
         """How things stand once all is recorded; a run that left something has not caught up."""
         self.session.wait()
         self.reach.ended()
-        standings, summary = self.progress.standings, self.summary
+        states, summary = self.progress.states, self.summary
         summary.stopped = [
             StoppedPartition(
-                standing.pair.source.topic,
-                standing.pair.source.partition,
-                str(standing.stop.cause),
-                standing.stop.message,
-                advice(standing.stop.cause),
+                state.pair.source.topic,
+                state.pair.source.partition,
+                str(state.stop.cause),
+                state.stop.message,
+                advice(state.stop.cause),
             )
-            for standing in standings
-            if standing.stop is not None
+            for state in states
+            if state.stop is not None
         ]
         summary.blocked = dict(self.topics.blocked)
         summary.unreached = self.progress.unreached()
-        topics = {standing.pair.source.topic for standing in standings}
+        topics = {state.pair.source.topic for state in states}
         summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
         is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
         summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
@@ -162,13 +162,13 @@ class RoundLoop:
             return
         self._followed_at = now
         try:
-            self._follow_topics(until_caught_up, is_first_look=is_first)
+            self._follow_topics(until_caught_up, is_first_refresh=is_first)
         except ClusterUnavailableError as error:
             if is_first:
                 raise
-            log.warning("%s: topics could not be looked at: %s", self.flow.name, error)
+            log.warning("%s: topics could not be read: %s", self.flow.name, error)
 
-    def _follow_topics(self, until_caught_up: bool, *, is_first_look: bool) -> None:
+    def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
         pairs = self.topics.follow(written_topic_ids=self.progress.written_topic_ids)
         new = self.progress.unknown(pairs)
         self._leaderless = frozenset()
@@ -176,7 +176,7 @@ class RoundLoop:
             return
         source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
         target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
-        starts = self.start_positions.start_offsets(new, is_first_look=is_first_look)
+        starts = self.start_positions.start_offsets(new, is_first_refresh=is_first_refresh)
         taken_already = self.start_positions.taken_already(new)
         taken_on = []
         leaderless: set[tuple[str, int]] = set()
@@ -193,25 +193,25 @@ class RoundLoop:
                 source,
                 target,
                 started_at=starts.get((pair.source.topic_id, pair.source.partition)),
-                is_first_look=is_first_look,
+                is_first_refresh=is_first_refresh,
                 taken_already=taken_already.get(key_of(pair)),
             )
             if until_caught_up:
-                taken.standing.end_at(source)
-            self.progress.take_on(taken.standing)
+                taken.state.end_at(source)
+            self.progress.take_on(taken.state)
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])
         for taken in taken_on:
-            self._tell(taken)
+            self._record_start(taken)
 
-    def _tell(self, taken: TakenOn) -> None:
+    def _record_start(self, taken: TakenOn) -> None:
         for left in taken.left:
             self.stop_events.resumed(left.pair)
         if taken.goes_on:
-            self.stop_events.resumed(taken.standing.pair)
+            self.stop_events.resumed(taken.state.pair)
         if taken.new_stop is not None:
-            self.stop_events.stopped(taken.standing.pair, taken.new_stop)
+            self.stop_events.stopped(taken.state.pair, taken.new_stop)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -238,19 +238,20 @@ class RoundLoop:
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
         wanted = [
-            told
-            for told in found
-            if not self._pauses.covers(told.source.topic) and told.source.topic not in self.topics.blocked
+            assignment
+            for assignment in found
+            if not self._pauses.covers(assignment.source.topic)
+            and assignment.source.topic not in self.topics.blocked
         ]
-        return [self._with_policy(told) for told in self.selection.applied_to(wanted)]
+        return [self._with_policy(assignment) for assignment in self.selection.applied_to(wanted)]
 
-    def _with_policy(self, told: Assignment) -> Assignment:
-        cleanup_policy = self.topics.cleanup_policies.get(told.source.topic)
+    def _with_policy(self, assignment: Assignment) -> Assignment:
+        cleanup_policy = self.topics.cleanup_policies.get(assignment.source.topic)
         policy = TailPolicy.of(self.flow.on_tail_lost, cleanup_policy)
         return replace(
-            told,
+            assignment,
             copies_tail_again=policy is TailPolicy.COPY_AGAIN,
-            is_target_cleaned=told.target.topic in self.topics.cleaned_targets,
+            is_target_cleaned=assignment.target.topic in self.topics.cleaned_targets,
         )
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
@@ -261,8 +262,8 @@ class RoundLoop:
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()
         facts = [sync for result in results for sync in self._take(result)]
-        self._tell_stops(results)
-        self._tell_copied_again(results)
+        self._record_stops(results)
+        self._record_copied_again(results)
         self._submit(facts)
         if facts or any(result.tail.start > result.assignment.tail.start for result in results):
             self._progressed_at = self.clock.monotonic()
@@ -271,14 +272,14 @@ class RoundLoop:
         self._report_troubles(results)
         self._watch(results, begun)
         self.summary.rounds += 1
-        self._tell_progress()
+        self._report_progress()
 
     def _now(self) -> Instant:
         return Instant(self.clock.now_ms(), self.clock.monotonic())
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:
-            self.watch.look(results, begun=begun)
+            self.watch.check(results, begun=begun)
         except ClusterUnavailableError as error:
             log.warning("%s: findings could not be judged: %s", self.flow.name, error)
 
@@ -287,55 +288,55 @@ class RoundLoop:
         self.summary.count(result)
         return result.syncs
 
-    def _tell_stops(self, results: Sequence[PartitionResult]) -> None:
-        """Stops that no policy covers. As all stops they are told before the facts that come with them.
+    def _record_stops(self, results: Sequence[PartitionResult]) -> None:
+        """Stops that no policy covers. As all stops they are recorded before the facts that come with them.
 
-        A driver that died in between would leave facts from which the next one goes on as if nothing had been.
+        A driver that died in between would leave facts from which the next one continues as if nothing had happened.
         """
         for result in results:
             if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
-                standing = self.progress.standing_of(result)
-                standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
-                self.stop_events.stopped(standing.pair, standing.stop)
+                state = self.progress.state_of(result)
+                state.stop = self.foreign_writers.named(result.stop, state.pair.target)
+                self.stop_events.stopped(state.pair, state.stop)
 
-    def _tell_copied_again(self, results: Sequence[PartitionResult]) -> None:
+    def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
         for result in results:
             if result.copied_again is not None:
-                self.stop_events.copied_again(self.progress.standing_of(result).pair, result.copied_again)
+                self.stop_events.copied_again(self.progress.state_of(result).pair, result.copied_again)
 
     def _react(self, result: PartitionResult) -> None:
-        """A partition that a task could not go on with: it stops or goes on, with facts about what was found."""
+        """A partition that a task could not continue: it stops or resumes, with facts about what was found."""
         if result.stop is None or result.stop.cause not in POLICY_CAUSES:
             return
         self.session.wait()
-        standing = self.progress.standing_of(result)
+        state = self.progress.state_of(result)
         try:
-            outcome = self.stop_policies.to(standing, result, result.stop)
+            outcome = self.stop_policies.to(state, result, result.stop)
         except ClusterUnavailableError as error:
-            log.warning("%s: %s: to be looked at again: %s", self.flow.name, standing.name, error)
+            log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
             return
         except ProtocolError as error:
-            message = f"the target's log could not be looked into: {error}; nothing was written"
+            message = f"the target's log could not be read: {error}; nothing was written"
             outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
         if outcome.stop is not None:
-            self.stop_events.stopped(standing.pair, outcome.stop)
+            self.stop_events.stopped(state.pair, outcome.stop)
         self._record(outcome.facts)
         self.progress.take_back(outcome.facts)
         self.summary.count_lost(outcome.facts)
-        standing.stop = outcome.stop
+        state.stop = outcome.stop
         if outcome.facts:
-            self._lower_end(standing)
+            self._lower_end(state)
         if outcome.stop is None and outcome.notice is not None:
-            log.warning("%s: %s: %s", self.flow.name, standing.name, outcome.notice)
+            log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
 
-    def _lower_end(self, standing: Standing) -> None:
+    def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""
-        if standing.stop_at is None:
+        if state.stop_at is None:
             return
-        at = (standing.pair.source.topic, standing.pair.source.partition)
+        at = (state.pair.source.topic, state.pair.source.partition)
         ends = self.source.ends([at]).get(at)
         if ends is not None:
-            standing.stop_at = min(standing.stop_at, ends.last_stable)
+            state.stop_at = min(state.stop_at, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
         """Append and read back: what comes next relies on it.
@@ -354,10 +355,10 @@ class RoundLoop:
 
     # -- telling ---------------------------------------------------------------------------------
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         progress = progress_of(
             self.summary,
-            self.progress.standings,
+            self.progress.states,
             self._source_ends,
             is_paused=self._pauses.covers,
             blocked=self.topics.blocked,

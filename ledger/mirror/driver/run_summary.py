@@ -24,7 +24,7 @@ class RunEnd(StrEnum):
 class RunSummary:
     """Counters of one run, and how things stand at its end.
 
-    `end` None: it goes on. `asked_by`: who asked to stop. `stopped`: partitions that need a decision. `blocked`: by
+    `end` None: it still runs. `asked_by`: who asked to stop. `stopped`: partitions that need a decision. `blocked`: by
     source topic why nothing of it is copied. `paused`: the requests whose pauses hold partitions of the flow.
     """
 

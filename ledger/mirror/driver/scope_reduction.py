@@ -7,7 +7,7 @@ or would copy it to a target topic of another name.
 from collections.abc import Mapping, Sequence
 
 from ledger.domain.operations.flow_events import ScopeReduced
-from ledger.domain.topics import TopicSelection
+from ledger.domain.topics.naming import TopicSelection
 from ledger.errors import PreconditionError
 from ledger.ports.ledger import FlowPosition, OperationLog
 
@@ -24,7 +24,7 @@ def require_scope(
     """Raise `PreconditionError` with the topics that would be left out, or record that this is meant.
 
     `accepted`: by source topic, up to which offsets (summed over partitions) it had been copied when
-    leaving it out was accepted; what was copied since has to be accepted anew.
+    leaving it out was accepted; what was copied since has to be accepted again.
     """
     reached = _reached(positions)
     reasons = {

@@ -23,7 +23,7 @@ def require_free(
 ) -> None:
     """Raises `PreconditionError` while another driver of the flow may be at work.
 
-    A process of this host that lives has the flow however long it has been silent; one of another host
+    A process of this host that is alive has the flow however long it has been silent; one of another host
     has it until it has been silent for three heartbeats. `way_out`: what the operator can do about it.
     """
     verdict = driver_verdict(flow, claim, processes, now_ms=now_ms)
@@ -38,5 +38,5 @@ def require_free(
 
 
 def _is_silent_here(verdict: RoleVerdict, claim: LastClaim, processes: ProcessTable) -> bool:
-    """On this host a silent holder is one that lives: else the verdict says that it is dead."""
+    """On this host a silent holder is alive: else the verdict says that it is dead."""
     return verdict is RoleVerdict.HOLDER_SILENT and ProcessMark.parse(claim.host).is_beside(processes.own())

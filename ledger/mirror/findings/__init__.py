@@ -1,1 +1,1 @@
-"""What needs attention while a flow goes on: watched, raised once and cleared once."""
+"""What needs attention while a flow runs: watched, raised once and cleared once."""

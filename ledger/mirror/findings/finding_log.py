@@ -1,9 +1,9 @@
-"""Findings: what needs attention while a flow goes on, raised once and cleared once, in the ledger.
+"""Findings: what needs attention while a flow runs, raised once and cleared once, in the ledger.
 
 A finding is identified by its name, topic and partition; its message may change without being raised
-again. Whoever looks after a subject builds a `Findings` of its own for the names of that subject and
-reports, after every look, all that hold now: what is new is raised, what is no longer among them is
-cleared. Nothing is reported when the look itself failed. What an earlier driver raised is read from the
+again. Whoever watches a subject builds a `Findings` of its own for the names of that subject and
+reports, after every check, all that hold now: what is new is raised, what is no longer among them is
+cleared. Nothing is reported when the check itself failed. What an earlier driver raised is read from the
 ledger at the first report.
 
 A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("Findings").
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ledger.domain.operations.finding_events import FindingCleared, FindingKey, FindingRaised
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.ports.ledger import LedgerState, OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)
@@ -129,45 +129,45 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "grant ALTER_CONFIGS on the topic, or exclude the setting that was refused",
     ),
     FindingName.SOURCE_TOPIC_DELETED: Explanation(
-        "the source topic is gone; its target topic is kept",
+        "the source topic was deleted; its target topic is kept",
         "delete the target topic when nobody needs it any more; delete_topics = true does so where the ledger proves "
         "the deletion",
     ),
     FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
-        "the target refused to delete the topic whose source is gone; the flow tries again",
+        "the target refused to delete the topic whose source was deleted; the flow tries again",
         "grant DELETE on the topic to the mirror's principal, or delete it",
     ),
     FindingName.LAST_STABLE_OFFSET_STUCK: Explanation(
-        "an open transaction at the source holds the mirror up; what lies behind it would be lost in a failover",
+        "an open transaction at the source blocks the mirror; what lies behind it would be lost in a failover",
         "find the transaction by kafka-transactions.sh find-hanging at the source, and abort it",
     ),
     FindingName.TOMBSTONES_MAY_BE_MISSING: Explanation(
-        "a compacted topic was read later than its tombstones last: deleted keys may live on at the target",
+        "a compacted topic was read later than its tombstones last: deleted keys may remain at the target",
         "stop the flow and compare the keys: mirror-ledger resync-keys FLOW --topic TOPIC",
     ),
     FindingName.RECORDING_STOPPED: Explanation(
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",
-        "look at the message: the store of the ledger, or the recorder's permissions; it is tried again by itself",
+        "check the ledger's store, or the recorder's permissions, as the message says; it is tried again by itself",
     ),
     FindingName.SOURCE_UNREACHABLE: Explanation(
         "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",
-        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+        "check the brokers that the message names, and the network to them; the flow continues by itself",
     ),
     FindingName.TARGET_UNREACHABLE: Explanation(
         "no broker of the target answers, or no leader serves partitions of the topic: nothing is copied to there",
-        "look at the brokers that the message names, and at the line to them; the flow goes on by itself",
+        "check the brokers that the message names, and the network to them; the flow continues by itself",
     ),
     FindingName.SOURCE_THROTTLED: Explanation(
-        "a quota makes brokers of the source hold their answers back: the copy may fall behind",
+        "a quota makes brokers of the source delay their answers: the copy may fall behind",
         "raise consumer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
     ),
     FindingName.TARGET_THROTTLED: Explanation(
-        "a quota makes brokers of the target hold their answers back: the copy may fall behind",
+        "a quota makes brokers of the target delay their answers: the copy may fall behind",
         "raise producer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
     ),
     FindingName.CLUSTER_UNREACHABLE: Explanation(
         "no broker of the cluster answers its recorder: what the ledger knows of it grows old",
-        "look at the brokers that the message names, and at the line to them; the recorder goes on by itself",
+        "check the brokers that the message names, and the network to them; the recorder continues by itself",
     ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",

@@ -26,14 +26,14 @@ class StableOffset:
         return now_s - self.since_s if self.held_back else 0.0
 
     def is_stuck(self, now_s: float, *, after_s: float) -> bool:
-        """Held for longer than any transaction that a broker still looks after."""
+        """Held for longer than any transaction that a broker still supervises."""
         return self.stands_for(now_s) >= after_s
 
 
 def observed(
     before: StableOffset | None, *, last_stable: int, high_watermark: int, now_s: float
 ) -> StableOffset:
-    """What is known after another look, on a clock that never goes back."""
+    """What is known after another check, on a clock that never goes back."""
     stands = before is not None and before.held_back > 0 and before.last_stable == last_stable
     since_s = before.since_s if before is not None and stands else now_s
     return StableOffset(last_stable, high_watermark, since_s)

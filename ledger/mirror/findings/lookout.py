@@ -1,4 +1,4 @@
-"""Looks at the clusters of a flow in threads of its own, so that no round and no call of the driver is in the way.
+"""Probes the clusters of a flow in threads of its own, so that no round and no call of the driver is in the way.
 
 A cluster is asked every few seconds, sooner after it did not answer. Leaders are asked more seldom where that takes
 long, which is where there are many partitions.
@@ -23,26 +23,26 @@ log = logging.getLogger(__name__)
 _EVERY_S = 3.0
 _AFTER_A_FAILURE_S = 1.0
 _LEADERS_SHARE = 20
-"""Leaders that all answered are looked at again when so many times as long as the look took has passed."""
+"""Leaders that all answered are probed again when so many times as long as the probe took has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A cluster to look at, and the partitions of it whose leaders have to answer."""
+    """A cluster to probe, and the partitions of it whose leaders have to answer."""
 
     probe: ReachProbe
     partitions: Callable[[], Sequence[Partition]]
 
 
 class Lookout:
-    """A context in which the clusters are looked at; after it nothing is recorded any more."""
+    """A context in which the clusters are probed; after it nothing is recorded any more."""
 
     def __init__(self, watch: ReachWatch, watched: Mapping[Side, Watched], clock: Clock) -> None:
         self._watch = watch
         self._watched = watched
         self._clock = clock
         self._ended = threading.Event()
-        self._telling = threading.Lock()
+        self._recording = threading.Lock()
         self._has_failed = False
 
     def __enter__(self) -> Self:
@@ -63,18 +63,18 @@ class Lookout:
             while not self._ended.is_set():
                 began = Instant(self._clock.now_ms(), self._clock.monotonic())
                 partitions = watched.partitions() if began.monotonic >= leaders_at else ()
-                if self._look(side, watched, partitions, began) and partitions:
+                if self._probe(side, watched, partitions, began) and partitions:
                     took_s = self._clock.monotonic() - began.monotonic
                     leaders_at = began.monotonic + _LEADERS_SHARE * took_s
-                self._tell()
+                self._record()
                 self._ended.wait(_AFTER_A_FAILURE_S if self._watch.is_failing(side) else _EVERY_S)
         except Exception:  # the end of a thread: nobody waits for it who could tell
             if not self._ended.is_set():  # else the process ends, and no thread can be started any more
-                log.exception("the %s is not looked at any more", side)
+                log.exception("the %s is not probed any more", side)
         finally:
             watched.probe.close()
 
-    def _look(self, side: Side, watched: Watched, partitions: Sequence[Partition], began: Instant) -> bool:
+    def _probe(self, side: Side, watched: Watched, partitions: Sequence[Partition], began: Instant) -> bool:
         """Whether all was as it should be."""
         try:
             unled = watched.probe.look(partitions)
@@ -86,14 +86,14 @@ class Lookout:
             self._watch.unled(side, unled, began=began)
         return not unled
 
-    def _tell(self) -> None:
-        """What could not be recorded is told once, until something could be; threads take turns."""
-        with self._telling:
-            self._tell_once()
+    def _record(self) -> None:
+        """What could not be recorded is logged once, until something could be; threads take turns."""
+        with self._recording:
+            self._record_once()
 
-    def _tell_once(self) -> None:
+    def _record_once(self) -> None:
         try:
-            if self._watch.look():  # what another thread is trying has not succeeded yet
+            if self._watch.record():  # what another thread is trying has not succeeded yet
                 self._has_failed = False
         except ShutOutError:
             self._ended.set()  # the driver finds out by itself

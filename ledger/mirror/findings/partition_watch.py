@@ -1,4 +1,4 @@
-"""What the results of rounds say about partitions that go on: transactions that hang, tombstones read too late.
+"""What the results of rounds say about partitions that are copied: transactions that hang, tombstones read too late.
 
 A cleaner drops a tombstone `delete.retention.ms` after it was written. A mirror that reads a compacted
 topic later than that may never have seen it: the target then keeps a value whose key was deleted. That is
@@ -35,7 +35,7 @@ class PartitionWatch:
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
-    def look(self, results: Sequence[PartitionResult], *, begun: Iterable[_Key]) -> None:
+    def check(self, results: Sequence[PartitionResult], *, begun: Iterable[_Key]) -> None:
         """Judge one round; `begun`: partitions that are copied for the first time and never were at their end."""
         if self._late is None:
             self._late = {key: _late_before(*key) for key in _partitions(self._findings.already_open())}

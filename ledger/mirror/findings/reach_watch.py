@@ -1,10 +1,10 @@
 """Whether the clusters of a flow answer, and since when not: findings with a beginning, raised soon, cleared soon.
 
-Whoever looks at a cluster (`lookout`) says here what it found; `look` records what changed. Nothing here waits for
+Whoever probes a cluster (`lookout`) says here what it found; `record` records what changed. Nothing here waits for
 a cluster, so what is known is recorded also while the rounds wait for one.
 
-What counts as an outage is told by `domain.reach`. A leader may move: partitions without one are told when that has
-lasted longer than an election takes.
+What counts as an outage is judged by `domain.reach`. A leader may move: partitions without one are reported when
+that has lasted longer than an election takes.
 """
 
 import threading
@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
+from ledger.domain.reach import SURE_AFTER_PROBES, Failing, Instant, failed_again
 from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
 from ledger.mirror.task.assignments import PartitionResult
 from ledger.mirror.task.troubles import Side
@@ -24,7 +24,7 @@ REACH_FINDINGS = (
     *(FindingName.SOURCE_UNREACHABLE, FindingName.TARGET_UNREACHABLE),
     *(FindingName.SOURCE_THROTTLED, FindingName.TARGET_THROTTLED),
 )
-TOLD_WITHIN_S = 15.0
+REPORTED_WITHIN_S = 15.0
 """After the first failure."""
 _UNLED_AFTER_S = 7.0
 _THROTTLED_FROM_MS = 100
@@ -49,9 +49,9 @@ class _Throttled:
 
 @dataclass(slots=True)
 class _Account:
-    """What is known of one cluster. `is_known`, `leaders_known`: not before the first look of this driver.
+    """What is known of one cluster. `is_known`, `leaders_known`: not before the first probe of this driver.
 
-    `unled`: partitions whose leaders did not answer who looks; `troubled`: those that copy tasks could not use.
+    `unled`: partitions whose leaders did not answer the probe; `troubled`: those that copy tasks could not use.
     """
 
     cluster: str
@@ -71,9 +71,9 @@ class ReachWatch:
         self._findings = findings
         self._clock = clock
         self._accounts = {side: _Account(cluster) for side, cluster in clusters.items()}
-        self._telling = threading.Lock()
+        self._recording = threading.Lock()
         self._is_closed = False
-        self._told: frozenset[FindingKey] | None = None
+        self._reported: frozenset[FindingKey] | None = None
 
     # -- what was found --------------------------------------------------------------------------
 
@@ -82,12 +82,12 @@ class ReachWatch:
         account.failing, account.is_known = None, True
 
     def failed(self, side: Side, reason: str, *, began: Instant) -> None:
-        """No broker answered a look that began then."""
+        """No broker answered a probe that began then."""
         account = self._accounts[side]
         account.failing, account.is_known = failed_again(account.failing, reason, began=began), True
 
     def unled(self, side: Side, partitions: Mapping[Partition, str], *, began: Instant) -> None:
-        """All partitions without a leader that answers, and why, as of a look that began then."""
+        """All partitions without a leader that answers, and why, as of a probe that began then."""
         account = self._accounts[side]
         account.unled = _all_failed_again(account.unled, partitions, began)
         account.leaders_known = True
@@ -121,39 +121,39 @@ class ReachWatch:
         """The run is over: nobody is held back any more."""
         for account in self._accounts.values():
             account.throttled = None
-        with self._telling:
+        with self._recording:
             if not self._is_closed:
                 self._report()
 
     def is_failing(self, side: Side) -> bool:
-        """Whether the last look failed: then the next one should come soon."""
+        """Whether the last probe failed: then the next one should come soon."""
         return self._accounts[side].failing is not None
 
-    # -- telling ---------------------------------------------------------------------------------
+    # -- recording -------------------------------------------------------------------------------
 
-    def look(self) -> bool:
+    def record(self) -> bool:
         """Record what changed; raises what an append fails with. False: another thread is doing so."""
-        if not self._telling.acquire(blocking=False):
+        if not self._recording.acquire(blocking=False):
             return False
         try:
             if not self._is_closed:
                 self._report()
         finally:
-            self._telling.release()
+            self._recording.release()
         return True
 
     def close(self) -> None:
         """Wait for what is being recorded."""
-        with self._telling:
+        with self._recording:
             self._is_closed = True
 
     def _report(self) -> None:
         now = self._clock.monotonic()
         holding = [finding for side in self._accounts for finding in self._holding(side, now)]
-        if self._told == (told := frozenset(finding.key for finding in holding)):
+        if self._reported == (reported := frozenset(finding.key for finding in holding)):
             return
         self._findings.report(holding)
-        self._told = told
+        self._reported = reported
 
     def _holding(self, side: Side, now: float) -> Iterator[Finding]:
         account, name = self._accounts[side], _UNREACHABLE[side]
@@ -165,7 +165,7 @@ class ReachWatch:
         lasting: dict[str, dict[int, Failing]] = defaultdict(dict)
         begun = {**account.troubled, **account.unled}
         for (topic, partition), without in sorted(begun.items()):
-            if without.looks >= SURE_AFTER_LOOKS and without.lasted_s(now) >= _UNLED_AFTER_S:
+            if without.probes >= SURE_AFTER_PROBES and without.lasted_s(now) >= _UNLED_AFTER_S:
                 lasting[topic][partition] = without
         for topic, partitions in lasting.items():
             yield _of_topic(name, account.cluster, topic, partitions)

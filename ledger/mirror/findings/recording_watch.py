@@ -10,18 +10,18 @@ Troubles = Callable[[], Mapping[str, str]]
 
 
 class RecordingWatch:
-    """Looks once a round; costs nothing while nothing changes."""
+    """Checks once a round; costs nothing while nothing changes."""
 
     def __init__(self, findings: Findings, troubles: Troubles) -> None:
         self._findings = findings
         self._troubles = troubles
-        self._told: frozenset[str] | None = None
+        self._reported: frozenset[str] | None = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         troubles = self._troubles()
-        if self._told == frozenset(troubles):
+        if self._reported == frozenset(troubles):
             return
-        self._told = frozenset(troubles)
-        told = "; ".join(f"{writer}: {reason}" for writer, reason in sorted(troubles.items()))
+        self._reported = frozenset(troubles)
+        message = "; ".join(f"{writer}: {reason}" for writer, reason in sorted(troubles.items()))
         name = FindingName.RECORDING_STOPPED
-        self._findings.report([Finding(name=name, message=told)] if troubles else [])
+        self._findings.report([Finding(name=name, message=message)] if troubles else [])

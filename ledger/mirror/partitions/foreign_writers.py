@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.cluster_identity import FlowProducer, RememberedProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.mirror.task.assignments import Stop
 from ledger.ports.clusters import ClusterAdmin
@@ -22,9 +22,9 @@ class ForeignWriters:
         """The stop with what is known of its `foreign_producer_id`; unchanged where there is none."""
         if stop.foreign_producer_id is None:
             return stop
-        told = f"{self._in_ledger(stop.foreign_producer_id)}; {self._at_target(stop.foreign_producer_id, partition)}"
+        known = f"{self._in_ledger(stop.foreign_producer_id)}; {self._at_target(stop.foreign_producer_id, partition)}"
         return replace(
-            stop, message=f"{stop.message}. Who has producer id {stop.foreign_producer_id}: {told}"
+            stop, message=f"{stop.message}. Who has producer id {stop.foreign_producer_id}: {known}"
         )
 
     def _in_ledger(self, producer_id: int) -> str:

@@ -1,4 +1,4 @@
-"""Why source records were gone before they could be copied, as far as that can be proved."""
+"""Why source records were deleted before they could be copied, as far as that can be proved."""
 
 from collections.abc import Mapping
 

@@ -16,7 +16,7 @@ AlsoCopiedBy = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class OtherFlows:
-    """Looks for them in the ledger and in the configuration."""
+    """Finds them in the ledger and in the configuration."""
 
     flow: str
     state: LedgerState

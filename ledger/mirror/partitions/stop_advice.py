@@ -11,7 +11,7 @@ from ledger.mirror.task.assignments import StopCause
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The next step, and the request that lets the partition go on; None: no request does."""
+    """The next step, and the request that lets the partition resume; None: no request does."""
 
     words: str
     request: RequestKind | None
@@ -19,11 +19,11 @@ class Advice:
 
 ADVICE = {
     StopCause.LOST: Advice(
-        'the records are gone; `resume` goes on after them, on_loss = "continue" always does',
+        'the records were deleted; `resume` continues after them, on_loss = "continue" always does',
         RequestKind.RESUME,
     ),
     StopCause.SOURCE_TRUNCATED: Advice(
-        "the copies of what the source took back stay at the target; `resume` goes on where both agree, "
+        "the copies of the truncated records stay at the target; `resume` continues where both agree, "
         "`resync` copies again from an offset of your choice",
         RequestKind.RESUME,
     ),
@@ -34,26 +34,25 @@ ADVICE = {
     StopCause.TARGET_RECREATED: Advice(
         "`resume` copies all that the source still has into the new topic", RequestKind.RESUME
     ),
-    StopCause.SOURCE_OUT_OF_RANGE: Advice(
-        "look at the source's log; `resume` tries again", RequestKind.RESUME
-    ),
+    StopCause.SOURCE_OUT_OF_RANGE: Advice("check the source's log; `resume` tries again", RequestKind.RESUME),
     StopCause.TARGET_OUT_OF_RANGE: Advice(
-        "retention at the target took what lay behind the flow's recorded end; `accept-foreign` records how far "
-        "and goes on where the target's log begins, `resync` also copies again from an offset of your choice",
+        "retention at the target deleted what lay behind the flow's recorded end; `accept-foreign` records how far "
+        "and continues where the target's log begins, `resync` also copies again from an offset of your choice",
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.FOREIGN_WRITE: Advice(
-        "stop the other writer, then `accept-foreign` goes on behind what the target holds now; where others are to "
-        'write there, target_mode = "shared"; never where the records are copies by a flow of another name',
+        "stop the other writer, then `accept-foreign` continues behind what the target holds now; where others are "
+        'meant to write there, set target_mode = "shared"; do neither where the records are copies by a flow '
+        "of another name",
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.TAIL_MISMATCH: Advice(
-        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and goes on, "
+        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and continues, "
         'on_tail_lost = "copy_again" always does',
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.SEQUENCE_REFUSED: Advice(
-        "another writer may have used this flow's producer id: look for records of it at the target; "
+        "another writer may have used this flow's producer id: search the target for records of it; "
         "`resume` tries again",
         RequestKind.RESUME,
     ),
@@ -61,7 +60,7 @@ ADVICE = {
         "nothing, if the topic was meant to be deleted; its copy stays at the target", None
     ),
     StopCause.TARGET_TOPIC_GONE: Advice(
-        "the target topic is created again at the next look; then `resume`", RequestKind.RESUME
+        "the target topic is created again at the next refresh of topics; then `resume`", RequestKind.RESUME
     ),
     StopCause.DENIED: Advice(
         "grant the missing permission to the mirror's principal, then `resume`", RequestKind.RESUME
@@ -80,7 +79,7 @@ ADVICE = {
         RequestKind.RESUME,
     ),
     StopCause.FAILED: Advice(
-        "a defect of this program: report the message; `resume` tries again, `skip-to` goes on behind it",
+        "a defect of this program: report the message; `resume` tries again, `skip-to` continues behind it",
         RequestKind.RESUME,
     ),
     StopCause.SHUT_OUT: Advice(
@@ -104,6 +103,6 @@ def advice(cause: StopCause) -> str:
 
 
 def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str | None:
-    """The command line that lets the partition go on, None: all of the topic that stopped. None: no single one does."""
+    """The command that lets a partition resume, or all stopped ones of the topic (None). None: no single one does."""
     request = ADVICE[StopCause(cause)].request if cause in set(StopCause) else None
     return None if request is None else command_line(request, flow, topic=topic, partition=partition)

@@ -1,4 +1,4 @@
-"""Tells the ledger and the log that partitions stopped, went on, or are copied again."""
+"""Records and logs that partitions stopped, resumed, or are copied again."""
 
 import logging
 from dataclasses import dataclass

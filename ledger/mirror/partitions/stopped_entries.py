@@ -1,6 +1,6 @@
 """Stopped partitions as an operator deals with them: those of one topic and one cause are one entry.
 
-A command for a whole topic lets every stopped partition of it go on, whatever stopped it. So an entry has one
+A command for a whole topic resumes every stopped partition of it, whatever stopped it. So an entry has one
 command when all that stopped of its topic is in it; else one for each of its partitions.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.domain import partition_names
+from ledger.domain.words import partition_names
 from ledger.mirror.partitions.stop_advice import command
 
 
@@ -42,7 +42,7 @@ class StoppedPartition:
 class StoppedEntry:
     """`message`: what was seen at the first partition; `differing`: how many others stopped at other values.
 
-    `commands` let the partitions go on; empty when no single request does.
+    `commands` resume the partitions; empty when no single request does.
     """
 
     topic: str
@@ -91,5 +91,5 @@ def _entry(flow: str, stopped: Sequence[Stopped], *, is_all_of_topic: bool) -> S
         first.message,
         sum(one.message != first.message for one in stopped),
         first.next,
-        tuple(told for told in found if told is not None),
+        tuple(command for command in found if command is not None),
     )

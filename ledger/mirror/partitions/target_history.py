@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
+from ledger.domain.offsets.supersession import SEQUENCED_KINDS, RecordedSync, is_as_recorded
 from ledger.ports.clusters import ClusterAdmin
 
 
 @dataclass(frozen=True, slots=True)
 class TargetHistory:
-    """What a flow recorded of one target partition, to be held against what lies there."""
+    """What a flow recorded of one target partition, to be compared with what lies there."""
 
     target: ClusterAdmin
     partition: TopicPartition

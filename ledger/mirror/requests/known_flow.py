@@ -20,7 +20,7 @@ class PartitionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownPartition:
-    """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it goes on.
+    """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it is copied.
 
     `is_gone`: this incarnation of it is not at the source any more.
     """

@@ -1,4 +1,4 @@
-"""What a copy task is told and what it returns."""
+"""What a copy task is given and what it returns."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,12 +6,12 @@ from enum import StrEnum
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, TopicPartition
 from ledger.domain.filters import KEEP_ALL, RecordFilter
-from ledger.domain.position import NOTHING_KNOWN, Position, TailKnowledge
+from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.task.troubles import Side
 
 
 class StopCause(StrEnum):
-    """Why a partition cannot go on. The flow's policies decide what the driver does about the first five."""
+    """Why a partition cannot continue. The flow's policies decide what the driver does about the first five."""
 
     LOST = "lost"
     SOURCE_TRUNCATED = "source_truncated"
@@ -88,7 +88,7 @@ class Assignment:
     though the partition may be there. `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there.
     `target_log_start`: where the target's log began when it was found to begin behind the position: whatever the
-    flow wrote between and did not record is gone; `remembered_sequence`: the flow's next one as the target then
+    flow wrote between and did not record is lost; `remembered_sequence`: the flow's next one as the target then
     remembered it, None when it did not.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `record_filter`: what is left out of the rest.
@@ -153,7 +153,7 @@ class PartitionResult:
 class CopyLimits:
     """Bounds of one task: memory and waiting. Bytes and milliseconds.
 
-    `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it goes on
+    `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it keeps
     after its round to find out what can be proved of a tail.
     """
 

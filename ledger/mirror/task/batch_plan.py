@@ -224,7 +224,7 @@ def _copy(
 def _begins_at(header: BatchHeader, batch: memoryview) -> int:
     """The time of the first record, as far as the header has it.
 
-    Where a delete horizon stands in its place the record itself is asked, and the largest time told if it cannot be
+    Where a delete horizon stands in its place the record itself is asked, and the largest time taken if it cannot be
     read: a batch that travels as it is need not be understood.
     """
     if not header.has_delete_horizon:

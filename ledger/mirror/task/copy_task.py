@@ -21,7 +21,7 @@ from ledger.ports.network import ClusterLink, Completion, FetchItem, Network, Pr
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
 
-_GONE_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
+_DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
@@ -61,7 +61,7 @@ class CopyTask:
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
 
     def run(self, *, seconds: float) -> list[PartitionResult]:
-        """Copy until the deadline, until every partition has reached its `stop_at`, or until none can go on.
+        """Copy until the deadline, until every partition has reached its `stop_at`, or until none can continue.
 
         Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
         """
@@ -78,7 +78,7 @@ class CopyTask:
         return [copy.result() for copy in self._copies]
 
     def _end(self, deadline: float) -> float:
-        """A look at a tail that cleaners have been at begins anew in every task, so none ends in the middle of it."""
+        """The search of a tail that cleaners have changed begins again in every task: none ends in the middle of it."""
         is_searching = any(copy.is_searching for copy in self._copies)
         return deadline + self._limits.search_ms / 1000 if is_searching else deadline
 
@@ -94,7 +94,7 @@ class CopyTask:
         give_up = grace_end + self._limits.request_timeout_ms / 1000 + _POLL_S
         while (now := self._clock.monotonic()) < give_up:
             if now < grace_end:
-                self._read_tails([copy for copy in self._copies if copy.looks_between], now)
+                self._read_tails([copy for copy in self._copies if copy.reads_between], now)
                 self._produce()
             if not self._flights:
                 return
@@ -224,7 +224,7 @@ class CopyTask:
 
     def _halt_if_gone(self, copy: PartitionCopy, side: Side) -> None:
         """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
-        if copy.troubles.failures(side) >= _GONE_AFTER_FAILURES:
+        if copy.troubles.failures(side) >= _DELETED_AFTER_FAILURES:
             copy.halt(
                 _GONE[side],
                 f"the {side} does not know this topic id any more: the topic was deleted or recreated",
@@ -376,7 +376,7 @@ class CopyTask:
 
 @contextmanager
 def _halting(copy: PartitionCopy) -> Iterator[None]:
-    """Whatever goes wrong in a step of one partition halts that one; the others go on (G7)."""
+    """Whatever goes wrong in a step of one partition halts that one; the others continue (G7)."""
     try:
         yield
     except (LedgerUnavailableError, MemoryError):

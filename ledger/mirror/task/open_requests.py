@@ -44,6 +44,6 @@ class OpenRequests:
         self._open[asked] -= 1
         return attempt == self._attempt
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Answers to what is on its way count no longer."""
         self._attempt += 1

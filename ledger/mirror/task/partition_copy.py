@@ -141,9 +141,9 @@ class PartitionCopy:
         return self._target.wants_tail(now)
 
     @property
-    def looks_between(self) -> bool:
+    def reads_between(self) -> bool:
         """A batch that is at the target waits to be settled until what came before it was read (P6)."""
-        return self._target.looks_between
+        return self._target.reads_between
 
     @property
     def is_searching(self) -> bool:
@@ -152,11 +152,11 @@ class PartitionCopy:
 
     def begin_tail(self, leader_epoch: int | None) -> None:
         """The tail is read next, under this leader."""
-        self._target.begin_tail(leader_epoch)
+        self._target.reading.begin_under(leader_epoch)
 
     def stops_looking(self) -> bool:
         """The target answers that what was asked for is out of range; whether that was the flow's last record."""
-        return self._target.stops_looking()
+        return self._target.reading.pass_over_last_record()
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
@@ -199,7 +199,7 @@ class PartitionCopy:
         self._target.start_over()
 
     def sequence_refused(self) -> None:
-        """45 means look: only when looking at the tail has explained nothing several times is it a stop."""
+        """45 means to read the tail: only when that has explained nothing several times is it a stop."""
         self._refused_sequences += 1
         if self._refused_sequences >= _REFUSED_SEQUENCES:
             self._target.stop_at_once(partition_stops.sequence_refused(self._refused_sequences))
@@ -211,14 +211,14 @@ class PartitionCopy:
         self._target.stop_at_once(Stop(cause, message))
 
     def conclude(self) -> None:
-        """The task ends: what still waits at the target for a source that has no more is told."""
+        """The task ends: what still waits at the target for a source that has no more is recorded."""
         self._target.conclude()
 
     def result(self) -> PartitionResult:
         """What was done; the copy is finished with."""
         builder, troubles = self._target.builder, self.troubles
         syncs = builder.syncs()
-        position = builder.position.told_by(syncs)
+        position = builder.position.after(syncs)
         refused = 0 if self.stop is not None else self._refused_sequences
         return PartitionResult(
             assignment=self.assignment,

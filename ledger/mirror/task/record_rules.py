@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import GapCause
 from ledger.domain.filters import KEEP_ALL, RecordFilter
-from ledger.domain.offset_ranges import OffsetRange, Share, share_of
+from ledger.domain.offsets.offset_ranges import OffsetRange, Share, share_of
 from ledger.wire.record_batch import BatchHeader
 from ledger.wire.record_fields import read_fields
 from ledger.wire.records import Record

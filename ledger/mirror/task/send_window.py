@@ -18,9 +18,9 @@ class SendWindow:
         self._producer_id = producer_id
         self._requests = requests
         self._node: int | None = None
-        self.begin_anew(next_offset=0, next_sequence=0)
+        self.begin_again(next_offset=0, next_sequence=0)
 
-    def begin_anew(self, *, next_offset: int, next_sequence: int) -> None:
+    def begin_again(self, *, next_offset: int, next_sequence: int) -> None:
         """Nothing is planned or known to be there; the next batch is expected as `expect_next` says."""
         self._planned = deque[Step]()
         self._planned_bytes = 0
@@ -128,5 +128,5 @@ class SendWindow:
         return self._unsettled[0] if self._unsettled else None
 
     def settle_oldest(self) -> Sent:
-        """It is proved to be there, or passed over; the caller records it."""
+        """It is proved to be there, or skipped; the caller records it."""
         return self._unsettled.popleft()

@@ -17,7 +17,7 @@ class Settling:
     def settle(self, *, waiting: Sent | None, has_stopped: bool) -> None:
         """As far as it goes: not up to `waiting`, whose surroundings are not known yet (P6).
 
-        Behind a stop nothing is looked at any more: what has others before it is left to the next look.
+        Behind a stop nothing is read any more: what has others before it is left to the next attempt.
         """
         while (oldest := self._window.oldest) is not None and oldest is not waiting:
             if not self._may_settle(oldest, has_stopped=has_stopped):
@@ -29,8 +29,8 @@ class Settling:
             return True
         if sent.base_offset is None:
             return False
-        may_look = not has_stopped or not self._exclusive
-        return may_look or sent.base_offset == self._builder.position.target_offset
+        may_read = not has_stopped or not self._exclusive
+        return may_read or sent.base_offset == self._builder.position.target_offset
 
     def settle_oldest(self) -> None:
         """It is known to be there."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ledger.domain.position import Position
+from ledger.domain.offsets.position import Position
 from ledger.mirror.task.assignments import Assignment, Divergence
 from ledger.mirror.task.batch_plan import Step, plan_batches
 from ledger.mirror.task.record_rules import RecordRules

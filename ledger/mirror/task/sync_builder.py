@@ -5,7 +5,7 @@ from dataclasses import replace
 from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.batch_plan import Copy, Skip
-from ledger.mirror.task.cleaned_tail import Pairing
+from ledger.mirror.task.cleaned_tail.proof import Pairing
 from ledger.wire.record_batch import BatchHeader, next_sequence, payload_checksum
 
 GAPS_PER_SYNC = 10_000
@@ -97,7 +97,7 @@ class SyncBuilder:
         cause: SyncCause,
         producer_id: int | None = None,
     ) -> None:
-        """Records of this flow at the target have no source offset that could be told.
+        """Records of this flow at the target have no source offset that could be identified.
 
         With a former producer id `first_sequence` is of that one, and is not recorded.
         """
@@ -149,7 +149,7 @@ class SyncBuilder:
         self._count(found.place.count, first_sequence, former_producer_id)
 
     def end_row(self) -> None:
-        """What comes next is told in a row of its own."""
+        """What comes next is recorded in a row of its own."""
         self._close()
 
     def former_next(self, producer_id: int) -> int | None:
@@ -188,7 +188,7 @@ class SyncBuilder:
         self._first_sequence = following
 
     def expired(self, *, target_end: int, next_sequence: int, first: BatchHeader | None) -> None:
-        """The target's log begins behind where the flow stood: what it may have written up to there is gone.
+        """The target's log begins behind the flow's position: what it may have written up to there was deleted.
 
         `first`: the flow's own first batch that is left; one with a former producer id tells where that one stands.
         """

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from ledger.domain.topic_acls import AclFollow, acl_change, wanted_acls
-from ledger.domain.topics import TopicNaming
+from ledger.domain.topics.naming import TopicNaming
+from ledger.domain.topics.topic_acls import AclFollow, acl_change, wanted_acls
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.following_record import FollowingRecord
@@ -27,7 +27,7 @@ class AclFollowing:
         self._target = target
         self._record = record
 
-    def look(self, topics: Collection[str]) -> list[Finding]:
+    def refresh(self, topics: Collection[str]) -> list[Finding]:
         """Follow for the selected source topics; what is refused is a finding of the flow."""
         if self._follow is AclFollow.NONE:
             return []

@@ -1,14 +1,21 @@
 """The topics of a running flow: what the source has, what the target must have, which partitions pair up.
 
-What one topic is refused is a finding of that topic; the others go on.
+What one topic is refused is a finding of that topic; the others are copied.
 """
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from ledger.domain.facts import PartitionPair, TopicPartition
-from ledger.domain.idle_patterns import Refusals, idle_patterns
-from ledger.domain.topic_following import (
+from ledger.domain.topics.idle_patterns import Refusals, idle_patterns
+from ledger.domain.topics.naming import (
+    SelectionRefusal,
+    TakenTopics,
+    TopicSelection,
+    matches_any,
+    taken_topics,
+)
+from ledger.domain.topics.topic_following import (
     AddPartitions,
     ChangeSettings,
     CreateTopic,
@@ -17,14 +24,13 @@ from ledger.domain.topic_following import (
     TargetTopic,
     TopicFollowing,
 )
-from ledger.domain.topics import SelectionRefusal, TakenTopics, TopicSelection, matches_any, taken_topics
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.mirror.findings.finding_log import Finding, FindingName
+from ledger.mirror.topics import topic_findings
 from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.following_record import FollowingRecord, MirroredTopic
 from ledger.mirror.topics.paced_settings import PacedSettings
 from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.mirror.topics.target_settings import target_findings
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 
@@ -66,7 +72,7 @@ class FlowTopics:
         self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
         self._selects_nothing = False
-        self._is_first_look = True
+        self._is_first_refresh = True
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
         self._same_cluster: bool | None = None
@@ -74,23 +80,23 @@ class FlowTopics:
         self.blocked: Mapping[str, str] = {}
         """Source topics that may not be copied for now, with the reason."""
         self.cleanup_policies: Mapping[str, str] = {}
-        """Of source topics, as of the last look, as far as their settings may be described."""
+        """Of source topics, as of the last refresh, as far as their settings may be described."""
         self.cleaned_targets: frozenset[str] = frozenset()
-        """Target topics whose records may be removed by a cleaner, as of the last look."""
+        """Target topics whose records may be removed by a cleaner, as of the last refresh."""
 
     def source_partitions(self) -> list[tuple[str, int]]:
-        """Source partitions as of the last look, for recorders."""
+        """Source partitions as of the last refresh, for recorders."""
         return [(pair.source.topic, pair.source.partition) for pair in self._paired]
 
     def target_partitions(self) -> list[tuple[str, int]]:
-        """Target partitions as of the last look, for recorders."""
+        """Target partitions as of the last refresh, for recorders."""
         return [(pair.target.topic, pair.target.partition) for pair in self._paired]
 
     def follow(self, *, written_topic_ids: frozenset[str]) -> list[PartitionPair]:
         """Make the target follow, then pair every selected source partition.
 
-        Raises `PreconditionError` when another cluster answers at either side than at the first look. The
-        first look raises it, too, when the flow cannot name its target topics; later ones leave out the topics
+        Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
+        first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
         concerned.
         """
         listed = self._source.topics()
@@ -106,11 +112,11 @@ class FlowTopics:
         if refused is not None:
             targets = self._target.topics()
             at_target = self._target_settings.of(self._targets_of(sources, targets).values())
-        findings = [*_conflict_findings(conflicts), *(refused or ())]
+        findings = [*topic_findings.conflict_findings(conflicts), *(refused or ())]
         findings += self._findings_about(sources, targets, at_source, at_target)
-        findings += self._deletions.look(self._mirrored_topics(), listed, targets)
+        findings += self._deletions.refresh(self._mirrored_topics(), listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
-        findings += self._acls.look(sources.keys())
+        findings += self._acls.refresh(sources.keys())
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self.cleanup_policies = {
@@ -124,11 +130,11 @@ class FlowTopics:
         )
         self._paired = list(self._pairs(sources, targets))
         self._remember(self._paired)
-        self._is_first_look = False
+        self._is_first_refresh = False
         return self._paired
 
     def _require_same_clusters(self) -> None:
-        """Asked after the topics were listed: another cluster says of all of them that they are gone, or new."""
+        """Asked after the topics were listed: another cluster says of all that they were deleted, or are new."""
         found = {admin.alias: admin.cluster_id() for admin in (self._source, self._target)}
         known = self._cluster_ids = self._cluster_ids or found
         for alias, cluster_id in found.items():
@@ -139,7 +145,7 @@ class FlowTopics:
                 )
 
     def existing(self) -> list[PartitionPair]:
-        """Pair what exists on both sides; nothing is created. Refuses names as the first look does."""
+        """Pair what exists on both sides; nothing is created. Refuses names as the first refresh does."""
         listed = self._source.topics()
         taken = self._taken(listed)
         conflicts = self._conflicts(taken)
@@ -149,7 +155,7 @@ class FlowTopics:
     # -- selecting -------------------------------------------------------------------------------
 
     def require_selected(self) -> None:
-        """Raise `UnsafeError` when there was nothing to mirror at the last look: that is not all that was asked for."""
+        """Raise `UnsafeError` when the last refresh found nothing to mirror: that is not all that was asked for."""
         if self._selects_nothing:
             raise UnsafeError(
                 f"no topic of {self._source.alias} is selected by topics ({', '.join(self._selection.patterns)}), so "
@@ -157,25 +163,25 @@ class FlowTopics:
             )
 
     def _idle_patterns(self, refusals: Refusals, findings: Sequence[Finding]) -> list[Finding]:
-        """A topic that was mirrored and is gone is told as such, and not of its pattern as well."""
-        gone = [
+        """A topic that was mirrored and was deleted is reported as such, and not for its pattern as well."""
+        deleted = [
             str(finding.topic) for finding in findings if finding.name is FindingName.SOURCE_TOPIC_DELETED
         ]
         found = [
             Finding(
                 name=FindingName.PATTERN_MATCHES_NOTHING,
                 topic=idle.pattern,
-                message=idle.told(self._source.alias),
+                message=idle.described(self._source.alias),
             )
             for idle in idle_patterns(self._selection, refusals)
-            if not idle.is_guard and not any(matches_any([idle.pattern], topic) for topic in gone)
+            if not idle.is_guard and not any(matches_any([idle.pattern], topic) for topic in deleted)
         ]
         self._remind(found)
         return found
 
     def _remind(self, found: Sequence[Finding]) -> None:
         """What an earlier driver raised is not raised again; a driver that starts says it all the same."""
-        for finding in found if self._is_first_look else ():
+        for finding in found if self._is_first_refresh else ():
             if finding.key in self._record.findings.already_open():
                 log.warning("%s: %s", finding.name, finding.message)
 
@@ -199,7 +205,7 @@ class FlowTopics:
 
     def _conflicts(self, taken: TakenTopics) -> dict[str, str]:
         conflicts = taken.conflicts
-        if conflicts and self._is_first_look:
+        if conflicts and self._is_first_refresh:
             reasons = "; ".join(dict.fromkeys(conflicts.values()))
             raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
         already = {pair.source.topic for pair in self._paired}
@@ -303,13 +309,13 @@ class FlowTopics:
         self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
     ) -> Iterator[Finding]:
         """What the target topics are like now, after all changes."""
-        yield from _unread_findings(at_source, "source")
-        yield from _unread_findings(at_target, "target")
+        yield from topic_findings.unread_findings(at_source, "source")
+        yield from topic_findings.unread_findings(at_target, "target")
         for name, topic in sources.items():
             target = targets.get(self._following.naming.target_name(name))
             if target is not None:
-                yield from _partition_findings(topic, target)
-                yield from _settings_findings(topic, at_source, target, at_target)
+                yield from topic_findings.partition_findings(topic, target)
+                yield from topic_findings.settings_findings(topic, at_source, target, at_target)
 
     def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
         refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}
@@ -355,41 +361,4 @@ def _target_topic(topic: TopicDescription, settings: SettingsAnswer) -> TargetTo
     found = settings.read.get(topic.name)
     return TargetTopic(
         topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
-    )
-
-
-def _conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
-    return [
-        Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
-        for topic, reason in conflicts.items()
-    ]
-
-
-def _unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
-    return [
-        Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")
-        for topic, reason in settings.refused.items()
-    ]
-
-
-def _partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
-    if target.partitions > source.partitions:
-        message = (
-            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
-            "the surplus gets nothing"
-        )
-        yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
-
-
-def _settings_findings(
-    source: TopicDescription, at_source: SettingsAnswer, target: TopicDescription, at_target: SettingsAnswer
-) -> list[Finding]:
-    settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
-    if settings is None:
-        return []
-    return target_findings(
-        target.name,
-        source=compared.effective if compared else {},
-        target=settings.effective,
-        replicas=target.replication_factor,
     )

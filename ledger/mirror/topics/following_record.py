@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
-from ledger.domain.topic_acls import TopicAcl
-from ledger.domain.topic_settings import SettingsChange
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 from ledger.mirror.findings.finding_log import FindingName, Findings
 from ledger.mirror.topics.target_settings import SETTING_FINDINGS
 from ledger.ports.clusters import ClusterAdmin, NewTopic
@@ -29,7 +29,7 @@ TOPIC_FINDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """The lives of a source topic and of the target topic that the flow copied it to."""
+    """The incarnations of a source topic and of the target topic that the flow copied it to."""
 
     source: str
     source_id: str

@@ -1,8 +1,8 @@
-"""Settings of many topics, as one look after the other needs them.
+"""Settings of many topics, as one refresh after the other needs them.
 
-A broker takes seconds to describe thousands of topics, and rounds wait for a look. What was read is used
-again for twenty times as long as reading took: with a few topics every look reads anew, with thousands one
-look in many. A topic that was not read yet is read at once, and so is one that was changed.
+A broker takes seconds to describe thousands of topics, and rounds wait for a refresh. What was read is used
+again for twenty times as long as reading took: with a few topics every refresh reads again, with thousands one
+refresh in many. A topic that was not read yet is read at once, and so is one that was changed.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _TIMES_AS_LONG = 20
 
 
 class PacedSettings:
-    """Settings of one cluster's topics by topic id: another life of a topic is another topic."""
+    """Settings of one cluster's topics by topic id: another incarnation of a topic is another topic."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock) -> None:
         self._admin = admin
@@ -26,10 +26,10 @@ class PacedSettings:
         wanted = list(topics)
         if self._clock.monotonic() >= self._read_again_at:
             self._read.clear()
-        is_anew = not self._read
+        is_due = not self._read
         started = self._clock.monotonic()
         self._read_missing([topic for topic in wanted if topic.topic_id not in self._read])
-        if is_anew:
+        if is_due:
             ended = self._clock.monotonic()
             self._read_again_at = ended + _TIMES_AS_LONG * (ended - started)
         found = [self._read[topic.topic_id] for topic in wanted if topic.topic_id in self._read]

@@ -1,7 +1,7 @@
-"""Source topics that are gone: the target topic is kept, or deleted if the flow says so.
+"""Source topics that were deleted: the target topic is kept, or deleted if the flow says so.
 
 What a deletion takes may be the last copy there is, so it rests on facts of the ledger: a cluster that lost its
-topics, or another one at its address, says of all of them that they are gone.
+topics, or another one at its address, says of all of them that they were deleted.
 """
 
 import logging
@@ -14,18 +14,18 @@ from ledger.ports.clusters import ClusterAdmin, TopicDescription
 
 log = logging.getLogger(__name__)
 
-LOOKS_BEFORE_DELETION = 2
-"""A topic that is listed again at the next look was not deleted."""
+REFRESHES_BEFORE_DELETION = 2
+"""A topic that is listed again at the next refresh was not deleted."""
 
 
 class SourceDeletions:
     """Compares what the flow has mirrored with what the source still has.
 
     A target topic is deleted only if all of this holds:
-        D1  the ledger says that this very life of it holds records of the flow
-        D2  the source has said at two looks in a row that it has no topic of the name, and has other topics
-        D3  a recorder of the source has recorded that this very life of the source topic was deleted
-        D4  of two or more topics with such records not more than half are gone at one look
+        D1  the ledger says that this very incarnation of it holds records of the flow
+        D2  the source has said at two refreshes in a row that it has no topic of the name, and has other topics
+        D3  a recorder of the source has recorded that this very incarnation of the source topic was deleted
+        D4  of two or more topics with such records not more than half were deleted at one refresh
         D5  both clusters are the ones that the ledger knows
     Else it is kept, and a finding says why.
     """
@@ -37,24 +37,26 @@ class SourceDeletions:
         self._target = target
         self._record = record
         self._delete_topics = delete_topics
-        self._looks_without: dict[str, int] = {}
+        self._refreshes_without: dict[str, int] = {}
 
-    def look(
+    def refresh(
         self,
         mirrored: Iterable[MirroredTopic],
         sources: Mapping[str, TopicDescription],
         targets: Mapping[str, TopicDescription],
     ) -> list[Finding]:
-        """Findings about the mirrored topics whose source is gone; deletes what is to be deleted."""
-        standing = [topic for topic in set(mirrored) if _lives_on(topic, targets)]
-        gone = [topic for topic in standing if topic.source not in sources and self._is_gone(topic.source)]
-        names = {topic.source for topic in gone}
-        self._looks_without = {name: self._looks_without.get(name, 0) + 1 for name in names}
-        findings = [self._judge(topic, standing, gone, sources) for topic in sorted(gone, key=_source)]
+        """Findings about the mirrored topics whose source was deleted; deletes what is to be deleted."""
+        remaining = [topic for topic in set(mirrored) if _has_target(topic, targets)]
+        deleted = [
+            topic for topic in remaining if topic.source not in sources and self._is_deleted(topic.source)
+        ]
+        names = {topic.source for topic in deleted}
+        self._refreshes_without = {name: self._refreshes_without.get(name, 0) + 1 for name in names}
+        findings = [self._judge(topic, remaining, deleted, sources) for topic in sorted(deleted, key=_source)]
         return [finding for finding in findings if finding is not None]
 
-    def _is_gone(self, topic: str) -> bool:
-        """Asked for by name: a topic that this principal may not see any more is not gone."""
+    def _is_deleted(self, topic: str) -> bool:
+        """Asked for by name: a topic that this principal may not see any more was not deleted."""
         try:
             return self._source.is_gone(topic)
         except PreconditionError as error:
@@ -64,19 +66,19 @@ class SourceDeletions:
     def _judge(
         self,
         topic: MirroredTopic,
-        standing: Sequence[MirroredTopic],
-        gone: Sequence[MirroredTopic],
+        remaining: Sequence[MirroredTopic],
+        deleted: Sequence[MirroredTopic],
         sources: Mapping[str, TopicDescription],
     ) -> Finding | None:
         written = self._record.written_target_ids() if self._delete_topics else frozenset()
         if topic.target_id not in written:
             return _kept(topic)
-        doubt = _doubt(_written(gone, written), _written(standing, written), sources)
+        doubt = _doubt(_written(deleted, written), _written(remaining, written), sources)
         if doubt is not None:
             return _kept(topic, doubt)
         if topic.source_id not in self._record.deleted_source_ids(self._source.alias):
             return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
-        is_due = self._looks_without[topic.source] >= LOOKS_BEFORE_DELETION
+        is_due = self._refreshes_without[topic.source] >= REFRESHES_BEFORE_DELETION
         return self._delete(topic) if is_due else _kept(topic)
 
     def _delete(self, topic: MirroredTopic) -> Finding | None:
@@ -86,7 +88,7 @@ class SourceDeletions:
         except PreconditionError as error:
             name = FindingName.TARGET_TOPIC_NOT_DELETED
             return Finding(name=name, topic=topic.target, message=str(error))
-        log.warning("deleted topic %s: its source %s is gone", topic.target, topic.source)
+        log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
         self._record.deleted(topic.target, topic.target_id)
         return None
 
@@ -96,27 +98,27 @@ def _source(topic: MirroredTopic) -> str:
 
 
 def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:
-    """Sources of topics that hold records of the flow: one that was created just now outweighs none that is gone."""
+    """Sources of topics that hold records of the flow: a new one outweighs none that was deleted."""
     return frozenset(topic.source for topic in topics if topic.target_id in written)
 
 
-def _lives_on(topic: MirroredTopic, targets: Mapping[str, TopicDescription]) -> bool:
+def _has_target(topic: MirroredTopic, targets: Mapping[str, TopicDescription]) -> bool:
     found = targets.get(topic.target)
     return found is not None and found.topic_id == topic.target_id
 
 
 def _doubt(
-    gone: Collection[str], mirrored: Collection[str], sources: Mapping[str, TopicDescription]
+    deleted: Collection[str], mirrored: Collection[str], sources: Mapping[str, TopicDescription]
 ) -> str | None:
-    """Why what is gone at this look is not taken for deleted by somebody who meant it (D2, D4); None: it is."""
+    """Why what is missing at this refresh does not count as deleted on purpose (D2, D4); None: it does."""
     if all(topic.internal for topic in sources.values()):
         return "the source has no topics at all"
-    if len(mirrored) >= 2 and 2 * len(gone) > len(mirrored):
-        return f"{len(gone)} of the {len(mirrored)} topics that this flow mirrored are gone at once"
+    if len(mirrored) >= 2 and 2 * len(deleted) > len(mirrored):
+        return f"{len(deleted)} of the {len(mirrored)} topics that this flow mirrored were deleted at once"
     return None
 
 
 def _kept(topic: MirroredTopic, reason: str | None = None) -> Finding:
     why = "" if reason is None else f": {reason}"
-    message = f"{topic.source} is gone at the source; {topic.target} is kept{why}"
+    message = f"{topic.source} was deleted at the source; {topic.target} is kept{why}"
     return Finding(name=FindingName.SOURCE_TOPIC_DELETED, topic=topic.source, message=message)

@@ -1,8 +1,8 @@
-"""What the settings of a target topic mean for its copy: raised by drivers as findings, told by `doctor` before."""
+"""What the settings of a target topic mean for its copy: raised by drivers as findings, reported by `doctor` before."""
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ledger.domain.topic_settings import REQUIRED_AT_TARGET, is_fence
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, is_fence
 from ledger.mirror.findings.finding_log import Finding, FindingName
 
 Settings = Mapping[str, str]
@@ -34,7 +34,7 @@ def target_findings(topic: str, *, source: Settings, target: Settings, replicas:
 def concerns(*, source: Settings, target: Settings, replicas: int) -> dict[FindingName, str]:
     """What is wrong with a target topic, with the values, from the effective settings of a source and a target topic.
 
-    What is not told is not judged.
+    What is not reported is not judged.
     """
     found = {
         FindingName.MIN_INSYNC_REPLICAS_ONE: _one_may_acknowledge(target, replicas),

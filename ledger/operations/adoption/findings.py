@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ledger.domain.facts import Gap, GapCause
-from ledger.domain.offset_ranges import OffsetRange, joined
+from ledger.domain.offsets.offset_ranges import OffsetRange, joined
 from ledger.errors import MirrorLedgerError
 from ledger.operations.adoption.records import LogRecord
 from ledger.wire.record_fields import key_state

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
 from ledger.domain.facts import Gap, OffsetSync, PartitionPair, SyncCause, SyncKind
-from ledger.domain.offset_ranges import OffsetRange, overlapping, without
+from ledger.domain.offsets.offset_ranges import OffsetRange, overlapping, without
 from ledger.operations.adoption.findings import Findings, Run
 
 _GAPS_PER_ROW = 10_000

@@ -18,11 +18,11 @@ _RECENT_MS = 150_000  # checkpoints are written once a minute
 
 
 def signs_of_mirror_maker(target: ClusterAdmin, clock: Clock) -> list[str]:
-    """What speaks for it, in words; what may not be looked at speaks for it too."""
+    """What speaks for it, in words; what may not be read speaks for it too."""
     try:
         return [*_workers(target), *_written_lately(target, clock.now_ms())]
     except PreconditionError as error:
-        return [f"whether MirrorMaker still runs cannot be told: {error}"]
+        return [f"whether MirrorMaker still runs is unknown: {error}"]
 
 
 def _workers(target: ClusterAdmin) -> Iterator[str]:

@@ -48,7 +48,7 @@ def pair_partition(source: ReadableLog, target: ReadableLog, *, is_target_compac
 
 
 class _PartitionPairing:
-    """One comparison; `_recent` are the last decisions, which may still be taken back."""
+    """One comparison; `_recent` are the last decisions, which may still be revised."""
 
     def __init__(self, source: ReadableLog, target: ReadableLog, *, is_target_compacted: bool) -> None:
         self._source_log, self._target_log = source, target
@@ -173,11 +173,11 @@ class _PartitionPairing:
         )
 
     def _take_pairs(self, found: Alignment, count: int, size: int) -> bool:
-        """Decide everything up to the pair before `count`; if that may take recent decisions back, look back."""
+        """Decide everything up to the pair before `count`; if that may revise recent decisions, search back."""
         if not count:
             return False
         if self._is_equal_to_recent(found, size):
-            found, count = self._look_back(found, count, size)
+            found, count = self._search_back(found, count, size)
         first_target = found.pairs[0][1]
         last_source, last_target = found.pairs[count - 1]
         if not self._has_paired:
@@ -216,7 +216,7 @@ class _PartitionPairing:
         }
         return any(self._match(source) in unpaired for source, _ in self._recent)
 
-    def _look_back(self, found: Alignment, count: int, size: int) -> tuple[Alignment, int]:
+    def _search_back(self, found: Alignment, count: int, size: int) -> tuple[Alignment, int]:
         """Take the recent decisions back and align again, with them, as far ahead as before."""
         recent = [*self._recent]
         targets = [target for _, target in recent if target is not None]
@@ -232,7 +232,7 @@ class _PartitionPairing:
         if self._is_recent_cut and (again.pairs[0] != (first, 0) or first in again.ambiguous):
             raise self._refusal(f"equal records and a missing one over more than {_CONTEXT:,} records")
         if not self._reach_pair(again, count):
-            raise self._refusal(f"equal records that pair up otherwise with each look, within {size:,}")
+            raise self._refusal(f"equal records that pair up differently with each search, within {size:,}")
         return again, count
 
     def _reach_pair(self, found: Alignment, count: int) -> bool:
@@ -242,7 +242,7 @@ class _PartitionPairing:
         return self._reach(self._source.taken + source + 1, self._target.taken + target + 1)
 
     def _reach(self, source: int, target: int) -> bool:
-        """Whether one side gets further than ever: who looks back again and again would not come to an end."""
+        """Whether one side gets further than ever: who searches back again and again would not come to an end."""
         furthest = self._furthest
         self._furthest = (max(source, furthest[0]), max(target, furthest[1]))
         return self._furthest != furthest

@@ -1,4 +1,4 @@
-"""Flows that read what is being adopted must be at rest: they look it up when their driver starts."""
+"""Flows that read what is being adopted must have ended: they read it when their driver starts."""
 
 from collections.abc import Callable, Sequence
 

@@ -11,7 +11,7 @@ from ledger.mirror.task.record_rules import RecordRules, filtered
 from ledger.operations.adoption.findings import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from ledger.ports.clock import Clock
-from ledger.ports.network import ClusterLink, FetchItem, Network
+from ledger.ports.network import ClusterLink, FetchItem, Network, answer_to
 from ledger.wire.error_codes import TOPIC_GONE, ErrorCode, describe
 from ledger.wire.record_batch import BatchHeader, batches
 from ledger.wire.records import decode
@@ -107,10 +107,8 @@ class PartitionLog:
             return None, "it has no leader"
         item = FetchItem(self._partition, offset, _FETCH_BYTES)
         ticket = self._link.fetch(node, [item], committed=True, max_wait_ms=500, max_bytes=_FETCH_BYTES)
-        while True:
-            for completion in self._network.poll(_PAUSE_S):
-                if completion.ticket == ticket:
-                    return (completion.fetched[0] if completion.fetched else None), completion.failure
+        completion = answer_to(ticket, self._network)
+        return (completion.fetched[0] if completion.fetched else None), completion.failure
 
     def _trouble(self, fetched: Fetched, offset: int) -> str:
         where = f"{self._partition.topic} partition {self._partition.partition}"

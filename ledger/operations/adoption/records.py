@@ -1,7 +1,7 @@
 """Records of a log as adoption compares them, and a log read forward with a bounded view ahead."""
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
@@ -34,9 +34,6 @@ class LogRecord:
         return self.cause is None or self.cause is GapCause.FILTERED
 
 
-Match = Callable[[LogRecord], Hashable]
-
-
 def by_time_and_content(record: LogRecord) -> Hashable:
     """A copy that kept times is equal in both."""
     return record.timestamp, record.content
@@ -62,7 +59,7 @@ class ReadableLog(Protocol):
 
 
 class Lookahead:
-    """A log read forward; records can be looked at before they are taken, and pushed back."""
+    """A log read forward; the next record can be read before it is taken, and pushed back."""
 
     def __init__(self, records: Iterator[LogRecord]) -> None:
         self._records = records

@@ -66,7 +66,7 @@ def check_consent(findings: Findings, consent: Consent, source: PartitionEnds) -
         reason = f"; {unstable:,} source offsets belong to open transactions" if unstable else ""
         raise RefusedPartitionError(
             f"target offsets {shown(findings.foreign)} behind the last pair hold records that the source does "
-            f"not{reason}; nothing of the partition was recorded (--accept-foreign goes on after them)"
+            f"not{reason}; nothing of the partition was recorded (--accept-foreign continues after them)"
         )
 
 

@@ -1,7 +1,7 @@
-"""Which keys live on at a target although their source has no record of them any more.
+"""Which keys remain at a target although their source has no record of them any more.
 
 Memory: about 100 bytes for every key of the source and every key alive at the target (a digest of 16 bytes in
-a set or a dictionary), and the bytes of those keys that live at the target alone. Values are never kept.
+a set or a dictionary), and the bytes of those keys that are at the target alone. Values are never kept.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class KeyComparison:
-    """Keys with any record at the source, keys alive at the target, and those that live there alone, in log order."""
+    """Keys with any record at the source, keys alive at the target, and those that are there alone, in log order."""
 
     source_keys: int
     target_keys: int

@@ -1,7 +1,7 @@
 """Deletes keys at a flow's target that its source deleted unseen: claims the flow, compares, writes, records, releases.
 
-A mirror that reads a compacted topic later than its tombstones last may never see them. The keys that live on at
-the target are those without any record at the source, in what the flow has copied or passed over: it needs to
+A mirror that reads a compacted topic later than its tombstones last may never see them. The keys that remain at
+the target are those without any record at the source, in what the flow has copied or skipped: it needs to
 stand at both ends, so that all the source's records are compared and the tombstones come behind all copies.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
+from ledger.domain.offsets.position import Position
 from ledger.domain.operations.partition_events import KeysResynced
-from ledger.domain.position import Position
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.driver.flow_driver import claim_row

@@ -1,7 +1,7 @@
 """Writes tombstones to a target partition as records of the flow: one batch at a time, each acknowledged (acks=all).
 
 An answer that did not come is asked for again with the same batch: its sequence makes the second one no second
-write. What is acknowledged is told as offset syncs of kind `unpaired`, also when a later batch fails. When the
+write. What is acknowledged is returned as offset syncs of kind `unpaired`, also when a later batch fails. When the
 process dies between an acknowledgement and the record of it, the flow's next run meets records of its own that
 it cannot pair: the partition stops with `tail_mismatch` (or they are recorded as `lost_source`, where a loss
 before them explains them), and `accept-foreign` records them.
@@ -15,7 +15,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.ports.clock import Clock
-from ledger.ports.network import Network, ProduceItem
+from ledger.ports.network import Network, ProduceItem, answer_to
 from ledger.wire.error_codes import TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.record_batch import patch_for_target
 from ledger.wire.record_fields import tombstone
@@ -118,8 +118,5 @@ def _ask(item: ProduceItem, network: Network) -> tuple[Produced | None, str | No
     node = network.target.leader(item.partition)
     if node is None:
         return None, None
-    ticket = network.target.produce(node, [item], timeout_ms=_TIMEOUT_MS)
-    while True:
-        for completion in network.poll(_PAUSE_S):
-            if completion.ticket == ticket:
-                return (completion.produced[0] if completion.produced else None), completion.failure
+    completion = answer_to(network.target.produce(node, [item], timeout_ms=_TIMEOUT_MS), network)
+    return (completion.produced[0] if completion.produced else None), completion.failure

@@ -9,12 +9,15 @@ from deltalake import DeltaTable
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.system import SystemClock
-from ledger.domain.table_upkeep import BEHIND_FILES, FANOUT
+from ledger.domain.tables.table_upkeep import FANOUT
 from ledger.ports.ledger import WriterClaim
 from tests.support.commands import command
 from tests.support.ledger_rows import append, row
 from tests.support.recorder_rows import TABLE, WRITER, watermark
 from tests.support.unreachable import UnreachableFlow
+
+MANY = 3 * FANOUT
+"""Files that count as too many here: fewer are quicker to append."""
 
 
 def appended(flow: UnreachableFlow, count: int) -> DeltaTable:
@@ -88,15 +91,20 @@ def test_less_than_an_hour_is_refused(without_ledger: UnreachableFlow, hours: st
     assert "ledger.keep_superseded_hours" in without_ledger.refused("maintain", code=2)
 
 
-def test_status_and_doctor_say_when_nobody_merges(with_ledger: UnreachableFlow) -> None:
+def test_status_and_doctor_say_when_nobody_merges(
+    with_ledger: UnreachableFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("ledger.app.flow_status", "ledger.doctor.verdicts.places"):
+        monkeypatch.setattr(f"{place}.BEHIND_FILES", MANY)
+
     def told_by(*arguments: str) -> str:
         done = command(with_ledger.capture, with_ledger.config, *arguments)
         return done.out + done.err
 
     assert "maintenance" not in told_by("status")
     assert "0 wait to be merged; no merge" in told_by("doctor", "-o", "csv")
-    appended(with_ledger, BEHIND_FILES)
-    waiting = f"{BEHIND_FILES} of {BEHIND_FILES} files wait to be merged"
+    appended(with_ledger, MANY)
+    waiting = f"{MANY} of {MANY} files wait to be merged"
     assert f"ledger: maintenance of {TABLE} is behind: {waiting}" in told_by("status")
     assert waiting in " ".join(told_by("doctor", "-o", "csv").split())
     assert command(with_ledger.capture, with_ledger.config, "maintain").code == 0

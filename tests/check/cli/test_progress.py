@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from rich.console import Console
 
-from ledger.cli.progress import EVERY_S, QUIET_EVERY_S, ProgressLines, shown_progress
+from ledger.cli.processes.progress import EVERY_S, QUIET_EVERY_S, ProgressLines, shown_progress
 from ledger.mirror.driver.run_progress import Lag, RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
 

@@ -12,7 +12,7 @@ import pytest
 from ledger import catalog
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.duck.sealed import SealedLedger, sealed
-from ledger.cli.prompt import Prompt
+from ledger.cli.answers.prompt import Prompt
 from ledger.errors import UsageError
 from ledger.reports.rendering import render_csv
 from ledger.schema import TABLES

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import flat, report, text
 

@@ -10,8 +10,8 @@ from ledger.config.flow import Policy, TargetMode
 from ledger.config.mirror import MirrorConfig
 from ledger.config.secrets import SecretReference
 from ledger.domain.filters import RecordFilter
-from ledger.domain.topic_settings import ConfigurationFollow
-from ledger.domain.topics import NamingKind, SelectionRefusal
+from ledger.domain.topics.naming import NamingKind, SelectionRefusal
+from ledger.domain.topics.topic_settings import ConfigurationFollow
 from ledger.errors import ConfigurationError, UsageError
 from tests.support.checkout import CHECKOUT
 

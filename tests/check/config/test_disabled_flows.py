@@ -8,7 +8,7 @@ import pytest
 from ledger.app.recording import record_cluster
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topics import SelectionRefusal
+from ledger.domain.topics.naming import SelectionRefusal
 from ledger.errors import ConfigurationError, PreconditionError, UsageError
 from ledger.mirror.driver.configuration_change import config_hash
 from ledger.recording.observation import Subject

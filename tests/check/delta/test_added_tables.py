@@ -20,7 +20,7 @@ from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
-from ledger.domain.table_upkeep import KEEP_SUPERSEDED_HOURS
+from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import EnvironmentError_, LedgerUnavailableError, UsageError
 from ledger.schema import ADDED_TABLES, TABLE_BY_NAME
 from tests.support.added_tables import ADDED, add_within_the_version, made_before

@@ -18,7 +18,7 @@ from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb
-from ledger.domain.cuts import ClockStep, Cut, LastAppend
+from ledger.domain.tables.cuts import ClockStep, Cut, LastAppend
 from ledger.errors import UsageError
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row

@@ -20,17 +20,18 @@ from ledger.adapters.delta.last_rows import file_stamps, read_last_rows, recorde
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.noting import NOTED_BY, LastRowsNoting
 from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState, flow_position
+from ledger.adapters.delta.state import DeltaLedgerState
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
-from ledger.domain import last_rows as rules
-from ledger.domain.last_rows import GRAINS, Split
 from ledger.domain.operations.last_rows import LAST_ROWS, LastOffsetSyncs
-from ledger.domain.table_upkeep import FANOUT, Merge
+from ledger.domain.tables import last_rows as rules
+from ledger.domain.tables.last_rows import GRAINS, Split
+from ledger.domain.tables.table_upkeep import FANOUT, Merge
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import LedgerUnavailableError
+from ledger.recording.sync_rows import flow_position
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to

@@ -20,7 +20,7 @@ from ledger.adapters.delta.file_merging import data_files, write_merged
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri, upkeep_properties
-from ledger.domain.table_upkeep import DAY_MS, FANOUT
+from ledger.domain.tables.table_upkeep import DAY_MS, FANOUT
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import append, row

@@ -17,7 +17,7 @@ from ledger.adapters.delta.reading import (
 )
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
-from ledger.domain.cuts import LastAppend
+from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import EnvironmentError_, PreconditionError, UsageError
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
 from tests.support.ledger_copies import copied_to

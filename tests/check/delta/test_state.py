@@ -19,7 +19,7 @@ from ledger.domain.operations.requests import RequestKind
 from ledger.errors import ShutOutError
 from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
 from ledger.mirror.task.assignments import StopCause
-from ledger.operations.flow_report import receipts_of
+from ledger.operations.flow_answers import receipts_of
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, WrittenLedger

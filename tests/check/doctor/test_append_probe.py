@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.adapters.kafka.append_probe import LinkedTopic
+from ledger.adapters.kafka.probes.target_probe import LinkedTopic
 from ledger.adapters.system import SystemClock
 from ledger.doctor.checks import Verdict
-from ledger.doctor.probing import SCRIPT, SENDS, compare_and_append
+from ledger.doctor.verdicts.probing import SCRIPT, SENDS, compare_and_append
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.ports.network import ClusterLink, Completion, FetchItem, ProduceItem
 from ledger.wire.record_batch import read_header

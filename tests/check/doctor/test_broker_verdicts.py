@@ -2,10 +2,10 @@
 
 import pytest
 
-from ledger.doctor import connectivity, probing
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured, is_safe
 from ledger.doctor.measurements import Answer, AppendObservation, ClockObservation, Reach, Validity
+from ledger.doctor.verdicts import connectivity, probing
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000

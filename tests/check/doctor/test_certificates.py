@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.certificates import broker_validity, file_validity, validity
-from ledger.adapters.kafka.connection import Address
-from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.kafka.connection.broker_connection import Address
+from ledger.adapters.kafka.probes.certificates import broker_validity, file_validity, validity
+from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.connectivity import certificate
 from ledger.doctor.measurements import Validity
+from ledger.doctor.verdicts.connectivity import certificate
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
 from tests.support.tls_servers import TlsServer, make_certificate
 
@@ -86,16 +86,15 @@ def test_no_certificate_of_its_own_is_none() -> None:
     assert (probe.client_certificate(), probe.uses_tls) == (None, False)
 
 
-def test_dates_of_another_century_and_form() -> None:
+def test_dates_of_another_century_and_form(tmp_path: Path) -> None:
     """GeneralizedTime from 2050 on, UTCTime before; RFC 5280 reads 50 to 99 as 19xx."""
-    inside = der(0x17, b"991231235959Z") + der(0x18, b"20500101000000Z")
-    subject = der(0xA0, b"\x02\x01\x02") + der(0x02, b"\x01") + der(0x30, b"") * 2 + der(0x30, inside)
-    found = validity(der(0x30, der(0x30, subject)))
-    assert found == Validity(946_684_799_000, 2_524_608_000_000)
-
-
-def der(tag: int, content: bytes) -> bytes:
-    return bytes((tag, len(content))) + content
+    first, last = datetime(1999, 12, 1, tzinfo=UTC), datetime(2050, 2, 1, tzinfo=UTC)
+    ago = (datetime.now(UTC) - first).days
+    pem, _ = make_certificate(tmp_path, began_days_ago=ago, days=(last - first).days)
+    found = file_validity(pem)
+    assert found == as_openssl_says(pem)
+    assert found.not_before_ms < 946_684_800_000, "before 2000"
+    assert found.not_after_ms > 2_524_608_000_000, "in 2050"
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x30\x82", b"\x30\x7f\x00", b"\x30\x02\x30\x00"])

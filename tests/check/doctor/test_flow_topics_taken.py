@@ -6,13 +6,13 @@ import pytest
 
 from ledger.config.flow import FlowConfig
 from ledger.config.renaming import RenameConfig
-from ledger.doctor import topic_names
 from ledger.doctor.checks import Verdict
 from ledger.doctor.cluster_examination import ClusterLook
 from ledger.doctor.findings import Unmeasured
 from ledger.doctor.flow_examination import FlowLook
 from ledger.doctor.measurements import ClusterProbe, LedgerProbe
-from ledger.domain.topics import NamingKind, TopicSelection
+from ledger.doctor.verdicts import topic_names
+from ledger.domain.topics.naming import NamingKind, TopicSelection
 from ledger.errors import PreconditionError
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow

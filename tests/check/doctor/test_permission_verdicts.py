@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from ledger.doctor import permissions
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.measurements import Operation, Permissions
-from ledger.doctor.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
+from ledger.doctor.verdicts import permissions
+from ledger.doctor.verdicts.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
 
 GRANTING = Granting("b:9092", "User:mirror")
 READING = frozenset(SOURCE_TOPIC)
@@ -79,7 +79,7 @@ def test_a_topic_that_may_not_be_described_lacks_at_least_that() -> None:
     missing, excess = source_of(told({"a": None}))
     assert (missing.verdict, missing.measured) == (
         Verdict.FAILED,
-        "Describe missing on a; nothing else is told",
+        "Describe missing on a; nothing else is reported",
     )
     assert all(f"--operation {operation.value}" in str(missing.advice) for operation in SOURCE_TOPIC)
     assert excess.verdict is Verdict.OK

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ledger import schema
-from ledger.doctor import places
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.measurements import TableCommit, TableState
-from ledger.domain.cuts import ClockStep
-from ledger.domain.table_upkeep import BEHIND_FILES, DataFile
+from ledger.doctor.verdicts import places
+from ledger.domain.tables.cuts import ClockStep
+from ledger.domain.tables.table_upkeep import BEHIND_FILES, DataFile
 
 NOW = 1_700_000_000_000
 PROPERTIES = {

@@ -4,9 +4,9 @@ import pytest
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.findings import Unmeasured
-from ledger.doctor.selection import selected_groups, selected_topics
-from ledger.domain.idle_patterns import IdlePattern, PatternKey
-from ledger.domain.topics import NamePatterns
+from ledger.doctor.verdicts.selection import selected_groups, selected_topics
+from ledger.domain.topics.idle_patterns import IdlePattern, PatternKey
+from ledger.domain.topics.naming import NamePatterns
 
 MISSPELT = IdlePattern(PatternKey.TOPICS, "ordres")
 GUARD = IdlePattern(PatternKey.EXCLUDE, "test-.*")

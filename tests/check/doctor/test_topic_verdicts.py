@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.doctor import topic_settings
 from ledger.doctor.checks import Verdict
 from ledger.doctor.findings import Finding, Unmeasured
-from ledger.doctor.topic_settings import SideOfPair, TopicPair
+from ledger.doctor.verdicts import topic_settings
+from ledger.doctor.verdicts.topic_settings import SideOfPair, TopicPair
 from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.topics.target_settings import SETTING_FINDINGS, target_findings
 

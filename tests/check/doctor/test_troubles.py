@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka import probes
-from ledger.adapters.kafka.probes import KafkaClusterProbe
+from ledger.adapters.kafka.probes import cluster_probe
+from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.config.secrets import SecretReference
@@ -24,7 +24,7 @@ LOGIN = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(cluster_probe, "CONNECT_TIMEOUT_S", 0.5)
 
 
 @pytest.fixture(scope="module")

@@ -213,9 +213,11 @@ def test_a_transaction_that_was_tried_again_is_no_ambiguity(copies: str) -> None
     assert not findings.missing
 
 
-def test_pairs_that_move_with_each_look_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where windows are too small to tell equal records apart, looking back has to come to an end."""
+def test_pairs_that_move_with_each_search_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where windows are too small to tell equal records apart, the search back has to come to an end."""
     for name, value in {"_WINDOWS": (4, 8, 16), "WINDOW_RECORDS": 16, "_AGREEMENT": 2, "_CONTEXT": 8}.items():
         monkeypatch.setattr(pairing, name, value)
-    with pytest.raises(RefusedPartitionError, match="equal records that pair up otherwise with each look"):
+    with pytest.raises(
+        RefusedPartitionError, match="equal records that pair up differently with each search"
+    ):
         found(log_of("bcBcccCcaBccbccB"), log_of("BCCCCCCABCBCB"), compacted=True)

@@ -8,7 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind, TopicPartition
-from ledger.domain.offsets import OffsetMap
+from ledger.domain.offsets.offset_map import OffsetMap
 from ledger.operations.adoption import pairing
 from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs

@@ -81,10 +81,10 @@ def test_other_topics_do_not_tell() -> None:
     assert signs(target) == []
 
 
-def test_what_may_not_be_looked_at_is_not_taken_for_fine() -> None:
+def test_what_may_not_be_read_is_not_taken_for_fine() -> None:
     target = Target()
     target.is_denied = True
-    assert signs(target) == ["whether MirrorMaker still runs cannot be told: groups may not be listed"]
+    assert signs(target) == ["whether MirrorMaker still runs is unknown: groups may not be listed"]
 
 
 def test_signs_are_remarks_of_all_that_is_not_refused() -> None:

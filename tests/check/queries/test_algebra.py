@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import catalog
-from ledger.adapters.delta.state import flow_position
 from ledger.adapters.duck.engine import connect, run_query
 from ledger.domain.facts import OffsetSync
-from ledger.domain.offsets import OffsetMap, Segment, Translation, Unmapped
-from ledger.domain.supersession import effective
-from ledger.domain.translation import translate_commit
+from ledger.domain.offsets.offset_map import OffsetMap, Translation
+from ledger.domain.offsets.stretches import Segment, Unmapped
+from ledger.domain.offsets.supersession import effective
+from ledger.domain.offsets.translation import translate_commit
+from ledger.recording.sync_rows import flow_position
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.generated_ledgers import (

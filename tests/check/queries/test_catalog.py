@@ -75,7 +75,7 @@ def test_parameters_are_checked(values: dict[str, catalog.Value], message: str) 
 def test_an_optional_parameter_may_be_left_out_and_is_null_then() -> None:
     query = parse_query(HEADER.replace("at_ms bigint", "at_ms bigint?"))
     assert query.params == (Named("flow", "string"), Named("at_ms", "bigint", is_optional=True))
-    assert query.told_parameters == "flow, [at_ms]"
+    assert query.stated_parameters == "flow, [at_ms]"
     query.check({"flow": "f"})
     query.check({"flow": "f", "at_ms": None})
     query.check({"flow": "f", "at_ms": 1})

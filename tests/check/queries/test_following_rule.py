@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
-from ledger.domain.topic_settings import REQUIRED_AT_TARGET, SettingsFollowing
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsFollowing
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 

@@ -6,8 +6,8 @@ import json
 
 import pyarrow as pa
 
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.reports.rendering import RENDERERS, render_csv, render_json, render_kafka_reset
 
 TRANSLATION = pa.table(

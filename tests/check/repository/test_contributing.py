@@ -5,6 +5,7 @@ import tomllib
 from typing import Any
 
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import definitions, section
 
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NOT_THERE = {"queries/NAME.sql", "tests/cases/NAME.cases.txt"}
@@ -32,9 +33,9 @@ def test_every_room_of_the_mirror_is_named_and_has_its_layer() -> None:
 
 def test_the_map_in_the_readme_names_the_layers_from_the_top() -> None:
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    row = re.search(r"^\| `ledger/` \| .*imports go down only: ([a-z, ]+) \|$", readme, re.MULTILINE)
-    assert row is not None
-    named = [set(layer.split(" and ")) for layer in row[1].split(", ")]
+    package = definitions(section(readme, "The repository"))["ledger/"].text
+    listed = package.partition("imports go down only: ")[2]
+    named = [set(layer.split(" and ")) for layer in listed.split(", ")]
     contract = tools()["importlinter"]["contracts"][0]["layers"]
     rooms = [{room.strip().removeprefix("ledger.") for room in re.split("[:|]", layer)} for layer in contract]
     assert named == [layer - {"class_archives"} for layer in rooms]

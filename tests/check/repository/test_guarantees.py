@@ -1,4 +1,4 @@
-"""The table of faults in GUARANTEES.md and the tests that produce them say the same."""
+"""The list of faults in GUARANTEES.md and the tests that produce them say the same."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import definitions, section
 
 GUARANTEES = CHECKOUT / "ledger" / "GUARANTEES.md"
 PROMISED = {*range(1, 44), 73}
@@ -21,10 +22,17 @@ MARK = re.compile(r"mark\.fault\(([0-9, ]+)\)")
 """On a test, on all tests of a module, and as the `marks` of one of its parameters."""
 
 
-def table() -> dict[int, set[str]]:
+def listed() -> dict[int, set[str]]:
     """Fault number to how it is shown."""
-    rows = re.findall(r"^\| (\d+) \|[^|]+\|.+\| ([a-z, ]+) \|$", GUARANTEES.read_text(encoding="utf-8"), re.M)
-    return {int(number): set(shown.split(", ")) for number, shown in rows}
+    faults = definitions(section(GUARANTEES.read_text(encoding="utf-8"), "Faults"))
+    return {int(number): shown_in(fault.text) for number, fault in faults.items()}
+
+
+def shown_in(fault: str) -> set[str]:
+    """How a fault is shown: in brackets before what happens."""
+    shown = re.match(r"[^:]+ \(([a-z, ]+)\): ", fault)
+    assert shown, fault
+    return set(shown[1].split(", "))
 
 
 def marks_in(text: str) -> Iterator[int]:
@@ -63,18 +71,18 @@ def test_marks_are_found_wherever_they_stand(text: str, numbers: list[int]) -> N
     assert list(marks_in(text)) == numbers
 
 
-def test_every_fault_is_in_the_table() -> None:
-    assert sorted(PROMISED - table().keys()) == []
+def test_every_fault_is_in_the_list() -> None:
+    assert sorted(PROMISED - listed().keys()) == []
 
 
-def test_the_table_claims_what_tests_show_and_nothing_else() -> None:
+def test_the_list_claims_what_tests_show_and_nothing_else() -> None:
     shown = {number: ways - {"soak"} for number, ways in produced().items()}
-    assert {n: (claimed, shown.get(n)) for n, claimed in table().items() if claimed != shown.get(n)} == {}
-    assert sorted(shown.keys() - table().keys()) == []
+    assert {n: (claimed, shown.get(n)) for n, claimed in listed().items() if claimed != shown.get(n)} == {}
+    assert sorted(shown.keys() - listed().keys()) == []
 
 
 def test_no_fault_is_claimed_as_real_that_is_produced_in_soak_alone() -> None:
-    claimed = {number for number, ways in table().items() if "real" in ways}
+    claimed = {number for number, ways in listed().items() if "real" in ways}
     in_soak_alone = {number for number, ways in produced().items() if "soak" in ways and "real" not in ways}
     assert sorted(claimed & in_soak_alone) == []
 

@@ -5,10 +5,10 @@ import re
 import click
 
 from ledger import errors
+from ledger.cli.acts.operating import COMMANDS
 from ledger.cli.main import cli
-from ledger.cli.operating import COMMANDS
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.mirror.partitions.stop_advice import ADVICE
 from ledger.mirror.task.assignments import StopCause
@@ -16,21 +16,21 @@ from ledger.operations.driver_report import DriverState
 from ledger.operations.offset_setting import Outcome
 from ledger.reports.rendering import ACCEPTABLE
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import Definition, definitions, section
 
 COMMAND_NAMES = frozenset(cli.list_commands(click.Context(cli)))
 MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")
 
 
-def rows_under(heading: str) -> list[tuple[str, ...]]:
-    """The cells of the table rows in a section, the header left out."""
-    section = MANUAL.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+def defined_under(heading: str) -> dict[str, Definition]:
+    return definitions(section(MANUAL, heading))
 
 
-def test_every_stop_cause_is_told_with_the_advice_that_status_gives() -> None:
-    told = {row[0].strip("`"): row[2] for row in rows_under("When a partition stops") if row[0][0] == "`"}
-    assert told == {str(cause): ADVICE[cause].words for cause in StopCause}
+def test_every_stop_cause_is_stated_with_the_advice_that_status_gives() -> None:
+    stated = {
+        cause: defined.parts["To do"] for cause, defined in defined_under("When a partition stops").items()
+    }
+    assert stated == {str(cause): ADVICE[cause].words for cause in StopCause}
 
 
 def test_every_stop_cause_has_advice_that_names_its_command() -> None:
@@ -46,14 +46,16 @@ def test_commands_that_advice_names_exist() -> None:
     assert len(named) >= 4
 
 
-def test_every_finding_is_told_as_the_driver_explains_it() -> None:
-    told = {row[0].strip("`"): row[1:] for row in rows_under("Findings") if row[0][0] == "`"}
-    assert told == {str(name): (EXPLAINED[name].meaning, EXPLAINED[name].next) for name in FindingName}
+def test_every_finding_is_stated_as_the_driver_explains_it() -> None:
+    stated = {name: (one.text, one.parts["To do"]) for name, one in defined_under("Findings").items()}
+    assert stated == {str(name): (EXPLAINED[name].meaning, EXPLAINED[name].next) for name in FindingName}
 
 
 def test_every_request_is_explained() -> None:
-    told = re.findall(r"^\| `mirror-ledger ([a-z-]+) FLOW", MANUAL, re.MULTILINE)
-    assert {command.name for command in COMMANDS} <= set(told)
+    stated = re.findall(
+        r"^- `mirror-ledger ([a-z-]+) FLOW", section(MANUAL, "Requests to a driver"), re.MULTILINE
+    )
+    assert {command.name for command in COMMANDS} <= set(stated)
 
 
 def test_commands_of_the_manual_exist() -> None:
@@ -67,25 +69,20 @@ def test_exit_codes_are_those_of_the_errors() -> None:
         for error in vars(errors).values()
         if isinstance(error, type) and hasattr(error, "exit_code")
     }
-    assert {int(row[0]) for row in rows_under("Exit codes") if row[0].isdecimal()} == used | {0}
+    assert {int(code) for code in defined_under("Exit codes")} == used | {0}
 
 
-def test_driver_states_are_told_in_their_order() -> None:
-    states = [row[0].strip("`") for row in rows_under("Where a flow stands")]
-    assert [state for state in states if state in set(DriverState)] == list(DriverState)
+def test_driver_states_are_stated_in_their_order() -> None:
+    assert list(defined_under("States of a driver")) == list(DriverState)
 
 
-def test_every_status_of_an_answer_is_told_as_the_reset_file_holds_it() -> None:
-    told = {
-        status: row[1]
-        for row in rows_under("Where groups go on")
-        for status in re.findall(r"`(\w+)`", row[0])
-        if status in {*TranslationStatus, *UncommittedStatus}
+def test_every_status_of_an_answer_is_stated_as_the_reset_file_holds_it() -> None:
+    stated = {
+        name: one.parts["In the file"] for name, one in defined_under("Statuses in the reset file").items()
     }
-    assert set(told) == {*TranslationStatus, *UncommittedStatus}
-    assert {status for status, held in told.items() if held.startswith("with")} == set(ACCEPTABLE)
+    assert set(stated) == {*TranslationStatus, *UncommittedStatus}
+    assert {status for status, held in stated.items() if held.startswith("with")} == set(ACCEPTABLE)
 
 
-def test_results_of_setting_offsets_are_told_in_their_order() -> None:
-    results = [row[0].strip("`") for row in rows_under("Where groups go on")]
-    assert [result for result in results if result in set(Outcome)] == list(Outcome)
+def test_results_of_setting_offsets_are_stated_in_their_order() -> None:
+    assert list(defined_under("Setting them at the target")) == list(Outcome)

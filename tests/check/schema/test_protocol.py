@@ -8,6 +8,7 @@ import pytest
 import ledger
 from ledger import catalog
 from ledger.schema import SCHEMA_VERSION, STAMP, TABLES, Column, Table
+from tests.support.documents import definitions, section
 
 PROTOCOL = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (yes|no) \| (.+) \|$", re.MULTILINE)
@@ -18,13 +19,16 @@ def stated(section: str) -> list[tuple[str, str, str, str]]:
 
 
 def section_of(table: Table) -> str:
-    _, found, rest = PROTOCOL.partition(f"### `{table.name}`\n")
-    assert found, f"PROTOCOL.md has no section for {table.name}"
-    return re.split(r"\n##", rest)[0]
+    return section(PROTOCOL, f"`{table.name}`")
+
+
+LONG = "array<struct<...>>"
+"""In place of the type of an array, which stands below the table."""
 
 
 def as_stated(column: Column) -> tuple[str, str, str, str]:
-    return column.name, column.type, "yes" if column.nullable else "no", column.meaning
+    shown = LONG if column.type.startswith("array<struct<") else column.type
+    return column.name, shown, "yes" if column.nullable else "no", column.meaning
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -32,6 +36,12 @@ def test_every_column_is_stated_as_it_is(table: Table) -> None:
     columns = [as_stated(column) for column in table.columns if column not in STAMP]
     assert stated(section_of(table)) == columns
     assert f"One row per {table.row_per}." in section_of(table)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_long_types_are_stated_below_the_table(table: Table) -> None:
+    long = {column.name: column.type for column in table.columns if as_stated(column)[1] == LONG}
+    assert dict(re.findall(r"`(\w+)` is an `(array<struct<\w[^`]*)`", section_of(table))) == long
 
 
 def test_the_stamp_comes_first_in_every_table() -> None:
@@ -46,8 +56,7 @@ def test_no_table_is_stated_that_does_not_exist() -> None:
 
 def test_every_view_is_stated() -> None:
     provided = set(re.findall(r"^create .*view (\w+) as$", catalog.VIEWS, re.MULTILINE)) - INNER_VIEWS
-    section = re.split(r"\n## ", PROTOCOL.partition("\n## Views\n")[2])[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == provided
+    assert set(definitions(section(PROTOCOL, "Views"))) == provided
 
 
 INNER_VIEWS = {"asked_stripes", "sync_pieces"}

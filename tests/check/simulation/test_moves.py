@@ -2,15 +2,16 @@
 
 import random
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.topics import NamingKind
+from ledger.domain.topics.naming import NamingKind
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.answering import Answering
-from tests.simulation.consumers import Consumers, Group, Reader
+from tests.simulation.consumers import Commit, Consumers, Group, Reader
 from tests.simulation.coverage import seldom_answered
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
@@ -19,6 +20,7 @@ from tests.simulation.kafka.stored_batches import Producer, application_batch, c
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.moves import Moves, Way
 from tests.simulation.readings import Readings
+from tests.support.ledger_rows import row
 
 FLOW = FlowConfig(
     name="f",
@@ -50,8 +52,8 @@ class Pair:
         self.write("west", "b2", b_written_by)
         self.ledger = MemoryLedger()
         stamp = {"writer": "flow:f", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
-        row = sync_row(FlowIdentity("f", "east", "west"), self.sync())
-        self.ledger.append("offset_syncs", [{**stamp, **row}])
+        copied = sync_row(FlowIdentity("f", "east", "west"), self.sync())
+        self.ledger.append("offset_syncs", [{**stamp, **copied}])
         self.tally = Counter[str]()
 
     def write(self, cluster: str, name: str, producer_id: int = -1) -> None:
@@ -140,10 +142,37 @@ def test_what_is_to_be_copied_again_lands_behind_the_end(answered: dict[int, int
     pair.clusters["east"].log("t", 0).lose_end(2)
     with pytest.raises(AssertionError):
         pair.moves(has_way_back=False).check()
-    row = pair.ledger.rows("offset_syncs")[0]
+    copied = pair.ledger.rows("offset_syncs")[0]
     again = {"kind": "superseded", "cause": "resync", "records": 0, "target_start": 4, "checksum": None}
-    pair.ledger.append("offset_syncs", [{**row, "round": 2, **again}])
+    pair.ledger.append("offset_syncs", [{**copied, "round": 2, **again}])
     pair.moves(has_way_back=False).check()
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "high_watermark", "is_known"),
+    [(None, None, False), (0, 6, True), (0, 5, True), (0, 4, False), (1, 9, False), (None, 9, False)],
+)
+def test_a_commit_without_an_epoch_is_judged_where_the_ledger_can_know_that_its_records_were_lost(
+    leader_epoch: int | None, high_watermark: int | None, is_known: bool
+) -> None:
+    """It had read all but the last of east; then the log lost all from 4 on, and other records came there."""
+    pair = Pair()
+    if high_watermark is not None:
+        place = {"cluster": "east", **asdict(pair.place("east"))}
+        ends = {"leader_epoch": leader_epoch, "high_watermark": high_watermark}
+        pair.ledger.append("high_watermarks", [row("high_watermarks", **place, **ends)])
+    log = pair.clusters["east"].log("t", 0)
+    moves = pair.moves()
+    (sides,) = (sides for way in moves.ways for sides in moves._sides(way, moves._rows(way)))
+    reader = Reader(commit=Commit(5, 0))
+    without, with_epoch = (Group("g", named, pause_s=1.0, reads_until_s=9.0) for named in (False, True))
+    assert not moves._is_unknowable(sides, without, reader)
+    log.lose_end(4)
+    assert not moves._is_unknowable(sides, without, reader), "nothing came there yet"
+    pair.write("east", "c0")
+    assert moves._is_unknowable(sides, without, reader) is not is_known
+    assert not moves._is_unknowable(sides, with_epoch, reader)
+    assert not moves._is_unknowable(sides, without, Reader(commit=Commit(4, 0)))
 
 
 def test_answers_that_hardly_ever_have_an_offset_are_told() -> None:

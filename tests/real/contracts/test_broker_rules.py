@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.config.cluster import ClusterConfig
 from tests.support.contracts.broker_rules import Broker, BrokerContract
 from tests.support.contracts.cluster_admin import Site

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.sandbox import SandboxCluster

@@ -16,7 +16,7 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.spark.merging import merge_on_spark
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.table_upkeep import FANOUT
+from ledger.domain.tables.table_upkeep import FANOUT
 from tests.support.config_files import write_config
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import append, row

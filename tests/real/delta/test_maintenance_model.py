@@ -21,8 +21,8 @@ from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep
 from ledger.adapters.delta.reading import open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.system import SystemClock
-from ledger.domain.cuts import Cut
-from ledger.domain.table_upkeep import FANOUT, Merge
+from ledger.domain.tables.cuts import Cut
+from ledger.domain.tables.table_upkeep import FANOUT, Merge
 from ledger.ports.ledger import WriterClaim
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row

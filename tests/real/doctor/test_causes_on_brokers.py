@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.secrets import SecretReference
 from ledger.doctor.advice import OF_TROUBLE

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from ledger.adapters.jvm import check_java, kafka_jars
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.tables import init_ledger

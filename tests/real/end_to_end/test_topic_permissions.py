@@ -6,10 +6,10 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.sandbox.workload import create_topics
 from tests.support.config_files import write_config
 from tests.support.following import (

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin import KafkaAdmin
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.flow import FlowConfig
 from ledger.errors import MirrorLedgerError, UsageError

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.supersession import RecordedSync, common_end
+from ledger.domain.offsets.supersession import RecordedSync, common_end
 from ledger.recording.checkpoints import checkpoint_row
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.ledger.tables import MemoryLedger

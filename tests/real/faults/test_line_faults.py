@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.mirror.task.copy_task import CopyTask
 from ledger.ports.network import Completion

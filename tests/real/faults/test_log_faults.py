@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.domain.facts import GapCause, SyncCause
 from ledger.mirror.findings.hanging_transactions import observed

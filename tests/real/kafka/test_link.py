@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin import KafkaAdmin
-from ledger.adapters.kafka.network import KafkaNetwork
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from ledger import errors
-from ledger.domain.offsets import TranslationStatus
-from ledger.domain.translation import UncommittedStatus
+from ledger.domain.offsets.offset_map import TranslationStatus
+from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import definitions, section
 from tests.support.homes import home_with_jars
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -66,9 +67,9 @@ def reader(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rea
 
 
 def test_the_commands_run_as_they_stand(reader: Reader) -> None:
-    told = reader.type(COMMANDS[FIRST_ANSWER:])
+    printed = reader.type(COMMANDS[FIRST_ANSWER:])
     assert len((reader.folder / "reset.csv").read_text(encoding="utf-8").splitlines()) > 10
-    assert '"target_offset": 100' in told
+    assert '"target_offset": 100' in printed
     assert not (reader.folder / "home" / "sandbox").exists()
 
 
@@ -82,7 +83,7 @@ def rows_of(heading: str) -> list[tuple[str, str]]:
     return re.findall(r"^\| `?(\w+)`? \| ([^|]+?) \|", section, re.MULTILINE)[1:]
 
 
-def test_translation_statuses_are_all_told_in_their_order() -> None:
+def test_translation_statuses_are_all_stated_in_their_order() -> None:
     assert [name for name, _ in rows_of("What a translation says")] == [
         str(status) for status in (*TranslationStatus, *UncommittedStatus)
     ]
@@ -98,5 +99,6 @@ def test_exit_codes_are_those_of_the_errors() -> None:
 
 
 def test_folders_exist() -> None:
-    for folder in re.findall(r"^\| `(\w+)/` \|", README, re.MULTILINE):
-        assert (CHECKOUT / folder).is_dir()
+    folders = definitions(section(README, "The repository"))
+    assert len(folders) > 3
+    assert [folder for folder in folders if not (CHECKOUT / folder).is_dir()] == []

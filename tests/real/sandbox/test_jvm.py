@@ -7,6 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
 
 from ledger.adapters import jvm
 from ledger.errors import EnvironmentError_
@@ -56,6 +58,13 @@ def publish(repository: Path, organisation: str, name: str, needs: tuple[str, ..
 
 def sets_in(home: Path) -> list[str]:
     return [path.name for path in (home / "jars").iterdir() if path.is_dir()]
+
+
+def test_deltas_jar_is_the_one_that_delta_spark_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, str] = {}
+    monkeypatch.setattr(SparkSession.Builder, "config", lambda _, key, value: told.update({key: value}))
+    configure_spark_with_delta_pip(SparkSession.Builder())
+    assert told == {"spark.jars.packages": str(*jvm.delta().artifacts)}
 
 
 def test_a_set_is_fetched_once_without_what_is_excluded(own_home: Path, repository: Path) -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from ledger.cli.sandbox import sandbox as sandbox_command
+from ledger.cli.processes.sandbox import sandbox as sandbox_command
 from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox import BrokerState, ListenerSecurity, Sandbox, processes, state
 from ledger.sandbox.processes import Process

@@ -12,8 +12,8 @@ from enum import Enum, auto
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_acls import TopicAcl
-from ledger.domain.topic_ids import topic_id_bytes, topic_id_text
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import (

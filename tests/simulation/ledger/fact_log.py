@@ -8,18 +8,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ledger.domain.facts import SEQUENCE_MODULUS, SyncCause, SyncKind, source_may_be_gone
-from ledger.domain.position import Position
-from ledger.domain.supersession import SEQUENCED_KINDS, recording_order
+from ledger.domain.facts import SEQUENCE_MODULUS, SyncKind
+from ledger.domain.offsets.supersession import SEQUENCED_KINDS, recording_order
+from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from ledger.recording.recorded_state import RecordedState
+from ledger.recording.sync_rows import flow_position
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger
 
-_ROUNDS_PER_EPOCH = 1 << 32
 _WRITERS = WRITERS.name
 
 
@@ -32,7 +32,7 @@ class MemoryFactLog:
 
     def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
         last = max(self._version(table, writer) for table in (_WRITERS, *tables))
-        claim = WriterClaim(writer, last // _ROUNDS_PER_EPOCH + 1)
+        claim = WriterClaim(writer, epoch_of(last) + 1)
         shut_out = []
         for table in tables:
             shut_out += self._shut_out(table, writer)
@@ -46,8 +46,8 @@ class MemoryFactLog:
     def _shut_out(self, table: str, writer: str) -> list[dict[str, object]]:
         """The entry of a claim for a table: the writer's last append of earlier epochs, when it made any."""
         version = self._version(table, writer)
-        place = {"writer_epoch": version // _ROUNDS_PER_EPOCH, "round": version % _ROUNDS_PER_EPOCH}
-        return [{"fact_table": table, **place}] if version else []
+        epoch, number = epoch_and_round(version)
+        return [{"fact_table": table, "writer_epoch": epoch, "round": number}] if version else []
 
     def _between_commits(self) -> None:
         """Time passes between two commits of one claim; simulations let it."""
@@ -55,10 +55,10 @@ class MemoryFactLog:
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._write(claim, table, round_number, rows)
         found = self._version(table, claim.writer)
-        if found > claim.epoch * _ROUNDS_PER_EPOCH + round_number:
+        if found > place_of(claim.epoch, round_number):
             raise ShutOutError(
                 f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
-                f"{found // _ROUNDS_PER_EPOCH}; round {round_number} was not recorded"
+                f"{epoch_of(found)}; round {round_number} was not recorded"
             )
 
     def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
@@ -70,7 +70,7 @@ class MemoryFactLog:
         return self._ledger.transactions.get((table, writer), 0)
 
     def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
-        version = claim.epoch * _ROUNDS_PER_EPOCH + round_number
+        version = place_of(claim.epoch, round_number)
         if version <= self._version(table, claim.writer):
             return False
         self._ledger.transactions[(table, claim.writer)] = version
@@ -123,20 +123,10 @@ def _recording_order(row: Mapping[str, Any]) -> tuple[int, int, bool, int, int]:
 def _position(row: Mapping[str, Any]) -> FlowPosition:
     kind = SyncKind(row["kind"])
     counted = row["records"] if kind in SEQUENCED_KINDS and row["former_producer_id"] is None else 0
-    return FlowPosition(
-        source_topic=row["source_topic"],
-        source_topic_id=row["source_topic_id"],
-        partition=row["source_partition"],
-        target_topic=row["target_topic"],
-        target_topic_id=row["target_topic_id"],
-        position=Position(
-            source_offset=row["source_start"] if kind is SyncKind.SUPERSEDED else row["source_end"],
-            target_offset=row["target_end"],
-            next_sequence=(row["first_sequence"] + counted) % SEQUENCE_MODULUS,
-            leader_epoch=row["source_leader_epoch"],
-            source_may_be_gone=source_may_be_gone(
-                kind, None if row["cause"] is None else SyncCause(row["cause"])
-            ),
-        ),
-        producer_id=row["producer_id"],
+    return flow_position(
+        {
+            **row,
+            "source_end": row["source_start"] if kind is SyncKind.SUPERSEDED else row["source_end"],
+            "next_sequence": (row["first_sequence"] + counted) % SEQUENCE_MODULUS,
+        }
     )

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.last_rows import GRAINS, FileStamps, Noted, Split, last_of_each, noted_with, place_of
+from ledger.domain.tables.last_rows import (
+    GRAINS,
+    FileStamps,
+    Noted,
+    Split,
+    last_of_each,
+    noted_with,
+)
+from ledger.domain.tables.places import place_of
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.adapters.arrow_schema import arrow_rows, arrow_schema
-from ledger.domain.table_upkeep import SORTED_BY
+from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.errors import InvalidValueError
 from ledger.schema import TABLE_BY_NAME, TABLES
 

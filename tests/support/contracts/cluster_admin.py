@@ -9,7 +9,7 @@ import pytest
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.topic_ids import topic_id_bytes
+from ledger.domain.topics.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports.clusters import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
 from tests.support.waiting import eventually

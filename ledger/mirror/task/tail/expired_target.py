@@ -1,4 +1,4 @@
-"""Where a flow goes on when a target's log begins behind what it stands at: retention took what lay between."""
+"""Where a flow continues when a target's log begins behind its position: retention deleted what lay between."""
 
 from ledger.mirror.task.assignments import Assignment
 from ledger.wire.record_batch import BatchHeader
@@ -13,7 +13,7 @@ def end_of_expired(assignment: Assignment, first: BatchHeader | None) -> int:
 def sequence_behind_expired(assignment: Assignment, first: BatchHeader | None, expected: int) -> int:
     """The sequence there: that of the flow's own first batch, else the one that follows what the target remembers.
 
-    Where both are unknown it is the expected one, as if nothing of the flow was gone: the target refuses the next
+    Where both are unknown it is the expected one, as if nothing of the flow was deleted: the target refuses the next
     batch if anything was.
     """
     if first is not None and first.producer_id == assignment.producer_id:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ledger.domain.time_words import instant
+from ledger.domain.words.time_words import instant
 from ledger.mirror.task.writer_directory import NO_PRODUCER_ID
 from ledger.wire.record_batch import BatchHeader
 
@@ -29,7 +29,7 @@ class ForeignRecords:
         """None: their producer is not idempotent."""
         return None if self.first.producer_id == NO_PRODUCER_ID else self.first.producer_id
 
-    def told(self, *, own: int) -> str:
+    def described(self, *, own: int) -> str:
         """In words; `own`: the flow's producer id."""
         first = self.first
         if self.producer_id is None:

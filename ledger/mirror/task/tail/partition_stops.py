@@ -11,7 +11,7 @@ from ledger.wire.record_batch import BatchHeader
 def source_took_back(position: int, epoch: int | None, divergence: Divergence) -> Stop:
     return Stop(
         StopCause.SOURCE_TRUNCATED,
-        f"the source took back records of leader epoch {epoch} before offset {position}: what it holds of epoch "
+        f"the source truncated records of leader epoch {epoch} before offset {position}: what it holds of epoch "
         f"{divergence.epoch} ends at {divergence.end}; nothing after that was copied",
     )
 
@@ -33,7 +33,7 @@ def not_explained(found: TailBatch, *, expected: str) -> Stop:
 
 
 def copied_again(start: int, position: int) -> str:
-    """What is told where a flow goes on that could have stopped; the target offset, and the source's."""
+    """The notice where a flow continues that could have stopped; the target offset, and the source's."""
     return (
         f"from target offset {start} on the target holds records of this flow that were not recorded and cannot be "
         "paired with the source's: a cleaner has been at work since; the source is copied again from offset "
@@ -54,16 +54,18 @@ def repeated(batches: Sequence[TailBatch]) -> Stop:
 
 def foreign(found: ForeignRecords, *, own: int) -> Stop:
     return Stop(
-        StopCause.FOREIGN_WRITE, f"{found.told(own=own)}; nothing was written after it", found.producer_id
+        StopCause.FOREIGN_WRITE,
+        f"{found.described(own=own)}; nothing was written after it",
+        found.producer_id,
     )
 
 
 def landed_behind(base_offset: int, *, expected: int, between: ForeignRecords | None, own: int) -> Stop:
-    told = "what lies between holds no record" if between is None else between.told(own=own)
+    others = "what lies between holds no record" if between is None else between.described(own=own)
     return Stop(
         StopCause.FOREIGN_WRITE,
         f"a batch was expected at target offset {expected} and landed at {base_offset}: somebody else writes to this "
-        f"exclusive target; {told}; nothing was written after it",
+        f"exclusive target; {others}; nothing was written after it",
         None if between is None else between.producer_id,
     )
 

@@ -4,7 +4,7 @@ The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
 from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.position import TailKnowledge
+from ledger.domain.offsets.position import TailKnowledge
 from ledger.errors import ProtocolError
 from ledger.mirror.task.assignments import Assignment, Stop
 from ledger.mirror.task.batch_plan import Copy, Skip, Step
@@ -16,9 +16,10 @@ from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.mirror.task.tail import partition_stops
 from ledger.mirror.task.tail.between import Between
 from ledger.mirror.task.tail.expired_target import end_of_expired, sequence_behind_expired
+from ledger.mirror.task.tail.explanations import Explanations
 from ledger.mirror.task.tail.foreign_records import ForeignRecords
-from ledger.mirror.task.tail.last_record import LastRecord
 from ledger.mirror.task.tail.search import TailSearch
+from ledger.mirror.task.tail.tail_reading import TailReading
 from ledger.mirror.task.tail.target_tail import TailBatch, TargetTail, paired
 from ledger.mirror.task.troubles import WRITING, Side, Troubles
 from ledger.wire.record_batch import BatchHeader
@@ -50,28 +51,32 @@ class TailReconciliation:
         self._builder = SyncBuilder(assignment)
         self._settling = Settling(window, self._builder, exclusive=assignment.exclusive)
         self._tail_start = assignment.tail.start
-        self._last_record = LastRecord(assignment)
+        self.reading = TailReading(assignment, window, self._builder)
         self._lost_from: int | None = None
-        self._has_expired = False
+        self._explanations = Explanations(assignment, window, self._builder)
         self._begin()
 
     def start_over(self) -> None:
         """Fall back to what is settled; what is on its way is found in the tail, or sent again (P4)."""
-        self._requests.begin_anew()
+        self._requests.begin_again()
         self._begin()
 
     def _begin(self) -> None:
         at = self._builder.position
         next_offset = max(at.target_offset, self._tail_start, self.assignment.target_log_start)
         self._source.go_back_to(at)
-        self._window.begin_anew(next_offset=next_offset, next_sequence=at.next_sequence)
-        self.tail = TargetTail(start=next_offset)
-        self._last_record.end()
+        self._window.begin_again(next_offset=next_offset, next_sequence=at.next_sequence)
+        self.reading.begin_again(next_offset)
         self._between: Between | None = None
         self._search: TailSearch | None = None
         self._was_searched = self._may_guess = self._leaves_tail = False
 
     # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def tail(self) -> TargetTail:
+        """What was read of what lies at the target behind what is settled."""
+        return self.reading.tail
 
     @property
     def builder(self) -> SyncBuilder:
@@ -110,7 +115,7 @@ class TailReconciliation:
         are_seen = self._source.ends is not None and self.has_read_tail and self.tail.head is None
         return TailKnowledge(
             start=self._next_tail_start(),
-            leader_epoch=self._last_record.leader_epoch,
+            leader_epoch=self.reading.leader_epoch,
             both_sides_seen=are_seen or self.assignment.tail.both_sides_seen,
         )
 
@@ -129,27 +134,6 @@ class TailReconciliation:
         idle = not self._requests.is_open(Asked.TAIL) and not self._requests.is_open(Asked.WRITE)
         return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
 
-    def begin_tail(self, leader_epoch: int | None) -> None:
-        """Under another leader than before the tail begins one record earlier, with the flow's last one.
-
-        Where that is not there any more the log went back, and may have grown past it since by others' records.
-        """
-        at = self._builder.position
-        is_at_start = self.tail.position == self._window.next_offset
-        if is_at_start and self._last_record.look_under(leader_epoch, at):
-            self.tail = TargetTail(start=at.target_offset - 1)
-
-    def stops_looking(self) -> bool:
-        """The target answers that the last record's offset is out of range: its retention may have deleted it.
-
-        Then the tail is read from the recorded end after all, which tells whether the log went back. False when
-        the last record was not looked for.
-        """
-        was_looked_for = self._last_record.end()
-        if was_looked_for:
-            self.tail = TargetTail(start=self._window.next_offset)
-        return was_looked_for
-
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
         between = self._between
@@ -164,12 +148,12 @@ class TailReconciliation:
         if between is not None:
             self._take_between(between)
             return
-        if self._last_record.end():
-            self._take_last_record()
+        if (stop := self.reading.take_last_record()) is not None:
+            self.stop_at_once(stop)
         self.advance()
 
     @property
-    def looks_between(self) -> bool:
+    def reads_between(self) -> bool:
         """A batch that is at the target waits to be settled until what came before it was read (P6)."""
         return self._between is not None and self.stop is None
 
@@ -191,21 +175,10 @@ class TailReconciliation:
             self.stop_at_once(stop)
         self.advance()
 
-    def _take_last_record(self) -> None:
-        """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        found, at = self.tail.first, self._builder.position
-        if found is None:
-            self.tail = TargetTail(start=self._window.next_offset)
-        elif found.base_offset < at.target_offset:
-            if (stop := self._last_record.another(found, at)) is not None:
-                self.stop_at_once(stop)
-            elif not found.is_control:
-                self.tail.pop()
-
     # -- what is there and what is planned -------------------------------------------------------
 
     def take_step(self, step: Step) -> None:
-        """The next step of the source's plan: to be sent, unless it is looked for at the target."""
+        """The next step of the source's plan: to be sent, unless it is searched at the target."""
         if self._search is not None:
             self._search.take_step(step)
         else:
@@ -222,11 +195,11 @@ class TailReconciliation:
         may_hide_own = is_first or self.assignment.exclusive
         if base_offset > sent.expected_offset and may_hide_own and self._between is None:
             self._between = Between(sent, self._producer)  # P6
-            self.tail = TargetTail(start=sent.expected_offset)
+            self.reading.read_from(sent.expected_offset)
         self._settle()
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
-        """A log that goes back has lost records: others' alone, or those that this flow was told were there."""
+        """A log that goes back has lost records: others' alone, or those that were recorded as this flow's."""
         if base_offset >= self._builder.position.target_offset:
             self._tail_start = 0
             self.start_over()
@@ -235,7 +208,7 @@ class TailReconciliation:
         self.stop_at_once(partition_stops.landed_below(base_offset, expected=expected_offset))
 
     def advance(self) -> None:
-        """Pass over gaps and recognise what the target already holds, as far as possible without IO."""
+        """Skip gaps and recognise what the target already holds, as far as possible without IO."""
         if self._search is not None:
             self._go_on_searching(self._search)
             return
@@ -272,40 +245,35 @@ class TailReconciliation:
         return True
 
     def _may_be_in_tail(self, step: Skip) -> bool:
-        """A hole is passed over once it is known that nothing of the tail is a copy of what was there."""
+        """A hole is skipped once it is known that nothing of the tail is a copy of what was there."""
         is_read = self.tail.complete and self.tail.head is None
         return step.gap.cause is GapCause.COMPACTED and not is_read
 
-    def _expected_sequence(self, found: TailBatch) -> int | None:
-        """The next sequence of the batch's producer id; None when it is not known any more."""
-        is_current = found.header.producer_id == self._producer.current
-        return (
-            self._window.next_sequence if is_current else self._builder.former_next(found.header.producer_id)
-        )
-
     def _begin_behind_expired(self, first: BatchHeader | None) -> None:
-        """Go on where the target's log begins."""
+        """Continue where the target's log begins."""
         self._settle()
         end = end_of_expired(self.assignment, first)
         if end > self._builder.position.target_offset:
             following = sequence_behind_expired(self.assignment, first, self._builder.position.next_sequence)
-            self._has_expired = self._has_expired or following != self._builder.position.next_sequence
+            if following != self._builder.position.next_sequence:
+                self._explanations.own_have_expired()
             self._builder.expired(target_end=end, next_sequence=following, first=first)
             self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""
         self._settle()
-        in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        may_pair = in_sequence and (self._may_guess or not self._is_behind_hole)
-        written = paired(step, found, others_may_be_gone=self._may_be_gone) if may_pair else None
-        if written is None and not self._was_searched and not self._is_accepted(found):
+        expected = self._explanations.expected_sequence(found)
+        in_sequence = found.header.base_sequence == expected
+        may_pair = in_sequence and (self._may_guess or not self._explanations.is_behind_hole)
+        written = paired(step, found, others_may_be_gone=self._explanations.may_be_gone) if may_pair else None
+        if written is None and not self._was_searched and not self._explanations.is_accepted(found):
             self._begin_search()
             return
         if written is None:
             self._meet_unpaired(
                 found,
-                f"source offset {step.source_start} and sequence {self._expected_sequence(found)} were expected there",
+                f"source offset {step.source_start} and sequence {expected} were expected there",
                 source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
             return
@@ -329,7 +297,7 @@ class TailReconciliation:
 
     def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
         """The flow's own records without a source: recorded as such where that is explained, else a stop."""
-        cause = self._unpaired_cause(found, source_has_holes=source_has_holes)
+        cause = self._explanations.cause(found, source_has_holes=source_has_holes)
         if cause is None:
             self.stop_at_once(partition_stops.not_explained(found, expected=expected))
         else:
@@ -346,31 +314,8 @@ class TailReconciliation:
         )
         self._pass(found)
 
-    @property
-    def _is_behind_hole(self) -> bool:
-        """A cleaner took what was before the next record, and an equal one may have been there."""
-        return isinstance(self._window.first, Skip)
-
-    @property
-    def _may_be_gone(self) -> bool:
-        """Whether source records before the next one may be gone that this flow had copied."""
-        is_hole_passed = self._is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self.assignment.position.source_may_be_gone or self._has_expired
-
-    def _unpaired_cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
-        if self._is_accepted(found):
-            return SyncCause.ACCEPTED
-        in_sequence = found.header.base_sequence == self._expected_sequence(found)
-        is_explained = source_has_holes or self._may_be_gone
-        if in_sequence and is_explained:
-            return SyncCause.LOST_SOURCE
-        return SyncCause.COMPACTED if self.assignment.copies_tail_again else None
-
-    def _is_accepted(self, found: TailBatch) -> bool:
-        return found.header.base_offset < self.assignment.accepted_below
-
     def _meet_foreign(self, found: TailBatch) -> None:
-        if self.assignment.exclusive and not self._is_accepted(found) and found.header.count:
+        if self.assignment.exclusive and not self._explanations.is_accepted(found) and found.header.count:
             others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
             self.stop_at_once(partition_stops.foreign(others, own=self.assignment.producer_id))
             return
@@ -395,13 +340,13 @@ class TailReconciliation:
             self._builder,
             source_may_be_gone=self.assignment.position.source_may_be_gone,
             is_target_cleaned=self.assignment.is_target_cleaned,
-            is_target_known=not self._has_expired,
+            is_target_known=not self._explanations.has_expired,
         )
 
     def _go_on_searching(self, search: TailSearch) -> None:
         while self.stop is None and (found := self.tail.head) is not None:
             if self._producer.wrote(found.header.producer_id):
-                search.take_batch(found, self._expected_sequence(found))
+                search.take_batch(found, self._explanations.expected_sequence(found))
                 self.tail.pop()
             else:
                 self._meet_foreign(found)
@@ -410,7 +355,7 @@ class TailReconciliation:
             self._end_search(search)
 
     def _end_search(self, search: TailSearch) -> None:
-        """Record what is proved; what is not is left behind where the flow's policy says so, else looked at as ever."""
+        """Record what is proved; the rest is left behind where the flow's policy says so, else examined as before."""
         proof = search.found()
         is_lost = proof is None or proof.rest_holds_records
         if proof is not None:
@@ -452,4 +397,4 @@ class TailReconciliation:
         """Nothing more is sent; what is on its way is still settled."""
         self.stop = stop
         self._window.drop_planned()
-        self.tail = TargetTail(start=self.tail.position)
+        self.reading.read_from(self.tail.position)

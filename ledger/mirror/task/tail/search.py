@@ -1,7 +1,7 @@
 """Reads both sides of a tail that cannot be paired batch by batch, and records what was found out about it.
 
 What is held is a digest of each record, so a task's memory is bounded by `MOST_RECORDS`: a longer tail, and one that
-cannot be read, is not looked into. Nor is one with batches of several producer ids, whose sequences do not follow each
+cannot be read, is not searched. Nor is one with batches of several producer ids, whose sequences do not follow each
 other, or with times of the target's own.
 """
 
@@ -13,16 +13,8 @@ from hashlib import blake2b
 from ledger.domain.facts import SEQUENCE_MODULUS, Gap, GapCause, SyncCause
 from ledger.errors import ProtocolError
 from ledger.mirror.task.batch_plan import Copy, Skip, Step
-from ledger.mirror.task.cleaned_tail import (
-    ANY_NUMBER,
-    Left,
-    Pairing,
-    Proof,
-    SourceSide,
-    TailRange,
-    TargetSide,
-    prove,
-)
+from ledger.mirror.task.cleaned_tail.proof import Pairing, Proof, prove
+from ledger.mirror.task.cleaned_tail.sides import ANY_NUMBER, Left, SourceSide, TailRange, TargetSide
 from ledger.mirror.task.sync_builder import SyncBuilder
 from ledger.mirror.task.tail.target_tail import TailBatch, records_by_index, records_by_source_offset
 from ledger.wire.record_batch import next_sequence
@@ -44,10 +36,10 @@ class TailSearch:
         is_target_cleaned: bool,
         is_target_known: bool,
     ) -> None:
-        """`source_may_be_gone`: nobody knows how many records before the builder's position were copied, and are gone.
+        """`source_may_be_gone`: nobody knows how many copied records before the builder's position were deleted.
 
         `is_target_cleaned`: what the target lacks a cleaner may have taken; else it lost it otherwise, and that is not
-        looked into. `is_target_known`: no record of the flow was deleted there before it was looked at.
+        searched. `is_target_known`: no record of the flow was deleted there before it was read.
         """
         self._is_target_cleaned = is_target_cleaned
         self._builder = builder
@@ -64,7 +56,7 @@ class TailSearch:
 
     @property
     def is_given_up(self) -> bool:
-        """Nothing was looked into, so nothing speaks against what else tells that a batch is a copy."""
+        """Nothing was searched, so nothing speaks against what else tells that a batch is a copy."""
         return self._is_given_up
 
     @property
@@ -92,8 +84,8 @@ class TailSearch:
             return
         self._batches.append(TailRange(header.base_offset, found.written, index))
         try:
-            for n, told in records_by_index(found).items():
-                self._at_target[index + n] = _left(index + n, told)
+            for n, kept in records_by_index(found).items():
+                self._at_target[index + n] = _left(index + n, kept)
         except ProtocolError:
             self._is_given_up = True
         self._give_up_if_too_long()
@@ -112,7 +104,7 @@ class TailSearch:
         self._gaps += step.gaps
         try:
             self._at_source += [
-                _left(offset, told) for offset, told in records_by_source_offset(step).items()
+                _left(offset, kept) for offset, kept in records_by_source_offset(step).items()
             ]
         except ProtocolError:
             self._is_given_up = True
@@ -136,7 +128,7 @@ class TailSearch:
     # -- recording -------------------------------------------------------------------------------
 
     def record(self, proof: Proof) -> None:
-        """What is proved, in order, in rows of its own; `proof.rest` is left to be told otherwise."""
+        """What is proved, in order, in rows of its own; `proof.rest` is left to be explained otherwise."""
         self._builder.end_row()
         for piece in proof.found:
             if isinstance(piece, TailRange):
@@ -200,8 +192,8 @@ class TailSearch:
         return self._epochs[before - 1][1] if before else None
 
 
-def _left(at: int, told: tuple[int, bytes]) -> Left:
-    timestamp, content = told
+def _left(at: int, kept: tuple[int, bytes]) -> Left:
+    timestamp, content = kept
     digest = blake2b(timestamp.to_bytes(8, "big", signed=True), digest_size=_DIGEST_BYTES)
     digest.update(content)
     key = key_state(content).key

@@ -17,7 +17,7 @@ from ledger.mirror.task.tail.foreign_records import ForeignRecords
 from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, batches, crc_matches, read_header
 from ledger.wire.records import decode
 
-Told = tuple[int, bytes]
+Kept = tuple[int, bytes]
 """Timestamp and content of a record: what a copy keeps."""
 
 
@@ -88,12 +88,12 @@ class TargetTail:
 def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | None:
     """The step as it was when the batch on the target was written; None when the two cannot be paired.
 
-    `others_may_be_gone`: the batch may as well be the copy of source records that are gone, so one that a
+    `others_may_be_gone`: the batch may as well be the copy of source records that were deleted, so one that a
     cleaner has emptied is nobody's.
 
     A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
     at the index that it was written at. At the source it leaves the range too: a batch that was whole then
-    has one record for each of its offsets, so the records gone since were copied and are no gaps.
+    has one record for each of its offsets, so the records deleted since were copied and are no gaps.
     """
     if step.count == found.written and _are_same_bytes(step, found):
         return step
@@ -105,7 +105,7 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | 
         return None
     if found.written == step.count and _agree(dict(enumerate(wanted.values())), stored):
         return step
-    at_index = {offset - step.source_start: told for offset, told in wanted.items()}
+    at_index = {offset - step.source_start: kept for offset, kept in wanted.items()}
     if found.written == step.source_end - step.source_start and _agree(at_index, stored):
         return replace(step, gaps=(), count=found.written)
     return None
@@ -123,19 +123,19 @@ def _are_same_bytes(step: Copy, found: TailBatch) -> bool:
     return has_same_times and step.batch[HEADER_BYTES:] == found.batch[HEADER_BYTES:]
 
 
-def _agree(wanted: dict[int, Told], stored: dict[int, Told]) -> bool:
-    """Whether what is left on both sides is the same; an empty batch is told by its sequence alone."""
+def _agree(wanted: dict[int, Kept], stored: dict[int, Kept]) -> bool:
+    """Whether what is left on both sides is the same; an empty batch is known by its sequence alone."""
     common = wanted.keys() & stored.keys()
     return all(wanted[index] == stored[index] for index in common) and bool(common or not stored)
 
 
-def records_by_index(found: TailBatch) -> dict[int, Told]:
+def records_by_index(found: TailBatch) -> dict[int, Kept]:
     """What is left of a batch, by the index that it was written at. Raises `ProtocolError` for what is no batch."""
     base = found.header.base_offset
     return {r.offset - base: (r.timestamp, r.content) for r in decode(found.header, found.batch)}
 
 
-def records_by_source_offset(step: Copy) -> dict[int, Told]:
+def records_by_source_offset(step: Copy) -> dict[int, Kept]:
     """What is to be copied. Raises `ProtocolError` for what is no batch."""
     records = decode(read_header(step.batch), step.batch)
     return {

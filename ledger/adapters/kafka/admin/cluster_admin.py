@@ -1,0 +1,306 @@
+"""Administration of one cluster: `ports.ClusterAdmin` on real brokers.
+
+Nothing is opened before the first call. What the cluster does not know (a group that was deleted, a topic
+that was deleted meanwhile, a partition without a leader) is left out of an answer.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from ledger.adapters.kafka.admin import (
+    acl_requests,
+    end_requests,
+    fetch_requests,
+    group_requests,
+    producer_requests,
+    setting_requests,
+    topic_requests,
+)
+from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.end_requests import Partition, known_epoch
+from ledger.adapters.kafka.connection.cluster_connection import ClusterConnection
+from ledger.config.cluster import ClusterConfig
+from ledger.domain.cluster_identity import RememberedProducer
+from ledger.domain.facts import Checkpoint, TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, Trouble
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import (
+    GroupListing,
+    NewTopic,
+    PartitionEnds,
+    SettingsAnswer,
+    TopicDescription,
+    TopicSettings,
+)
+from ledger.wire.record_batch import BatchHeader
+
+Item = TypeVar("Item")
+DEFAULT_TIMEOUT_S = 9.0
+_LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
+_POLL_S = 0.05
+_GROUPS_AT_ONCE = 500
+_PARTITIONS_AT_ONCE = 5000
+_SETTINGS_AT_ONCE = 1000
+_FEATURES_SINCE = 3  # version of ApiVersions
+_NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+
+
+class KafkaAdmin:
+    """`ports.ClusterAdmin` on a real cluster; safe to use from several threads."""
+
+    def __init__(
+        self,
+        alias: str,
+        cluster: ClusterConfig,
+        clock: Clock,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.alias = alias
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._timeout_ms = int(timeout_s * 1000)
+        self.connection = ClusterConnection(cluster, environ, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def cluster_id(self) -> str:
+        return str(self._described_cluster().cluster_id)
+
+    def metadata_offset(self) -> int | None:
+        offset = self.connection.run("ask how far its metadata has come", _finalized_features_epoch)
+        return offset if offset >= 0 else None
+
+    def broker_count(self) -> int:
+        return len(self._described_cluster().brokers)
+
+    def _described_cluster(self) -> Any:
+        return self.connection.run("describe the cluster", topic_requests.metadata, [])
+
+    def allocate_producer_id(self) -> int:
+        return self.connection.run("allocate a producer id", _allocate_producer_id)
+
+    def topics(self) -> dict[str, TopicDescription]:
+        answer = self.connection.run("describe all topics", topic_requests.metadata, None)
+        described = filter(topic_requests.is_described, answer.topics)
+        return {topic.name: topic_requests.description(self.alias, topic) for topic in described}
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        return {name: dict(settings.own) for name, settings in self._required_settings(topics).items()}
+
+    def effective_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Per topic all settings, the cluster's defaults among them."""
+        return {name: dict(settings.effective) for name, settings in self._required_settings(topics).items()}
+
+    def _required_settings(self, topics: Sequence[str]) -> dict[str, TopicSettings]:
+        answer = self.topic_settings(topics)
+        if answer.refused:
+            raise PreconditionError(
+                f"cluster {self.alias} does not allow this principal to describe the configuration of "
+                f"{_listed(sorted(answer.refused))}; not done",
+                trouble=Trouble.NOT_ALLOWED,
+            )
+        return answer.read
+
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        answer = SettingsAnswer({}, {})
+        for some in _parts(topics, _SETTINGS_AT_ONCE):
+            operation = f"describe the configuration of {_listed(some)}"
+            part = self.connection.run(operation, setting_requests.described_settings, some)
+            answer.read.update(part.read)
+            answer.refused.update(part.refused)
+        return answer
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        operation = f"change {', '.join([*to_set, *to_remove])} of topic {name}"
+        change = setting_requests.change_settings
+        self.connection.run(operation, change, name, to_set=to_set, to_remove=to_remove)
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        wanted = NewTopic(name, partitions, replication_factor, configuration)
+        create = topic_requests.create_topic
+        self.connection.run(f"create topic {name}", create, wanted, timeout_ms=self._timeout_ms)
+        self._wait_for_partitions({name: partitions})
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        operation = f"create {_listed([topic.name for topic in wanted])}"
+        create = topic_requests.create_topics
+        topic_ids = self.connection.run(operation, create, wanted, timeout_ms=self._timeout_ms)
+        self._wait_for_partitions(
+            {topic.name: topic.partitions for topic in wanted if topic.name in topic_ids}
+        )
+        return topic_ids
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        operation = f"bring topic {name} to {total} partitions"
+        add = topic_requests.add_partitions
+        self.connection.run(operation, add, name, total=total, timeout_ms=self._timeout_ms)
+        self._wait_for_partitions({name: total})
+
+    def delete_topic(self, name: str, *, topic_id: str) -> None:
+        operation = f"delete topic {name} with id {topic_id}"
+        delete = topic_requests.delete_topic
+        self.connection.run(operation, delete, topic_id, timeout_ms=self._timeout_ms)
+
+    def is_gone(self, topic: str) -> bool:
+        return self.connection.run(f"find topic {topic}", topic_requests.is_gone, topic)
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        return self.connection.run("describe access control lists of topics", acl_requests.described_acls)
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        operation = f"create access control lists of {_listed(_names(acls))}"
+        self.connection.run(operation, acl_requests.create_acls, acls)
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        operation = f"delete access control lists of {_listed(_names(acls))}"
+        self.connection.run(operation, acl_requests.delete_acls, acls)
+
+    def ends(self, partitions: Sequence[Partition]) -> dict[Partition, PartitionEnds]:
+        ends: dict[Partition, PartitionEnds] = {}
+        for some in _parts(partitions, _PARTITIONS_AT_ONCE):
+            operation = f"list offsets of {_listed(_topics(some))}"
+            ends |= self.connection.run(operation, end_requests.partition_ends, some)
+        return ends
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
+        operation = f"list offsets by time of {_listed(_topics(partitions))}"
+        return self.connection.run(operation, end_requests.offsets_at, partitions, timestamp_ms)
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        operation = f"read topic {partition.topic} partition {partition.partition}"
+        return self.connection.run(operation, fetch_requests.batch_at, partition, offset)
+
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        expected = producer_requests.expected_sequence
+        return self.connection.run(_of_producers(partition), expected, partition, producer_id)
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        remembered = producer_requests.remembered_producer
+        return self.connection.run(_of_producers(partition), remembered, partition, producer_id)
+
+    def groups(self) -> list[GroupListing]:
+        listed = self.connection.run("list consumer groups", group_requests.listed_groups)
+        return sorted(listed, key=lambda group: group.group_id)
+
+    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        found: list[Checkpoint] = []
+        for some in _parts(groups, _GROUPS_AT_ONCE):
+            found += self._commits(some, topic_ids)
+        return found
+
+    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
+        dead: frozenset[str] = frozenset()
+        for some in _parts(groups, _GROUPS_AT_ONCE):
+            dead |= self.connection.run(f"find {_listed(some, 'group')}", group_requests.dead_groups, some)
+        return dead
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
+        operation = f"set the committed offsets of group {group}"
+        return self.connection.run(operation, group_requests.set_commits, group, commits)
+
+    def _wait_for_partitions(self, topics: Mapping[str, int]) -> None:
+        """Until all have leaders; `topics`: partitions by name."""
+        partitions = [(name, partition) for name, count in topics.items() for partition in range(count)]
+        patience_s = self._timeout_s + len(partitions) / _LEADERS_PER_S
+        deadline = time.monotonic() + patience_s
+        while partitions := sorted(set(partitions) - self.ends(partitions).keys()):
+            if time.monotonic() > deadline:
+                raise ClusterUnavailableError(
+                    f"cluster {self.alias} accepted {_listed(list(topics))} but has no leaders for "
+                    f"{len(partitions)} partitions after {patience_s:g} s; nothing was written to them"
+                )
+            time.sleep(_POLL_S)
+
+    def _commits(self, groups: Sequence[GroupListing], topic_ids: Mapping[str, str]) -> list[Checkpoint]:
+        names = [group.group_id for group in groups]
+        operation = f"read the committed offsets of {_listed(names, 'group')}"
+        found = self.connection.run(operation, group_requests.committed_offsets, names)
+        read_at_ms = self._clock.now_ms()
+        return [
+            self._checkpoint(group, commit, topic_ids, read_at_ms)
+            for group in groups
+            for commit in found.get(group.group_id, [])
+        ]
+
+    def _checkpoint(
+        self,
+        group: GroupListing,
+        commit: group_requests.Commit,
+        topic_ids: Mapping[str, str],
+        read_at_ms: int,
+    ) -> Checkpoint:
+        topic, committed = commit
+        return Checkpoint(
+            cluster=self.alias,
+            group_id=group.group_id,
+            group_type=group.group_type,
+            group_state=group.group_state,
+            topic=topic,
+            topic_id=topic_ids.get(topic),
+            partition=committed.partition_index,
+            committed_offset=committed.committed_offset,
+            leader_epoch=known_epoch(committed.committed_leader_epoch),
+            metadata=committed.metadata,
+            read_at_ms=read_at_ms,
+        )
+
+
+def _names(acls: Sequence[TopicAcl]) -> list[str]:
+    return sorted({acl.name for acl in acls})
+
+
+def _topics(partitions: Sequence[Partition]) -> list[str]:
+    return sorted({topic for topic, _ in partitions})
+
+
+def _listed(names: Sequence[str], kind: str = "topic") -> str:
+    """`topic a, b, c and 4 more`, for messages."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{kind} {', '.join(names[:3])}{more}"
+
+
+def _of_producers(partition: TopicPartition) -> str:
+    return f"describe the producers of topic {partition.topic} partition {partition.partition}"
+
+
+def _parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """What one request is asked about, of many."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+async def _finalized_features_epoch(manager: KafkaConnectionManager) -> int:
+    """The offset of the metadata that the broker's features are of; -1 when the cluster has none (no KRaft)."""
+    # Not by `describe_features`, which tells it beside finalized features and not without any.
+    request = ApiVersionsRequest(
+        client_software_name="mirror-ledger", client_software_version="1", min_version=_FEATURES_SINCE
+    )
+    answer = await manager.send(request)
+    require(answer.error_code, None)
+    return int(answer.finalized_features_epoch)
+
+
+async def _allocate_producer_id(manager: KafkaConnectionManager) -> int:
+    request = InitProducerIdRequest(
+        transactional_id=None,
+        transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    answer = await manager.send(request)
+    require(answer.error_code, None)
+    if answer.producer_id < 0:
+        raise ProtocolError(f"a producer id is not negative, got {answer.producer_id}; nothing was written")
+    return int(answer.producer_id)

@@ -1,0 +1,1 @@
+"""What `doctor` measures at a cluster, behind the ports of `ledger/doctor`."""

@@ -1,0 +1,1 @@
+"""Commands that ask for a change, or make one, and end."""

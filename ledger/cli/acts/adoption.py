@@ -1,0 +1,87 @@
+"""`adopt`: take over what MirrorMaker 2, or somebody by hand, has mirrored."""
+
+from collections.abc import Sequence
+
+import click
+import pyarrow as pa
+
+from ledger.app.adoption import adopt_flow
+from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict, result_row
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--topic", "topics", multiple=True, help="Only this source topic; may be given several times.")
+@click.option("--dry-run", is_flag=True, help="Compare and report; claim and record nothing.")
+@click.option(
+    "--accept-missing", is_flag=True, help="Record source records that the target lacks as lost (skipped)."
+)
+@click.option(
+    "--accept-foreign", is_flag=True, help="Continue after records of others at the end of the target."
+)
+@output_option
+@wide_option
+@click.pass_context
+def adopt(
+    context: click.Context,
+    flow: str,
+    topics: tuple[str, ...],
+    dry_run: bool,
+    accept_missing: bool,
+    accept_foreign: bool,
+    output: str,
+    wide: bool,
+) -> None:
+    """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
+    require_tables(output, wide=wide)
+    config = configuration(context)
+    adoptions = adopt_flow(
+        config,
+        flow,
+        topics=topics,
+        consent=Consent(missing=accept_missing, foreign=accept_foreign),
+        dry_run=dry_run,
+    )
+    rows = [result_row(adoption) for adoption in adoptions]
+    click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
+    if dry_run:
+        click.echo("dry run: nothing was claimed or recorded", err=True)
+    refuse_refused(flow, adoptions)
+
+
+def refuse_refused(flow: str, adoptions: Sequence[PartitionAdoption]) -> None:
+    """Some partitions refused is exit code 4, all of them 5."""
+    refused = [adoption for adoption in adoptions if adoption.verdict is Verdict.REFUSED]
+    if not refused:
+        return
+    lines = "\n  ".join(
+        f"{adoption.pair.source.topic} partition {adoption.pair.source.partition}: {adoption.remarks[0]}"
+        for adoption in refused
+    )
+    message = f"{flow}: {len(refused)} of {len(adoptions)} partitions were not taken over:\n  {lines}"
+    raise PreconditionError(message) if len(refused) == len(adoptions) else UnsafeError(message)
+
+
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_SCHEMA = pa.schema(
+    {
+        "source_topic": _TEXT,
+        "partition": _NUMBER,
+        "target_topic": _TEXT,
+        "verdict": _TEXT,
+        "paired": _NUMBER,
+        "source_first": _NUMBER,
+        "source_last": _NUMBER,
+        "target_first": _NUMBER,
+        "target_last": _NUMBER,
+        "duplicates": _NUMBER,
+        "unmatched_source": _TEXT,
+        "unmatched_target": _TEXT,
+        "source_goes_on": _NUMBER,
+        "target_goes_on": _NUMBER,
+        "remarks": _TEXT,
+    }
+)

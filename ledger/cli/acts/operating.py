@@ -1,0 +1,135 @@
+"""Commands that ask a flow's driver for something: `pause`, `resume`, `skip-to`, `accept-foreign`, `resync`.
+
+A request is a row of the ledger; the driver answers it with a receipt after the round under way. What will
+happen goes to stderr, the operation id to stdout. Exit codes: 0 recorded (with --wait: done), or nothing to
+do; 2 a topic or partition that the ledger does not know; 4 the driver refused; 5 refused as things stand, or
+no receipt in time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ledger.app import requests
+from ledger.app.requests import await_receipt
+from ledger.cli.configured import configuration
+from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
+
+_LARGEST_PARTITION = 2**31 - 1
+_LARGEST_OFFSET = 2**63 - 1
+
+_topic = click.option("--topic", help="Only this source topic.")
+_the_topic = click.option("--topic", required=True, help="The source topic.")
+_partition = click.option(
+    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
+)
+_the_partition = click.option(
+    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), required=True, help="The partition."
+)
+_offset = click.option(
+    "--offset",
+    type=click.IntRange(0, _LARGEST_OFFSET),
+    help="From this source offset; default the log start.",
+)
+_the_offset = click.option(
+    "--offset", type=click.IntRange(0, _LARGEST_OFFSET), required=True, help="The next source offset to copy."
+)
+
+
+def _request(command: Callable[..., None]) -> Callable[..., None]:
+    """What all requests take: the flow, why, and how long to wait for the receipt."""
+    for parameter in (
+        click.option(
+            "--wait",
+            "wait_s",
+            type=click.FloatRange(min=0),
+            default=0,
+            metavar="SECONDS",
+            help="Wait for the receipt.",
+        ),
+        click.option("--ticket", help="Reference to a ticket, for the ledger."),
+        click.option("--reason", help="Why, for the ledger."),
+        click.argument("flow"),
+    ):
+        command = parameter(command)
+    return click.pass_context(command)
+
+
+@click.command()
+@_topic
+@_request
+def pause(context: click.Context, flow: str, topic: str | None, **options: Any) -> None:
+    """Copy nothing of FLOW, or of one topic of it, until resumed."""
+    _ask(context, flow, Pause(topic=topic), **options)
+
+
+@click.command()
+@_partition
+@_topic
+@_request
+def resume(
+    context: click.Context, flow: str, topic: str | None, partition: int | None, **options: Any
+) -> None:
+    """End a pause of FLOW, and let what stopped try again."""
+    _ask(context, flow, Resume(topic=topic, partition=partition), **options)
+
+
+@click.command(name="skip-to")
+@_the_offset
+@_the_partition
+@_the_topic
+@_request
+def skip_to(
+    context: click.Context, flow: str, topic: str, partition: int, offset: int, **options: Any
+) -> None:
+    """Record the source offsets of a partition up to an offset as lost, and continue there."""
+    ask = SkipTo(topic=topic, partition=partition, offset=offset)
+    _ask(context, flow, ask, **options)
+
+
+@click.command(name="accept-foreign")
+@_partition
+@_the_topic
+@_request
+def accept_foreign(
+    context: click.Context, flow: str, topic: str, partition: int | None, **options: Any
+) -> None:
+    """Let stopped partitions continue after what the target holds, whoever wrote it."""
+    _ask(context, flow, AcceptForeign(topic=topic, partition=partition), **options)
+
+
+@click.command()
+@_offset
+@_partition
+@_the_topic
+@_request
+def resync(
+    context: click.Context,
+    flow: str,
+    topic: str,
+    partition: int | None,
+    offset: int | None,
+    **options: Any,
+) -> None:
+    """Copy again what the source holds, behind what the target holds."""
+    ask = Resync(topic=topic, partition=partition, offset=offset)
+    _ask(context, flow, ask, **options)
+
+
+def _ask(
+    context: click.Context, flow: str, ask: Request, *, reason: str | None, ticket: str | None, wait_s: float
+) -> None:
+    config = configuration(context)
+    requested = requests.request(config, flow, ask, reason=reason, ticket=ticket)
+    if requested.operation_id is None:
+        click.echo(f"{flow}: nothing to do: {requested.words}; nothing was recorded", err=True)
+        return
+    click.echo(f"{flow}: {requested.words}\n{requested.taken_up}", err=True)
+    click.echo(requested.operation_id)
+    if wait_s:
+        receipt = await_receipt(config, flow, requested.operation_id, seconds=wait_s)
+        click.echo(f"{receipt.result}: {receipt.message}", err=True)
+
+
+COMMANDS = (pause, resume, skip_to, accept_foreign, resync)

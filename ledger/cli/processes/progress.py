@@ -1,0 +1,97 @@
+"""Progress of a running flow: a line on stderr now and then, or the status line of a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import click
+from rich.console import Console
+
+from ledger.adapters.system import SystemClock
+from ledger.mirror.driver.run_progress import RunProgress
+from ledger.ports.clock import Clock
+from ledger.reports.progress_text import Rate, progress_line
+
+EVERY_S = 30.0
+QUIET_EVERY_S = 300.0
+"""When nothing was copied since the last line."""
+_SHOWN_RATE_S = 10.0
+
+Tell = Callable[[RunProgress], None]
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """What has been copied since `at`."""
+
+    at: float
+    records: int = 0
+    bytes: int = 0
+
+    def rate(self, progress: RunProgress, now: float) -> Rate | None:
+        if now <= self.at:
+            return None
+        summary = progress.summary
+        return Rate(summary.records - self.records, summary.bytes - self.bytes, now - self.at)
+
+    def begin(self, progress: RunProgress, now: float) -> None:
+        self.at, self.records, self.bytes = now, progress.summary.records, progress.summary.bytes
+
+
+@dataclass(slots=True)
+class ProgressLines:
+    """Writes a line after the first round with records, then every `EVERY_S`; rarer while nothing is copied."""
+
+    flow: str
+    clock: Clock
+    write: Callable[[str], None]
+    _printed: _Stretch = field(init=False)
+    _is_first: bool = True
+
+    def __post_init__(self) -> None:
+        self._printed = _Stretch(self.clock.monotonic())
+
+    def __call__(self, progress: RunProgress) -> None:
+        now = self.clock.monotonic()
+        if not self._is_due(progress, now):
+            return
+        rate = None if self._is_first else self._printed.rate(progress, now)
+        self.write(progress_line(self.flow, progress, rate))
+        self._printed.begin(progress, now)
+        self._is_first = False
+
+    def _is_due(self, progress: RunProgress, now: float) -> bool:
+        has_copied = progress.summary.records > self._printed.records
+        if self._is_first and has_copied:
+            return True
+        return now - self._printed.at >= (EVERY_S if has_copied or self._is_first else QUIET_EVERY_S)
+
+
+def lines_on_stderr(flow: str) -> ProgressLines:
+    """For a run that nobody watches at a terminal."""
+    return ProgressLines(flow, SystemClock(), partial(click.echo, err=True))
+
+
+@contextmanager
+def shown_progress(flow: str, console: Console) -> Iterator[Tell]:
+    """For a run on this console's terminal, or on none."""
+    if not console.is_terminal:
+        yield lines_on_stderr(flow)
+        return
+    clock = SystemClock()
+    stretch: _Stretch | None = None
+    rate: Rate | None = None
+    with console.status(f"{flow}: starting") as shown:
+
+        def show(progress: RunProgress) -> None:
+            nonlocal stretch, rate
+            now = clock.monotonic()
+            if stretch is None:
+                stretch = _Stretch(now, progress.summary.records, progress.summary.bytes)
+            elif rate is None or now - stretch.at >= _SHOWN_RATE_S:
+                rate = stretch.rate(progress, now)
+                stretch.begin(progress, now)
+            shown.update(progress_line(flow, progress, rate))
+
+        yield show

@@ -1,0 +1,81 @@
+"""Commands that write: `init`, `run`, `stop`; and what spark-submit needs: `spark-jars`."""
+
+import threading
+
+import click
+from rich.console import Console
+
+from ledger.adapters.jvm import delta_jars
+from ledger.adapters.spark.session import local_session
+from ledger.app.mirroring import run_flow
+from ledger.app.requests import request_stop
+from ledger.app.tables import init_ledger
+from ledger.cli.configured import configuration
+from ledger.cli.processes.progress import shown_progress
+from ledger.cli.processes.signals import start_spark
+from ledger.errors import UnsafeError
+from ledger.mirror.driver.run_summary import RunSummary
+from ledger.reports.run_text import end_line, unfinished
+
+
+@click.command()
+@click.pass_context
+def init(context: click.Context) -> None:
+    """Create the ledger's tables; existing ones stay as they are."""
+    config = configuration(context)
+    created = init_ledger(config)
+    click.echo(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}", err=True)
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
+@click.option("--take-over", is_flag=True, help="Shut out a driver of the flow that may be at work.")
+@click.option(
+    "--allow-scope-reduction", is_flag=True, help="Leave out mirrored topics that are no longer selected."
+)
+@click.pass_context
+def run(
+    context: click.Context, flow: str, until_caught_up: bool, take_over: bool, allow_scope_reduction: bool
+) -> None:
+    """Mirror FLOW in a local Spark session until it is stopped or caught up."""
+    config = configuration(context)
+    tasks = config.flow(flow).tasks
+    stop_signal = threading.Event()
+
+    with shown_progress(flow, Console(stderr=True)) as tell:
+        summary = run_flow(
+            config,
+            flow,
+            session=lambda: start_spark(lambda: local_session(tasks=tasks), stop_signal),
+            until_caught_up=until_caught_up,
+            take_over=take_over,
+            allow_scope_reduction=allow_scope_reduction,
+            stop=stop_signal,
+            on_round=tell,
+        )
+    click.echo(end_line(flow, summary), err=True)
+    refuse_unfinished(flow, summary)
+
+
+def refuse_unfinished(flow: str, summary: RunSummary) -> None:
+    """A run in which a partition stopped, or that left out what is paused, is not a success."""
+    if (left := unfinished(flow, summary)) is not None:
+        raise UnsafeError(left)
+
+
+@click.command(name="spark-jars")
+def spark_jars() -> None:
+    """Print the jars that spark-submit needs (--jars), fetching them once."""
+    click.echo(",".join(str(jar) for jar in delta_jars()))
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--reason", help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@click.pass_context
+def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
+    """Ask a running FLOW, wherever its driver is, to end after its round."""
+    operation_id = request_stop(configuration(context), flow, reason=reason, ticket=ticket)
+    click.echo(f"{flow}: asked to stop; operation {operation_id}", err=True)

@@ -1,0 +1,74 @@
+"""SIGTERM and SIGINT for commands that run Spark: after the round under way, or once Spark has started.
+
+The start of Spark is not interrupted: that leaves a JVM behind which waits for a program that has ended.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ledger.adapters.spark.failures import reason
+from ledger.errors import EndedBySigintError, EndedBySigtermError, EnvironmentError_, MirrorLedgerError
+
+_ERRORS: dict[int, type[MirrorLedgerError]] = {
+    signal.SIGTERM: EndedBySigtermError,
+    signal.SIGINT: EndedBySigintError,
+}
+
+
+def start_spark(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession:
+    """The started session, with signals that set `stop` from then on.
+
+    A signal that came while Spark started ends the command: raises `EndedBySigtermError` or
+    `EndedBySigintError`. A second one ends the process at once.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        received.append(number)
+        for noted in _ERRORS:
+            signal.signal(noted, signal.SIG_DFL)
+
+    for number in _ERRORS:
+        signal.signal(number, note)
+    session = _started(start, received)
+    stop_on_signals(stop)
+    if received:
+        session.stop()
+        raise _ended_by(received[0])
+    return session
+
+
+def _started(start: Callable[[], SparkSession], received: list[int]) -> SparkSession:
+    """Once its context is there, Spark has a handler of its own for SIGINT, which raises `KeyboardInterrupt`."""
+    try:
+        return start()
+    except KeyboardInterrupt:
+        raise _ended_by(signal.SIGINT) from None
+    except (Py4JError, PySparkException, OSError, MirrorLedgerError) as error:
+        if received:  # the JVM was asked to end as well
+            raise _ended_by(received[0]) from error
+        if isinstance(error, MirrorLedgerError):
+            raise
+        raise EnvironmentError_(f"Spark could not be started: {reason(error)}; nothing was copied") from error
+
+
+def _ended_by(number: int) -> MirrorLedgerError:
+    name = signal.Signals(number).name
+    return _ERRORS[number](f"ended by {name} while Spark was starting; nothing was copied")
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """End after the round under way. To be set once Spark has started, which installs a handler of its own."""
+
+    def ask(number: int, _frame: object) -> None:
+        sys.stderr.write(f"{signal.Signals(number).name}: ending after the round under way\n")
+        stop.set()
+
+    for number in _ERRORS:
+        signal.signal(number, ask)

@@ -1,0 +1,128 @@
+"""Settings of target topics: what is wanted from the source's, and what to change.
+
+Rules
+    T2  copied settings never stop the mirror from writing: no fences, no throttles, no time bounds
+    T3  the target keeps the times of the source: `message.timestamp.type` is CreateTime
+    T4  `min.insync.replicas` never exceeds the replication factor of the target topic
+    T5  a fence (tiny `max.message.bytes`) on either side leaves the target's limit as it is
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ledger.domain.topics.naming import NamePatterns, matches_any
+
+
+class ConfigurationFollow(StrEnum):
+    """How far the settings of target topics follow those of their sources."""
+
+    NONE = "none"  # created with what copying needs, and nothing else
+    CREATE = "create"  # copied when the topic is created
+    INCREMENTAL = "incremental"  # changes follow; removed is what the mirror had set
+    WHOLE = "whole"  # settings that only the target has are removed too
+
+
+FENCE_MAX_MESSAGE_BYTES = 128
+"""`max.message.bytes` at or below this is a fence against producers, not a size limit."""
+
+NEVER_COPIED = (
+    r"(leader|follower)\.replication\.throttled\.replicas",
+    r"message\.timestamp\..*",
+    r"message\.downconversion\.enable",
+    r"message\.format\.version",
+    r"unclean\.leader\.election\.enable",
+    r"remote\..*",
+    r"local\.retention\..*",
+    r"confluent\..*",
+    r"min\.insync\.replicas",
+    r"compression\..*",
+)
+"""Settings that belong to one cluster, or that `target_configuration` decides itself."""
+
+_UNBOUNDED_MS = str(2**63 - 1)
+REQUIRED_AT_TARGET: Mapping[str, str] = {
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _UNBOUNDED_MS,
+    "message.timestamp.after.max.ms": _UNBOUNDED_MS,
+}
+"""What a target topic needs so that records arrive as the bytes and times they were."""
+
+
+def target_configuration(
+    source: Mapping[str, str], *, copied: NamePatterns, replication_factor: int
+) -> dict[str, str]:
+    """Settings for the target topic: the source's own ones that may be copied, and what copying needs."""
+    taken = {
+        name: value
+        for name, value in source.items()
+        if not matches_any(NEVER_COPIED, name) and copied.matches(name) and not is_fence(name, value)
+    }
+    in_sync = source.get(_IN_SYNC)
+    if in_sync is not None and copied.matches(_IN_SYNC):
+        taken[_IN_SYNC] = str(min(int(in_sync), replication_factor))
+    return dict(sorted({**taken, **REQUIRED_AT_TARGET}.items()))
+
+
+_IN_SYNC = "min.insync.replicas"
+_LIMIT = "max.message.bytes"
+
+
+def is_fence(name: str, value: str | None) -> bool:
+    """Whether a setting keeps producers out."""
+    return name == _LIMIT and value is not None and int(value) <= FENCE_MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """What to set and what to remove, so that the cluster's default holds again."""
+
+    to_set: Mapping[str, str] = field(default_factory=dict)
+    to_remove: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.to_set or self.to_remove)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFollowing:
+    """Which settings follow, and how far."""
+
+    follow: ConfigurationFollow = ConfigurationFollow.INCREMENTAL
+    patterns: NamePatterns = field(default_factory=lambda: NamePatterns((".*",)))
+
+    def at_creation(self, source: Mapping[str, str], *, replication_factor: int) -> dict[str, str]:
+        taken = {} if self.follow is ConfigurationFollow.NONE else source
+        return target_configuration(taken, copied=self.patterns, replication_factor=replication_factor)
+
+    def change(
+        self,
+        source: Mapping[str, str],
+        target: Mapping[str, str],
+        *,
+        replication_factor: int,
+        set_by_mirror: frozenset[str],
+    ) -> SettingsChange:
+        """What brings the target's own settings to what is wanted now."""
+        if self.follow in (ConfigurationFollow.NONE, ConfigurationFollow.CREATE):
+            return SettingsChange()
+        wanted = target_configuration(source, copied=self.patterns, replication_factor=replication_factor)
+        left_alone = self._left_alone(source, target)
+        to_set = {
+            name: value
+            for name, value in wanted.items()
+            if target.get(name) != value and name not in left_alone and self.patterns.matches(name)
+        }
+        surplus = target.keys() - wanted.keys() - left_alone
+        removable = surplus if self.follow is ConfigurationFollow.WHOLE else surplus & set_by_mirror
+        return SettingsChange(to_set, tuple(sorted(name for name in removable if self._may_remove(name))))
+
+    def _left_alone(self, source: Mapping[str, str], target: Mapping[str, str]) -> frozenset[str]:
+        """T5: what a fence hides at the source is unknown, and a fence at the target is somebody's wish."""
+        fenced = is_fence(_LIMIT, source.get(_LIMIT)) or is_fence(_LIMIT, target.get(_LIMIT))
+        return frozenset({_LIMIT}) if fenced else frozenset()
+
+    def _may_remove(self, name: str) -> bool:
+        of_the_cluster = matches_any(NEVER_COPIED, name) and name != _IN_SYNC
+        return not of_the_cluster and self.patterns.matches(name)

@@ -1,0 +1,1 @@
+"""Numbers, instants and partitions as people read them."""

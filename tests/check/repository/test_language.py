@@ -1,0 +1,102 @@
+"""The language of documents, messages and docstrings: lines that fit a page, and words that a stranger knows.
+
+The words are those of Kafka, Delta and `ledger/PROTOCOL.md`. A word is banned when it is ours alone and another says
+what is meant; the list stays short. Code is not prose: inline code, code blocks and names of recorded values are free.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from ledger import catalog
+from tests.support.checkout import CHECKOUT
+from tests.support.documents import prose
+from tests.support.tracked_files import of_type, parsed, relative
+
+LONGEST_LINE = 120
+INSTEAD: Mapping[str, str] = {
+    r"told": "reported, recorded, printed, given",
+    r"look(s|ed|ing)?(?! up\b)": "read, check, scan, refresh",
+    r"(go|goes|going|gone|went) on": "continue, resume",
+    r"(take|takes|taking|taken|took) back": "truncated (records), withdrawn (requests)",
+    r"gone": "deleted, removed, ended, lost",
+    r"(lives?|lived|living|life)": "incarnation (topic id), is alive (process), heartbeat, remains",
+    r"standing": "state, position",
+    r"(intake|desk|log book)": "start offset, request, events",
+    r"(hold|holds|held) against": "compared with",
+    r"pass(es|ed)? over": "ignore, skip",
+    r"anew": "again, new",
+    r"(kin|its like|their like)": "name them",
+}
+"""Patterns of banned words to what to say instead."""
+BANNED = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.IGNORECASE)
+SPOKEN = re.compile(r"\S \S")
+"""A string that has words is prose; one word is a name or a value."""
+
+
+def long_lines(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.splitlines(), start=1) if len(line) > LONGEST_LINE]
+
+
+def banned_words(text: str) -> Iterator[str]:
+    """Where banned words stand in prose, as `line: word`."""
+    for number, line in enumerate(prose(text).splitlines(), start=1):
+        yield from (f"{number}: {word[0].lower()}" for word in BANNED.finditer(line))
+
+
+def banned_in_strings(module: ast.Module) -> Iterator[str]:
+    """Where they stand in docstrings and messages of a module, by the line where the string begins."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SPOKEN.search(node.value):
+            yield from (f"{node.lineno}: {word[0].lower()}" for word in BANNED.finditer(prose(node.value)))
+
+
+@pytest.mark.parametrize("document", of_type(".md"), ids=relative)
+def test_no_line_of_a_document_is_long(document: Path) -> None:
+    assert long_lines(document.read_text(encoding="utf-8")) == []
+
+
+def test_a_long_line_is_noticed() -> None:
+    assert long_lines(f"# short\n{'x' * 120}\n{'x' * 121}\n") == [3]
+
+
+@pytest.mark.parametrize("document", of_type(".md"), ids=relative)
+def test_no_document_has_a_banned_word(document: Path) -> None:
+    assert list(banned_words(document.read_text(encoding="utf-8"))) == []
+
+
+def test_no_comment_of_the_example_configuration_has_a_banned_word() -> None:
+    text = (CHECKOUT / "conf" / "example.toml").read_text(encoding="utf-8")
+    assert (long_lines(text), list(banned_words(text))) == ([], [])
+
+
+@pytest.mark.parametrize("module", [*of_type(".py", "ledger"), *of_type(".py", "jobs")], ids=relative)
+def test_no_message_or_docstring_has_a_banned_word(module: Path) -> None:
+    assert list(banned_in_strings(parsed(module))) == []
+
+
+@pytest.mark.parametrize("query", catalog.queries().values(), ids=lambda query: query.name)
+def test_no_question_of_a_query_has_a_banned_word(query: catalog.Query) -> None:
+    assert list(banned_words(query.answers)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It goes on there.\nIt was told so.", ["1: goes on", "2: told"]),
+        ("Going on, it looked at the life of a topic.", ["1: going on", "1: looked", "1: life"]),
+        ("The status `gone` is looked up.", []),
+        ("```\ngone\n```\n", []),
+        ("An alive driver of a long-lived foretold outlook.", ["1: lived"]),
+    ],
+)
+def test_banned_words_are_found_in_prose(text: str, found: list[str]) -> None:
+    assert list(banned_words(text)) == found
+
+
+def test_banned_words_are_found_in_strings() -> None:
+    source = '"""It goes on."""\n\nSTATUS = "gone"\nraise ValueError(f"{STATUS} is told {1}")\n# looked at\n'
+    assert list(banned_in_strings(ast.parse(source))) == ["1: goes on", "4: told"]
