@@ -17,14 +17,14 @@ from ledger.domain.facts import (
     SyncCause,
     TopicPartition,
 )
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.supersession import effective, restart_after_target_truncation
+from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
 from ledger.domain.pair.routes import RecordedFlow
 from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
-from ledger.domain.supersession import effective, restart_after_target_truncation
-from ledger.domain.translation import Commit
 from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
 
 STEP_MS = 100_000

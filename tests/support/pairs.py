@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import Place, first_unread
 from ledger.domain.pair.routes import RecordedFlow
 from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
-from ledger.domain.translation import Commit
 
 EAST = TopicPartition("orders", "east-id", 0)
 WEST = TopicPartition("orders", "west-id", 0)

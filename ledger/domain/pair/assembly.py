@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import PartitionPair, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.composition import composed
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.links import Link, Route, brought, of_one_origin, taken

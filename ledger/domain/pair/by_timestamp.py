@@ -6,7 +6,7 @@ the sides hold records in orders of their own. So it is the worse alternative, a
 
 from dataclasses import dataclass
 
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.claims import count, shared
 from ledger.domain.pair.first_unread import Place
 

@@ -63,7 +63,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.facts import Absence
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.claims import count, leftover, shared
 from ledger.domain.pair.links import Link, pairs_there
 from ledger.domain.pair.standing import KnownGroup, KnownLog, Standing, standing_of

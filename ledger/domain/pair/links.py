@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import GapCause, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, without
-from ledger.domain.offsets import OffsetMap, Segment, Unpaired
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.offset_ranges import OffsetRange, without
+from ledger.domain.offsets.stretches import Segment, Unpaired
 from ledger.domain.pair.claims import leftover
 from ledger.domain.pair.untold import is_same
 

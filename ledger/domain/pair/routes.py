@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, without
-from ledger.domain.offsets import EpochStart, OffsetMap, Segment, Unpaired, expand
+from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
+from ledger.domain.offsets.offset_ranges import OffsetRange, without
+from ledger.domain.offsets.stretches import Segment, Unpaired, expand
+from ledger.domain.offsets.supersession import effective
+from ledger.domain.offsets.translation import Truncation
 from ledger.domain.pair.claims import Found, claims_of, leftover
 from ledger.domain.pair.links import Route
 from ledger.domain.pair.untold import (
@@ -20,8 +23,6 @@ from ledger.domain.pair.untold import (
     told_of_target,
     witness_of,
 )
-from ledger.domain.supersession import effective
-from ledger.domain.translation import Truncation
 
 
 @dataclass(frozen=True, slots=True)

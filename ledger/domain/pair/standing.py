@@ -16,8 +16,8 @@ there, or a flow found that the end was lost, and the commit may be older (`doma
 
 from dataclasses import dataclass
 
-from ledger.domain.offsets import EpochStart
-from ledger.domain.translation import Commit, Truncation
+from ledger.domain.offsets.offset_map import EpochStart
+from ledger.domain.offsets.translation import Commit, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

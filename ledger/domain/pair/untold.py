@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, Share, joined, share_of
-from ledger.domain.supersession import effective, numbered_effective, restart_after_target_truncation
-from ledger.domain.translation import CLOCK_MARGIN_MS, Truncation, truncations_of
+from ledger.domain.offsets.offset_ranges import OffsetRange, Share, joined, share_of
+from ledger.domain.offsets.supersession import effective, numbered_effective, restart_after_target_truncation
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Truncation, truncations_of
 
 
 @dataclass(frozen=True, slots=True)

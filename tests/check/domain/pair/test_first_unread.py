@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, SyncCause, TopicPartition
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit
 from ledger.domain.pair.first_unread import WITHOUT_OFFSET, Place, PlaceStatus
-from ledger.domain.translation import CLOCK_MARGIN_MS, Commit
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 from tests.support.pairs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 
