@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
-from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.app import answers, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
 from ledger.catalog import Value
@@ -41,7 +41,7 @@ def show(at: DeltaSnapshot, answer: pa.Table, output: str, *, wide: bool = False
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with 4 when something is stopped or needs attention, or a driver is gone.",
+    help="Exit with 4 when something is stopped or needs attention, or a driver is dead.",
 )
 @as_of_option
 @output_option

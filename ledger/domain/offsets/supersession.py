@@ -1,7 +1,7 @@
-"""What holds of a flow's offset syncs: order of recording, supersession, and where to go on after a truncation.
+"""What holds of a flow's offset syncs: order of recording, supersession, and where to continue after a truncation.
 
 A `superseded` row voids what was recorded before it, or beside it in its round, about source offsets from its
-`source_start` on. What lies across is cut there. The row itself stays: the flow goes on where it says.
+`source_start` on. What lies across is cut there. The row itself stays: the flow continues where it says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,14 +31,19 @@ def recording_order(
 def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
     """The offset syncs of one partition after supersession, oldest first as they are given.
 
-    A superseded row comes back with an empty source range: where the flow goes on. What has no source offsets
-    and lies just there holds when the target goes on behind it.
+    A superseded row comes back with an empty source range: where the flow continues. What has no source offsets
+    and lies just there holds when the target continues behind it.
     """
-    kept: list[OffsetSync] = []
+    return [sync for _, sync in numbered_effective(syncs)]
+
+
+def numbered_effective(syncs: Sequence[OffsetSync]) -> list[tuple[int, OffsetSync]]:
+    """The same, each with the place of its row among those given."""
+    kept: list[tuple[int, OffsetSync]] = []
     later: list[OffsetSync] = []
-    for sync in reversed(syncs):
+    for index, sync in reversed(list(enumerate(syncs))):
         if not any(_voids(superseded, sync) for superseded in later):
-            kept.append(_below(_as_it_holds(sync), later))
+            kept.append((index, _below(_as_it_holds(sync), later)))
         if sync.kind is SyncKind.SUPERSEDED:
             later.append(sync)
     return kept[::-1]
@@ -136,7 +141,7 @@ def restart_after_target_truncation(
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
             return Position(
-                # A gap at its start may be of the same leader epoch as the sync, and is told again with it.
+                # A gap at its start may be of the same leader epoch as the sync, and is recorded again with it.
                 source_offset=_source_of(sync, kept) if kept else sync.source_start,
                 target_offset=target_end,
                 next_sequence=next_sequence,

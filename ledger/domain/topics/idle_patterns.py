@@ -43,8 +43,8 @@ class IdlePattern:
         """Whether it may be meant for what is to come: an expression that excludes."""
         return self.key is PatternKey.EXCLUDE and plain_name(self.pattern) is None
 
-    def told(self, cluster: str) -> str:
-        """A sentence about the pattern and the cluster that it was held against."""
+    def described(self, cluster: str) -> str:
+        """A sentence about the pattern and the cluster that it was compared with."""
         if not self.passed_over:
             return f"{self.key} has '{self.pattern}': no topic of {cluster} that this principal is shown matches it"
         reasons = ", ".join(_WHY[reason].format(topic) for reason, topic in self.passed_over)

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.file import load_config
+from ledger.doctor.check_results import is_safe
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import is_safe
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.mirrors import Mirror, verdicts
 
@@ -179,7 +179,7 @@ def test_a_position_that_the_source_has_deleted_fails(
         deleted.result(30)
     finding = mirror.one(Check.RETENTION_TIME)
     assert finding.verdict is Verdict.FAILED
-    assert "the log starts at 12: 4 offsets are gone" in finding.measured
+    assert "the log starts at 12: 4 offsets were deleted" in finding.measured
 
 
 def test_a_position_of_another_incarnation_has_nothing_to_lose(

@@ -1,6 +1,6 @@
 """Where a running flow stands on one partition, and the facts that move it other than by copying.
 
-Each method that moves the standing returns the fact to record, so that the two cannot disagree.
+Each method that moves the state returns the fact to record, so that the two cannot disagree.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from ledger.ports.ledger import FlowPosition
 
 
 @dataclass(slots=True)
-class Standing:
+class PartitionState:
     """One partition that the flow takes care of; `stop`: why it stands still.
 
     `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
@@ -24,7 +24,7 @@ class Standing:
     position: Position
     tail: TailKnowledge = NOTHING_KNOWN
     accepted_below: int = 0
-    stop_at: int | None = None
+    end_offset: int | None = None
     stop: Stop | None = None
     copied_bytes: int = 0
     is_first_time: bool = False
@@ -55,12 +55,12 @@ class Standing:
     @property
     def has_reached_end(self) -> bool:
         """Where it is to end; it is checked all the same, once: either side may have truncated its log."""
-        is_there = self.stop_at is not None and self.position.source_offset >= self.stop_at
+        is_there = self.end_offset is not None and self.position.source_offset >= self.end_offset
         return is_there and self.tail.both_sides_seen
 
     def end_at(self, source: PartitionEnds) -> None:
         """Go up to what is stable now."""
-        self.stop_at = source.last_stable
+        self.end_offset = source.last_stable
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
