@@ -1,6 +1,6 @@
-"""Where a group that has committed here goes on there: at the first record that it has not read.
+"""Where a group that has committed here continues there: at the first record that it has not read.
 
-*Here* and *there* are a partition each, of living topics of two clusters; flows may copy either way, by a chain, or
+*Here* and *there* are a partition each, of current topics of two clusters; flows may copy either way, by a chain, or
 from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
 
 The rule. What the group has read is a union over both sides (`standing`): `here_to`, all below it here; `there_to`,
@@ -8,7 +8,7 @@ all below it there; `alone_to`, all below it there that is there alone. Unread t
     U1  records that a map holds at `here_to` or behind it here, unless they lie below `there_to`
     U2  extras, and records of one origin that the flow to here has not come to, unless they lie below `alone_to`
     U3  records of which nobody can tell where they lie here, unless they lie below `there_to`, or the group has come
-        to where the map goes on behind them
+        to where the map continues behind them
     U4  what records here, at `here_to` or behind it, stand for of which nobody can tell where they lie there: nothing
         below the place where their flow stood, and nothing below `there_to`
 The place is the lowest of these that is not below the log start there. When there is none it is the highest of all
@@ -19,7 +19,7 @@ sides' orders differ, or something is unread there that lies before them.
 rows of any flow claim and what is decided to stay. Below that end all is decided, whatever the cause: filtered,
 skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
 nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
-told from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled before it.
+distinguished from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled first.
 
 Invariants
     F1  no record of the pair that lies there, and that the group has not read, is below the place, unless it is decided
@@ -29,7 +29,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What the first draft of the rule would have skipped, found by simulated lives (`tests/check/domain/pair`):
+What the first draft of the rule would have skipped, found by simulated histories (`tests/check/domain/pair`):
     - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
       mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
       where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
@@ -40,16 +40,16 @@ What the first draft of the rule would have skipped, found by simulated lives (`
     - Copies that a `resync` took out of a map are the only ones until they are made again, and lie where they were:
       they pair as before (U1). Unpaired ones count as unpaired still (U3).
     - Rows without records (behind `adopted` ones) claim nothing: they tell of applications' records, too. Claims of
-      a life of the topic here that is over are no claims: what it wrote comes back to here.
-    - A log that lost its end is known by the flow that has looked; others' rows, and commits, are about what is not
+      an ended incarnation of the topic here are no claims: what it wrote comes back to here.
+    - A log that lost its end is known by the flow that has read it; others' rows, and commits, are about what is not
       there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
     - What unpaired rows tell of records there, not only of those here, is unread (U3).
     - Below the log start the lowest unread record that is left counts, not the log start: between them may lie others'.
 
 What cannot be known, and is taken so
     - A commit says that all below it was read, expired records too, and what was passed with `expired_on_target`.
-    - Records of a life that is over count where they have come back to here; commits on it say nothing.
-    - A lost end that no row and no leader epoch tells of. Two lost ends at one offset, of which the later is told by
+    - Records of an ended incarnation count where they have come back to here; commits on it say nothing.
+    - A lost end that no row and no leader epoch shows. Two lost ends at one offset, of which the later is shown by
       another flow only, are one where leader epochs tell of the former.
     - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
@@ -107,7 +107,7 @@ class KnownPair:
 
     `brought_from`: offsets there below it were copied to here, or shall not be; None: nothing is copied from there
     to here, so what lies there alone is of others. `kept_local`: decided to stay there.
-    `is_other_life`: there are maps, to lives of the topic there that are over.
+    `is_other_life`: there are maps, to ended incarnations of the topic there.
     """
 
     here: KnownLog
@@ -120,7 +120,7 @@ class KnownPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a group goes on. Ranges ascend and are apart from each other; without an offset there are none.
+    """Where a group continues. Ranges ascend and are apart from each other; without an offset there are none.
 
     `unread`, `read`: records of the pair there, from the log start on; all that is unread lies at `offset` or behind.
     `others`: records there from `offset` on that none of the pair's flows carries. `ahead`: offsets here that were
@@ -137,7 +137,7 @@ class Place:
 
     @property
     def repeated(self) -> tuple[OffsetRange, ...]:
-        """Records that the group reads again; control records among extras cannot be told from them."""
+        """Records that the group reads again; control records among extras cannot be distinguished from them."""
         return () if self.offset is None else shared(self.read, self.offset)
 
     @property
@@ -146,7 +146,7 @@ class Place:
 
 
 def first_unread(pair: KnownPair, group: KnownGroup) -> Place:
-    """Where the group goes on there."""
+    """Where the group continues there."""
     refusal = _refusal(pair, group)
     if refusal is not None:
         return Place(offset=None, status=refusal)
@@ -164,7 +164,7 @@ def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A group's standing held against what is known of a pair."""
+    """What a group has read, compared with what is known of a pair."""
 
     pair: KnownPair
     group: KnownGroup
@@ -247,7 +247,7 @@ class _Asked:
     # -- ends and columns ------------------------------------------------------------------------
 
     def end(self) -> int:
-        """Where a group goes on that has read all that is known there."""
+        """Where a group continues that has read all that is known there."""
         return max(self.standing.alone_to, *(link.there_end for link in self.pair.links))
 
     def known_end(self) -> int:

@@ -1,7 +1,7 @@
 """What a group has read at both sides, as far as the ledger knows how it moved.
 
 A commit says that all below it was read on its log. So what was read is the union of both sides: below its commit
-here; and there below the commit that it left with, when a recorded move brought it here and it has only gone on
+here; and there below the commit that it left with, when a recorded move brought it here and it has only read on
 since. Who was put back here on purpose (rewound) wants to read again: then the commit here counts alone. That is
 seen when the commit lies below the place where the move had brought the group, or below one that the group was seen
 with since. A group may be rewound there as well, so of the commit that it left with and the last one there the lower
@@ -22,7 +22,7 @@ from ledger.domain.offsets.translation import Commit, Truncation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLog:
-    """One partition of the living topic at one side.
+    """One partition of the current topic at one side.
 
     `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `told`:
     truncations that this map has recorded, so that leader epochs tell of them as well. `heard`: truncations that
@@ -96,7 +96,7 @@ class Standing:
 
 
 def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
-    """What a group has read; its commits are of these lives of both topics, or do not count."""
+    """What a group has read; its commits are of these incarnations of both topics, or do not count."""
     move = group.move if group.move is not None and group.move.here_topic_id == here.topic_id else None
     committed = _committed(group, move)
     here_to = 0 if committed is None else here.valid_to(committed)
@@ -125,5 +125,5 @@ def _lower(offset: int, other: int | None) -> int:
 
 
 def _valid(commit: Commit | None, log: KnownLog) -> int | None:
-    """Up to where a commit of this life of the topic counts; None when it is of another, or of nobody knows which."""
+    """Up to where a commit of this incarnation of the topic counts; None: it is of another, or unknown."""
     return log.valid_to(commit) if commit is not None and commit.topic_id == log.topic_id else None
