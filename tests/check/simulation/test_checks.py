@@ -1,5 +1,7 @@
 """What the judge of simulated lives does not hold against a flow, and what it does, on logs put together by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from ledger.domain.facts import GapCause
@@ -8,6 +10,7 @@ from tests.simulation.checks import (
     Copied,
     check_cleaned_records_are_gone,
     check_expired_records_are_counted,
+    check_foreign_records_were_noticed,
     check_gaps_have_their_cause,
     check_l3_once,
     check_records_are_the_same,
@@ -167,3 +170,22 @@ def test_two_flows_may_claim_a_place_that_a_target_lost_and_deleted_since(
     else:
         with pytest.raises(AssertionError):
             check_l3_once(claims, life.copied().targets)
+
+
+@pytest.mark.parametrize(("target_start", "is_right"), [(2, True), (1, False)])
+def test_what_was_deleted_before_a_flow_came_to_a_target_nobody_notices(
+    target_start: int, is_right: bool
+) -> None:
+    """Somebody else wrote two records there."""
+    life = Life()
+    write(life.target, 2)
+    write(life.target, 3, producer_id=FLOW_ID)
+    life.target.delete_before(2)
+    life.account.rows = [{"target_topic_id": life.account.target_topic_id, "target_start": target_start}]
+    life.account.pairs = {0: life.at(4)}
+    copied = replace(life.copied(), is_exclusive=True)
+    if is_right:
+        check_foreign_records_were_noticed(copied)
+    else:
+        with pytest.raises(AssertionError):
+            check_foreign_records_were_noticed(copied)
