@@ -33,8 +33,8 @@ def sentence(not_made: Sequence[NotMade]) -> str:
     (first, number), *others = Counter(one.subject for one in not_made).items()
     parts = [f"{counted(number, 'other check')} of {_about(first)}"]
     parts += [f"{n:,} of {_about(subject)}" for subject, n in others]
-    told = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"{told} could not be made"
+    unmade = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"{unmade} could not be made"
 
 
 def _about(subject: str) -> str:

@@ -125,13 +125,13 @@ def _source_permissions(
     seen = () if isinstance(selected, Unmeasured) else tuple(selected)
     asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
     found = _permissions(look, look.source, asked, selected)
-    told = {} if isinstance(found, Unmeasured) else found.topics
-    topics = [name for name in asked if name in seen or _is_hidden(told, name)]
+    operations = {} if isinstance(found, Unmeasured) else found.topics
+    topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
     yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
 
 
-def _is_hidden(told: Mapping[str, Operations | None], name: str) -> bool:
-    return told.get(name) is None
+def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
+    return operations.get(name) is None
 
 
 def _target_permissions(

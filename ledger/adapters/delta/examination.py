@@ -43,7 +43,7 @@ class DeltaLedgerProbe:
 
     def table(self, name: str) -> TableState | None:
         uri = table_uri(self.path, name)
-        with _told(uri):
+        with _reported(uri):
             if not DeltaTable.is_deltatable(uri):
                 return None
             table = DeltaTable(uri)
@@ -51,13 +51,13 @@ class DeltaLedgerProbe:
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
     def clock_steps(self) -> Sequence[ClockStep]:
-        with _told(self.path):
+        with _reported(self.path):
             now = DeltaLedger(self.path).now()
             return [step for table in TABLES for step in steps_back(table.name, now.relation(table.name))]
 
     def cluster_ids(self) -> Mapping[str, str]:
         ledger = open_ledger(self.path)
-        with _told(self.path):
+        with _reported(self.path):
             return DeltaLedgerState(ledger).identities().recorded_ids()
 
     def positions(self, flow: str) -> Sequence[FlowPosition]:
@@ -108,7 +108,7 @@ def _commit(entry: Mapping[str, Any]) -> TableCommit:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _reported(where: str) -> Iterator[None]:
     """What the store or the Delta library refuses, as an error of ours."""
     try:
         yield

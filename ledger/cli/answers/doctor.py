@@ -49,10 +49,10 @@ def doctor(
     findings = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
     printed = [finding for finding in findings if finding.verdict in wanted]
     click.echo(_rendered(printed, output), nl=False)
-    told = summary(findings, printed)
+    summed = summary(findings, printed)
     if not is_safe(findings, strict=strict):
-        raise UnsafeError(f"not everything that a mirror needs is in order: {told}")
-    click.echo(told, err=True)
+        raise UnsafeError(f"not everything that a mirror needs is in order: {summed}")
+    click.echo(summed, err=True)
 
 
 def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:

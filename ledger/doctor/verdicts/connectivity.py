@@ -119,10 +119,10 @@ def _missing(
     requirements: tuple[Requirement, ...], versions: Mapping[int, tuple[int, int]]
 ) -> Iterator[Requirement]:
     """What is not spoken. A request that is needed and missing is not reported again for its better version."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for need in requirements:
-        if not need.is_met(versions) and need.key not in told:
-            told.add(need.key)
+        if not need.is_met(versions) and need.key not in reported:
+            reported.add(need.key)
             yield need
 
 

@@ -73,14 +73,14 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
         if state is not None and state.properties.get(SCHEMA_VERSION_PROPERTY) != str(SCHEMA_VERSION)
     }
     if others:
-        told = named([f"{name} has schema version {version}" for name, version in others.items()])
+        measured = named([f"{name} has schema version {version}" for name, version in others.items()])
         advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
-        return _no_ledger(told, advice)
+        return _no_ledger(measured, advice)
     there = f"{len(tables) - len(absent)} tables of schema version {SCHEMA_VERSION}"
     if absent:
         advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
-        told = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
-        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+        measured = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
+        return Finding(LEDGER, check, Verdict.WARNING, measured, advice)
     return Finding(LEDGER, check, Verdict.OK, there)
 
 
@@ -134,21 +134,23 @@ def _checkpoints(tables: State) -> Finding:
         name: int(state.properties.get("delta.checkpointInterval", DELTA_CHECKPOINT_INTERVAL))
         for name, state in tables.items()
     }
-    told = ", ".join(f"{value}" for value in sorted(set(every.values())))
+    measured = ", ".join(f"{value}" for value in sorted(set(every.values())))
     outside = [n for n, value in every.items() if not CHECKPOINTS_AT_LEAST <= value <= CHECKPOINTS_AT_MOST]
     if outside:
         advice = "set delta.checkpointInterval to 100: more make appends slow, fewer make reading slow"
-        return Finding(LEDGER, check, Verdict.WARNING, f"every {told} commits ({named(outside)})", advice)
-    return Finding(LEDGER, check, Verdict.OK, f"every {told} commits")
+        return Finding(LEDGER, check, Verdict.WARNING, f"every {measured} commits ({named(outside)})", advice)
+    return Finding(LEDGER, check, Verdict.OK, f"every {measured} commits")
 
 
 def _history(tables: State) -> Finding:
     check = Check.LEDGER_HISTORY
-    rewrites = [_told(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
+    rewrites = [_described(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
     if rewrites:
         advice = "find out who did it; recorded facts may be lost: read the version before, run the audits"
         return Finding(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
-    strange = [_told(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS]
+    strange = [
+        _described(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS
+    ]
     if strange:
         advice = "find out who did it: no part of this program does"
         return Finding(LEDGER, check, Verdict.WARNING, named(strange), advice)
@@ -165,7 +167,7 @@ def _rewrites(commit: TableCommit) -> bool:
     return commit.operation in REWRITES or commit.overwrites
 
 
-def _told(table: str, commit: TableCommit) -> str:
+def _described(table: str, commit: TableCommit) -> str:
     what = f"{commit.operation} (overwrite)" if commit.overwrites else commit.operation
     return f"{table} version {commit.version}: {what}"
 
@@ -195,8 +197,9 @@ def _maintenance(tables: State, now_ms: int) -> Finding:
     if behind:
         advice = "run `mirror-ledger maintain`; where a driver or recorder is at work, its log says why it does not"
         return Finding(LEDGER, check, Verdict.WARNING, f"{named(behind)}; {last}", advice)
-    told = f"{sum(len(state.files) for state in tables.values()):,} files, {sum(waiting.values()):,} wait to be merged"
-    return Finding(LEDGER, check, Verdict.OK, f"{told}; {last}")
+    files = sum(len(state.files) for state in tables.values())
+    measured = f"{files:,} files, {sum(waiting.values()):,} wait to be merged"
+    return Finding(LEDGER, check, Verdict.OK, f"{measured}; {last}")
 
 
 def _outlived(table: TableState, now_ms: int) -> int:
@@ -212,8 +215,8 @@ def _commits(tables: State, now_ms: int) -> Finding:
     ages = {
         name: now_ms - state.commits[0].committed_at_ms for name, state in tables.items() if state.commits
     }
-    told = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
-    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, told or "no commit in sight")
+    measured = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
+    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, measured or "no commit in sight")
 
 
 _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
@@ -235,12 +238,14 @@ def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
         if step.back_ms > CLOCK_STEP_MS and now_ms - step.before_ms <= CLOCK_STEP_DAYS * _DAY_MS
     ]
     if matter:
-        told = named([_step(step) for step in sorted(matter, key=lambda step: step.back_ms, reverse=True)])
+        measured = named(
+            [_step(step) for step in sorted(matter, key=lambda step: step.back_ms, reverse=True)]
+        )
         advice = (
             "set the clocks of hosts that write (NTP); where --as-of names a TIME between the two, nothing counts that "
             "the writer appended there from the later time on: name a cut instead"
         )
-        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+        return Finding(LEDGER, check, Verdict.WARNING, measured, advice)
     if steps:
         last = _step(max(steps, key=lambda step: step.before_ms))
         short = f"by at most a second or over {CLOCK_STEP_DAYS} days ago"
@@ -309,7 +314,7 @@ def java(found: str | Unmeasured) -> Finding:
 
 
 def python(version: Sequence[int]) -> Finding:
-    told = ".".join(map(str, version))
+    measured = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        return Finding(MACHINE, Check.PYTHON, Verdict.FAILED, told, "use Python 3.11 or later")
-    return Finding(MACHINE, Check.PYTHON, Verdict.OK, told)
+        return Finding(MACHINE, Check.PYTHON, Verdict.FAILED, measured, "use Python 3.11 or later")
+    return Finding(MACHINE, Check.PYTHON, Verdict.OK, measured)

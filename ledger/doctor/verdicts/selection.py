@@ -14,7 +14,7 @@ def selected_topics(
     subject: str, cluster: str, topics: Sequence[str] | Unmeasured, idle: Sequence[IdlePattern]
 ) -> Finding:
     """`topics` that are selected, and patterns that do nothing at the source `cluster`."""
-    wrong = [pattern.told(cluster) for pattern in idle if not pattern.is_guard]
+    wrong = [pattern.described(cluster) for pattern in idle if not pattern.is_guard]
     guards = [pattern.pattern for pattern in idle if pattern.is_guard]
     advice = "correct the patterns; or topics do not exist yet, or the principal may not describe them"
     return _finding(subject, Check.SELECTED_TOPICS, topics, "topic", wrong, guards, advice)
@@ -32,10 +32,12 @@ def selected_groups(
         *(f"groups has '{p}'" for p in patterns.include if p != _ALL and not any(_matching(p, selected))),
         *(f"groups_exclude has '{p}'" for p in unmatched if plain_name(p) is not None),
     ]
-    told = [f"{pattern}: no group of {cluster} that this principal is shown matches it" for pattern in wrong]
+    problems = [
+        f"{pattern}: no group of {cluster} that this principal is shown matches it" for pattern in wrong
+    ]
     guards = [pattern for pattern in unmatched if plain_name(pattern) is None]
     advice = "correct the patterns; or groups do not exist yet, or the principal may not describe them"
-    return _finding(subject, Check.SELECTED_GROUPS, selected, "group", told, guards, advice)
+    return _finding(subject, Check.SELECTED_GROUPS, selected, "group", problems, guards, advice)
 
 
 def _matching(pattern: str, names: Sequence[str]) -> Iterator[str]:

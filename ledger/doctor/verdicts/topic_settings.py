@@ -93,12 +93,12 @@ def _broker_limits(
         requests, replicas = (
             int(settings[name]) for name in ("socket.request.max.bytes", "replica.fetch.max.bytes")
         )
-        told = f"of target broker {node_id} is below the {largest:,} B that a batch may have"
+        below = f"of target broker {node_id} is below the {largest:,} B that a batch may have"
         if requests < largest + REQUEST_OVERHEAD_BYTES:
-            measured = f"socket.request.max.bytes ({requests:,}) {told}"
+            measured = f"socket.request.max.bytes ({requests:,}) {below}"
             yield Finding(subject, check, Verdict.FAILED, measured, "raise socket.request.max.bytes")
         if replicated and replicas + BATCH_OVERHEAD_BYTES < largest:
-            measured = f"replica.fetch.max.bytes ({replicas:,}) {told}"
+            measured = f"replica.fetch.max.bytes ({replicas:,}) {below}"
             yield Finding(subject, check, Verdict.WARNING, measured, "raise replica.fetch.max.bytes")
 
 
@@ -119,8 +119,8 @@ def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Ite
         *_weaknesses(subject, check, rules, pairs),
         *_raised(subject, check, _RAISED_OF_REPLICATION, pairs),
     ]
-    told = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
-    yield from found or [Finding(subject, check, Verdict.OK, told)]
+    measured = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
+    yield from found or [Finding(subject, check, Verdict.OK, measured)]
 
 
 Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
@@ -200,8 +200,8 @@ def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
         return
     existing = [pair for pair in pairs if pair.exists]
     found = list(_raised(subject, check, _RAISED_OF_SETTINGS, existing))
-    told = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
-    yield from found or [Finding(subject, check, Verdict.OK, told)]
+    measured = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
+    yield from found or [Finding(subject, check, Verdict.OK, measured)]
 
 
 def _weaknesses(

@@ -218,7 +218,7 @@ class PartitionCopy:
         """What was done; the copy is finished with."""
         builder, troubles = self._target.builder, self.troubles
         syncs = builder.syncs()
-        position = builder.position.told_by(syncs)
+        position = builder.position.after(syncs)
         refused = 0 if self.stop is not None else self._refused_sequences
         return PartitionResult(
             assignment=self.assignment,
