@@ -213,8 +213,10 @@ def check_expired_records_are_counted(copied: Copied) -> None:
         assert expired.end <= target.log.log_start, (expired, target.log.log_start)
         between = range(expired.start.offset, expired.end)
         own = target.own(copied.producer_id) & set(between)
-        if target.log.truncated_to is not None and expired.records > len(own):
-            # What came late, behind an end that the target had lost, has sequences that count what was lost, too.
+        may_lack_more = target.log.truncated_to is not None or copied.kind is TopicKind.COMPACTED
+        if may_lack_more and expired.records > len(own):
+            # What came late, behind an end that the target had lost, has sequences that count what was lost, too. So
+            # has the first batch that is left, where a cleaner took those before it.
             at = At(expired.start.topic_id, expired.end)
             assert expired.sequence in _sequences_behind(copied, at) | _first_sequence_from(copied, at), (
                 expired
@@ -245,7 +247,7 @@ def _first_sequence_from(copied: Copied, at: At) -> set[int]:
     """That of the first batch of the flow that a target holds behind a place; empty without one."""
     own = (
         header.base_sequence
-        for header, _batch in copied.target(at.topic_id).log.written()
+        for header, _batch in copied.target(at.topic_id).log.batches()
         if header.producer_id == copied.producer_id and header.end_offset > at.offset
     )
     return set(islice(own, 1))

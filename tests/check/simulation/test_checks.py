@@ -189,3 +189,27 @@ def test_what_was_deleted_before_a_flow_came_to_a_target_nobody_notices(
     else:
         with pytest.raises(AssertionError):
             check_foreign_records_were_noticed(copied)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sequence", "is_right"),
+    [(TopicKind.COMPACTED, 3, True), (TopicKind.COMPACTED, 4, False), (TopicKind.PLAIN, 3, False)],
+)
+def test_what_a_cleaner_took_behind_expired_records_counts_with_them(
+    kind: TopicKind, sequence: int, is_right: bool
+) -> None:
+    """Of the flow's records at 0 to 4 retention took the first two, and a cleaner the next one."""
+    life = Life()
+    write(life.target, 2, producer_id=FLOW_ID)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=2)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=3)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=4)
+    life.target.delete_before(2)
+    life.target.compact(4)
+    life.account.expired = [Expired(life.at(0), 2, sequence, sequence)]
+    copied = replace(life.copied(), kind=kind)
+    if is_right:
+        check_expired_records_are_counted(copied)
+    else:
+        with pytest.raises(AssertionError):
+            check_expired_records_are_counted(copied)
