@@ -33,7 +33,7 @@ from tenacity import (
 )
 
 from ledger.adapters.arrow_schema import arrow_rows
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import (
     RECORDED_AT,
     STATISTICS,
@@ -41,7 +41,7 @@ from ledger.adapters.delta.tables import (
     add_missing_table,
     table_uri,
 )
-from ledger.adapters.duck.rows import filtered_rows
+from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports.clock import Clock

@@ -16,11 +16,11 @@ from deltalake import DeltaTable
 from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.rows import PLACE
+from ledger.adapters.duck.row_filters import PLACE
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
 from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.writer_roles import OPERATOR_WRITER

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import (
-    Finding,
+from ledger.doctor.check_results import (
+    CheckResult,
     Unmeasured,
     counted,
     duration,
@@ -14,6 +13,7 @@ from ledger.doctor.findings import (
     size,
     unknown,
 )
+from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.tables.cuts import ClockStep
 from ledger.domain.tables.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
@@ -45,7 +45,7 @@ Tables = Mapping[str, TableState | None]
 State = Mapping[str, TableState]
 
 
-def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
+def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[CheckResult]:
     """All verdicts on the tables. Without a complete ledger the rest is unknown."""
     yield (complete := _tables(tables))
     if complete.because is not None or isinstance(tables, Unmeasured):
@@ -60,7 +60,7 @@ def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
     yield _commits(present, now_ms)
 
 
-def _tables(tables: Tables | Unmeasured) -> Finding:
+def _tables(tables: Tables | Unmeasured) -> CheckResult:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
         return _no_ledger(tables.reason, "check ledger.path and the rights to it")
@@ -80,28 +80,28 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
     if absent:
         advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
         measured = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
-        return Finding(LEDGER, check, Verdict.WARNING, measured, advice)
-    return Finding(LEDGER, check, Verdict.OK, there)
+        return CheckResult(LEDGER, check, Verdict.WARNING, measured, advice)
+    return CheckResult(LEDGER, check, Verdict.OK, there)
 
 
-def _no_ledger(measured: str, advice: str) -> Finding:
+def _no_ledger(measured: str, advice: str) -> CheckResult:
     return failed(LEDGER, Check.LEDGER_TABLES, Unmeasured(measured, Trouble.LEDGER, LEDGER, advice))
 
 
-def _append_only(tables: State) -> Finding:
+def _append_only(tables: State) -> CheckResult:
     check = Check.LEDGER_APPEND_ONLY
     open_ = [
         n for n, state in tables.items() if state.properties.get("delta.appendOnly", "").lower() != "true"
     ]
     if open_:
         advice = "set the table property delta.appendOnly to true, and run the audits"
-        return Finding(
+        return CheckResult(
             LEDGER, check, Verdict.FAILED, f"{named(open_)}: rows can be changed and deleted", advice
         )
-    return Finding(LEDGER, check, Verdict.OK, "all tables")
+    return CheckResult(LEDGER, check, Verdict.OK, "all tables")
 
 
-def _retention(tables: State) -> Finding:
+def _retention(tables: State) -> CheckResult:
     check = Check.LEDGER_RETENTION
     kept = {
         f"{name} {setting}": state.properties.get(setting)
@@ -115,9 +115,9 @@ def _retention(tables: State) -> Finding:
     ]
     if short:
         advice = "run `mirror-ledger maintain`: it sets what [ledger] keep_superseded_hours says"
-        return Finding(LEDGER, check, Verdict.WARNING, named(short), advice)
+        return CheckResult(LEDGER, check, Verdict.WARNING, named(short), advice)
     hours_kept = sorted({hours for value in kept.values() if (hours := _hours(value)) is not None})
-    return Finding(LEDGER, check, Verdict.OK, f"all tables, {hours_kept[0]:g} hours or longer")
+    return CheckResult(LEDGER, check, Verdict.OK, f"all tables, {hours_kept[0]:g} hours or longer")
 
 
 def _hours(interval: str | None) -> float | None:
@@ -128,7 +128,7 @@ def _hours(interval: str | None) -> float | None:
     return int(match[1]) * _HOURS_OF[match[2]] if match else None
 
 
-def _checkpoints(tables: State) -> Finding:
+def _checkpoints(tables: State) -> CheckResult:
     check = Check.LEDGER_CHECKPOINTS
     every = {
         name: int(state.properties.get("delta.checkpointInterval", DELTA_CHECKPOINT_INTERVAL))
@@ -138,23 +138,25 @@ def _checkpoints(tables: State) -> Finding:
     outside = [n for n, value in every.items() if not CHECKPOINTS_AT_LEAST <= value <= CHECKPOINTS_AT_MOST]
     if outside:
         advice = "set delta.checkpointInterval to 100: more make appends slow, fewer make reading slow"
-        return Finding(LEDGER, check, Verdict.WARNING, f"every {measured} commits ({named(outside)})", advice)
-    return Finding(LEDGER, check, Verdict.OK, f"every {measured} commits")
+        return CheckResult(
+            LEDGER, check, Verdict.WARNING, f"every {measured} commits ({named(outside)})", advice
+        )
+    return CheckResult(LEDGER, check, Verdict.OK, f"every {measured} commits")
 
 
-def _history(tables: State) -> Finding:
+def _history(tables: State) -> CheckResult:
     check = Check.LEDGER_HISTORY
     rewrites = [_described(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
     if rewrites:
         advice = "find out who did it; recorded facts may be lost: read the version before, run the audits"
-        return Finding(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
+        return CheckResult(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
     strange = [
         _described(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS
     ]
     if strange:
         advice = "find out who did it: no part of this program does"
-        return Finding(LEDGER, check, Verdict.WARNING, named(strange), advice)
-    return Finding(
+        return CheckResult(LEDGER, check, Verdict.WARNING, named(strange), advice)
+    return CheckResult(
         LEDGER, check, Verdict.OK, f"{len(_all(tables)):,} commits read: appends and maintenance only"
     )
 
@@ -172,7 +174,7 @@ def _described(table: str, commit: TableCommit) -> str:
     return f"{table} version {commit.version}: {what}"
 
 
-def _maintenance(tables: State, now_ms: int) -> Finding:
+def _maintenance(tables: State, now_ms: int) -> CheckResult:
     check = Check.LEDGER_MAINTENANCE
     waiting = {name: files_behind(state.files, now_ms=now_ms) for name, state in tables.items()}
     old = {name: _outlived(state, now_ms) for name, state in tables.items()}
@@ -196,10 +198,10 @@ def _maintenance(tables: State, now_ms: int) -> Finding:
     )
     if behind:
         advice = "run `mirror-ledger maintain`; where a driver or recorder is at work, its log says why it does not"
-        return Finding(LEDGER, check, Verdict.WARNING, f"{named(behind)}; {last}", advice)
+        return CheckResult(LEDGER, check, Verdict.WARNING, f"{named(behind)}; {last}", advice)
     files = sum(len(state.files) for state in tables.values())
     measured = f"{files:,} files, {sum(waiting.values()):,} wait to be merged"
-    return Finding(LEDGER, check, Verdict.OK, f"{measured}; {last}")
+    return CheckResult(LEDGER, check, Verdict.OK, f"{measured}; {last}")
 
 
 def _outlived(table: TableState, now_ms: int) -> int:
@@ -211,15 +213,15 @@ def _outlived(table: TableState, now_ms: int) -> int:
     return sum(commit.committed_at_ms < oldest_ms for commit in table.commits)
 
 
-def _commits(tables: State, now_ms: int) -> Finding:
+def _commits(tables: State, now_ms: int) -> CheckResult:
     ages = {
         name: now_ms - state.commits[0].committed_at_ms for name, state in tables.items() if state.commits
     }
     measured = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
-    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, measured or "no commit in sight")
+    return CheckResult(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, measured or "no commit in sight")
 
 
-_OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
+_OF_TABLES: Mapping[Check, Callable[[State], CheckResult]] = {
     Check.LEDGER_APPEND_ONLY: _append_only,
     Check.LEDGER_RETENTION: _retention,
     Check.LEDGER_CHECKPOINTS: _checkpoints,
@@ -227,7 +229,7 @@ _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
 }
 
 
-def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
+def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> CheckResult:
     """Whether times rise with rounds. What lies long back is reported and needs nothing: its times are past too."""
     check = Check.LEDGER_CLOCKS
     if isinstance(steps, Unmeasured):
@@ -245,14 +247,14 @@ def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
             "set the clocks of hosts that write (NTP); where --as-of names a TIME between the two, nothing counts that "
             "the writer appended there from the later time on: name a cut instead"
         )
-        return Finding(LEDGER, check, Verdict.WARNING, measured, advice)
+        return CheckResult(LEDGER, check, Verdict.WARNING, measured, advice)
     if steps:
         last = _step(max(steps, key=lambda step: step.before_ms))
         short = f"by at most a second or over {CLOCK_STEP_DAYS} days ago"
-        return Finding(
+        return CheckResult(
             LEDGER, check, Verdict.OK, f"{counted(len(steps), 'step')} back, {short}; the last: {last}"
         )
-    return Finding(LEDGER, check, Verdict.OK, "the times of each writer rise in all tables")
+    return CheckResult(LEDGER, check, Verdict.OK, "the times of each writer rise in all tables")
 
 
 def _step(step: ClockStep) -> str:
@@ -263,32 +265,32 @@ def _step(step: ClockStep) -> str:
 # Where it is -----------------------------------------------------------------------------------
 
 
-def exclusive_create(folder: str | None, refused: bool | Unmeasured) -> Finding:
+def exclusive_create(folder: str | None, refused: bool | Unmeasured) -> CheckResult:
     """Whether two writers cannot make the same commit; `folder` None: not a local one."""
     check = Check.LEDGER_EXCLUSIVE_CREATE
     if folder is None:
         advice = "see that all writers use the same path and that the store puts only if absent"
-        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder", advice)
+        return CheckResult(LEDGER, check, Verdict.SKIPPED, "not a local folder", advice)
     if isinstance(refused, Unmeasured):
         return unknown(LEDGER, check, refused)
     if not refused:
         advice = "move the ledger to another file system: two drivers could make the same commit"
-        return Finding(LEDGER, check, Verdict.FAILED, f"a file at {folder} was created twice", advice)
-    return Finding(LEDGER, check, Verdict.OK, f"at {folder} the second creation of a file is refused")
+        return CheckResult(LEDGER, check, Verdict.FAILED, f"a file at {folder} was created twice", advice)
+    return CheckResult(LEDGER, check, Verdict.OK, f"at {folder} the second creation of a file is refused")
 
 
-def place() -> Finding:
+def place() -> CheckResult:
     """Nothing measurable tells which site a path belongs to."""
     measured = "cannot be known from here"
     advice = "keep the ledger at the target's side or in a third place: it must outlive the source"
-    return Finding(LEDGER, Check.LEDGER_PLACE, Verdict.SKIPPED, measured, advice)
+    return CheckResult(LEDGER, Check.LEDGER_PLACE, Verdict.SKIPPED, measured, advice)
 
 
-def disk(folder: str | None, free_bytes: int | Unmeasured) -> Finding:
+def disk(folder: str | None, free_bytes: int | Unmeasured) -> CheckResult:
     """Room for the ledger; `folder` None: not a local one."""
     check = Check.LEDGER_DISK
     if folder is None:
-        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder")
+        return CheckResult(LEDGER, check, Verdict.SKIPPED, "not a local folder")
     if isinstance(free_bytes, Unmeasured):
         return unknown(LEDGER, check, free_bytes)
     verdict = (
@@ -299,22 +301,22 @@ def disk(folder: str | None, free_bytes: int | Unmeasured) -> Finding:
         else Verdict.OK
     )
     advice = None if verdict is Verdict.OK else "make room: a mirror that cannot record stops"
-    return Finding(LEDGER, check, verdict, f"{size(free_bytes)} free at {folder}", advice)
+    return CheckResult(LEDGER, check, verdict, f"{size(free_bytes)} free at {folder}", advice)
 
 
 # The machine -----------------------------------------------------------------------------------
 
 
-def java(found: str | Unmeasured) -> Finding:
+def java(found: str | Unmeasured) -> CheckResult:
     """The adapter refuses what is too old, as `run` would."""
     if isinstance(found, Unmeasured):
         advice = "install Java 17 or later, or set JAVA_HOME"
-        return Finding(MACHINE, Check.JAVA, Verdict.FAILED, found.reason, advice)
-    return Finding(MACHINE, Check.JAVA, Verdict.OK, found)
+        return CheckResult(MACHINE, Check.JAVA, Verdict.FAILED, found.reason, advice)
+    return CheckResult(MACHINE, Check.JAVA, Verdict.OK, found)
 
 
-def python(version: Sequence[int]) -> Finding:
+def python(version: Sequence[int]) -> CheckResult:
     measured = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        return Finding(MACHINE, Check.PYTHON, Verdict.FAILED, measured, "use Python 3.11 or later")
-    return Finding(MACHINE, Check.PYTHON, Verdict.OK, measured)
+        return CheckResult(MACHINE, Check.PYTHON, Verdict.FAILED, measured, "use Python 3.11 or later")
+    return CheckResult(MACHINE, Check.PYTHON, Verdict.OK, measured)

@@ -14,14 +14,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.file_merging import data_files
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, MERGE
-from ledger.adapters.delta.reading import DeltaLedger, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.tables.cuts import ClockStep
-from ledger.errors import EnvironmentError_, Trouble
+from ledger.errors import SetupError, Trouble
 from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES
 
@@ -75,7 +75,7 @@ class DeltaLedgerProbe:
         except FileExistsError:
             return True
         except OSError as error:
-            raise EnvironmentError_(f"no file can be linked in {folder}: {error.strerror}") from error
+            raise SetupError(f"no file can be linked in {folder}: {error.strerror}") from error
         finally:
             commit.unlink(missing_ok=True)
             staged.unlink(missing_ok=True)
@@ -86,12 +86,12 @@ class DeltaLedgerProbe:
         try:
             return shutil.disk_usage(folder).free
         except OSError as error:
-            raise EnvironmentError_(f"{folder} cannot be examined: {error.strerror}") from error
+            raise SetupError(f"{folder} cannot be examined: {error.strerror}") from error
 
     def _local(self) -> Path:
         """The ledger's folder; before it is made, the folder above that there is."""
         if self.folder is None:
-            raise EnvironmentError_(f"{self.path} is not a local folder; nothing was measured")
+            raise SetupError(f"{self.path} is not a local folder; nothing was measured")
         folder = Path(self.folder).absolute()
         return next(found for found in (folder, *folder.parents) if found.is_dir())
 
@@ -113,4 +113,4 @@ def _reported(where: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError, duckdb.Error) as error:
-        raise EnvironmentError_(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error
+        raise SetupError(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error
