@@ -1,11 +1,7 @@
 """Arrow schemas of the ledger's tables, derived from the type words of `ledger.schema`."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 
 import pyarrow as pa
 
@@ -19,34 +15,6 @@ _SCALARS = {
     "boolean": pa.bool_(),
     "double": pa.float64(),
 }
-
-
-class _NoPandas(MetaPathFinder):
-    """Finds that there is no pandas."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002  a hook of the language
-        target: ModuleType | None = None,  # noqa: ARG002  the same
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ImportError("not looked for while pyarrow begins")
-        return None
-
-
-def _begin_without_pandas() -> None:
-    """Let pyarrow make its first array while it finds no pandas: it would import all of it, to ask whether values are
-    of pandas, and every command would wait for that (0.26 s). Whoever wants pandas imports it as ever, pyarrow too."""
-    absent = _NoPandas()
-    sys.meta_path.insert(0, absent)
-    try:
-        pa.array([])  # without a type: with one it does not ask
-    finally:
-        sys.meta_path.remove(absent)
-
-
-_begin_without_pandas()
 
 
 def arrow_type(type_: str) -> pa.DataType:

@@ -33,7 +33,7 @@ def _place() -> str:
 def _start_ticks(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat, counted after the command name, which may hold spaces.
 
-    None for a process that is gone, or has ended and only waits for its parent to notice.
+    None for a process that does not exist, or has ended and only waits for its parent to notice.
     """
     try:
         after_name = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -75,7 +75,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
+        # The reader of our output has ended; nobody is left to report to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MirrorLedgerError.exit_code
     return result if isinstance(result, int) else 0

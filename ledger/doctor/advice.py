@@ -11,7 +11,7 @@ OF_TROUBLE: Mapping[Trouble, str] = {
     Trouble.NAME: "correct the host name, or the name service of this machine",
     Trouble.REFUSED: "nobody listens there: start the broker, or correct the port",
     Trouble.UNREACHABLE: "nothing comes back from there: correct the address, or open the route or firewall",
-    Trouble.NO_ANSWER: "it accepts connections and does not answer in time: look whether the broker hangs, is paused "
+    Trouble.NO_ANSWER: "it accepts connections and does not answer in time: check whether the broker hangs, is paused "
     "or overloaded, and whether the port is a broker's",
     Trouble.CLOSED: "it closes connections: the port may ask for a login (set security.protocol to sasl_plaintext or "
     "sasl_ssl), or is no broker's; the broker's log says which",

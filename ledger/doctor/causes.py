@@ -1,4 +1,4 @@
-"""One row for each cause: checks that could not be made are told by the row of what kept them from being made."""
+"""One row for each cause: checks that could not be made are counted in the row of what kept them from being made."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

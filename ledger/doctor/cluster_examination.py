@@ -1,4 +1,4 @@
-"""One cluster looked at: first whether it answers at all, then, only if it does, everything else."""
+"""One cluster examined: first whether it answers at all, then, only if it does, everything else."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -178,7 +178,7 @@ def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iter
 
 
 def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[Finding]:
-    """A certificate is looked at all the same: an expired one may be why nobody can log in."""
+    """A certificate is checked all the same: an expired one may be why nobody can log in."""
     subject = _subject(look.alias)
     yield unknown(subject, Check.ADVERTISED_BROKER, why)
     if look.probe.uses_tls:

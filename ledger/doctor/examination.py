@@ -29,7 +29,7 @@ from ledger.schema import TABLES
 class Examination:
     """What is examined and with which probes; `targets` is empty when no probe may write.
 
-    `left_out`: flows that are only told to be disabled.
+    `left_out`: flows of which is only said that they are disabled.
     """
 
     config: MirrorConfig

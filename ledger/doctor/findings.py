@@ -67,7 +67,7 @@ Value = TypeVar("Value")
 
 
 def measure(measurement: Callable[[], Value], at: str = "") -> Value | Unmeasured:
-    """The measured value, or why there is none. An examination goes on after what it cannot measure."""
+    """The measured value, or why there is none. An examination continues after what it cannot measure."""
     try:
         return measurement()
     except MirrorLedgerError as error:

@@ -1,4 +1,4 @@
-"""One flow looked at, on both of its clusters: topics, permissions, sizes, retention."""
+"""One flow examined, on both of its clusters: topics, permissions, sizes, retention."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

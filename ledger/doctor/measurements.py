@@ -68,7 +68,7 @@ Operations = frozenset[Operation]
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a principal may do. An operation set of None was not told: the resource may not be described.
+    """What a principal may do. An operation set of None was not reported: the resource may not be described.
 
     `enforced` False: the cluster has no authorizer. `groups_seen`: every group can be described, also
     those that do not exist yet. `hidden_groups` were asked for by name and may not be described.

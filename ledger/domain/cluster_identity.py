@@ -4,9 +4,9 @@ An alias stands for the cluster that was accepted for it last; before the first 
 writers claimed with. Another one behind the alias is refused by all that would act on it: what the ledger says
 of positions, deletions and producer ids is true of one cluster alone.
 
-A Kafka cluster gives no producer id twice while it lives. One that was formatted again under its old id begins
-anew, so a declaration that it was rebuilt names the claims (by writer epochs) whose ids prove nothing any more.
-Until then it is refused where it can be told: the offset of a cluster's metadata only grows while it lives.
+A Kafka cluster gives no producer id twice until it is formatted again. One that was, under its old id, gives them from
+the beginning, so a declaration that it was rebuilt names the claims (by writer epochs) whose ids prove nothing any
+more. Until then it is refused where that is known: the offset of its metadata is lower than before.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,9 +85,9 @@ class ClusterIdentities:
     def possible_ids(self, cluster: str) -> frozenset[str]:
         """The id that was accepted last; before the first acceptance, those that anybody claimed with.
 
-        Several can be claimed with only by first claims at one moment: each later one is held against the others.
+        Several can be claimed with only by first claims at one moment: each later one is compared with the others.
         """
-        accepted = [told.cluster_id for told in self.acceptances if told.cluster == cluster]
+        accepted = [one.cluster_id for one in self.acceptances if one.cluster == cluster]
         if accepted:
             return frozenset({accepted[-1]})
         return frozenset(
@@ -98,8 +98,8 @@ class ClusterIdentities:
         )
 
     def recorded_ids(self) -> dict[str, str]:
-        """By alias what it stands for, of all that anybody claimed with or accepted; several ids are told together."""
-        aliases = {told.cluster for told in self.acceptances}
+        """By alias what it stands for, of all that anybody claimed with or accepted; several ids are named together."""
+        aliases = {one.cluster for one in self.acceptances}
         for row in self.writers:
             aliases |= {row["source_cluster"], row["target_cluster"]}
         found = {alias: self.possible_ids(alias) for alias in aliases if alias is not None}
@@ -121,8 +121,8 @@ class ClusterIdentities:
             raise PreconditionError(
                 f"{cluster} has the Kafka cluster id that the ledger knows, {live_id}, but its metadata went back from "
                 f"offset {reached} to {found}: it was formatted again, and gives producer ids and topics "
-                f"anew; nothing was copied, recorded or deleted. If that is so: mirror-ledger accept-cluster {cluster} "
-                f"--cluster-id {live_id} --rebuilt --reason WHY"
+                "again; nothing was copied, recorded or deleted. If that is so: mirror-ledger accept-cluster "
+                f"{cluster} --cluster-id {live_id} --rebuilt --reason WHY"
             )
 
     def _metadata_offset(self, cluster_id: str) -> int | None:
@@ -172,9 +172,9 @@ class ClusterIdentities:
 
     def _retired_epochs(self, cluster_id: str) -> dict[str, int]:
         retired: dict[str, int] = {}
-        for told in self.acceptances:
-            if told.cluster_id == cluster_id:
-                for writer, epoch in told.retired_epochs.items():
+        for accepted in self.acceptances:
+            if accepted.cluster_id == cluster_id:
+                for writer, epoch in accepted.retired_epochs.items():
                     retired[writer] = max(epoch, retired.get(writer, 0))
         return retired
 

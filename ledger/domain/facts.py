@@ -28,9 +28,7 @@ class SyncKind(StrEnum):
     ADOPTED = "adopted"  # paired with records that something else had written at the target
     LOST = "lost"
     SUPERSEDED = "superseded"  # what earlier rows say from `source_start` on holds no longer
-    UNPAIRED = (
-        "unpaired"  # the flow's own records at the target that have no source offset that could be told
-    )
+    UNPAIRED = "unpaired"  # the flow's own records at the target whose source offset could not be identified
 
 
 class SyncCause(StrEnum):
@@ -38,7 +36,7 @@ class SyncCause(StrEnum):
 
     RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
     DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
-    SKIPPED = "skipped"  # lost: an operator said to go on after it
+    SKIPPED = "skipped"  # lost: an operator said to continue after it
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
     TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
@@ -49,9 +47,11 @@ class SyncCause(StrEnum):
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
     RECREATED = "recreated"  # started with a new incarnation of the source topic
-    LOST_SOURCE = "lost_source"  # unpaired: their source records are gone
-    ACCEPTED = "accepted"  # unpaired: an operator said to go on after them
-    COMPACTED = "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be told
+    LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
+    ACCEPTED = "accepted"  # unpaired: an operator said to continue after them
+    COMPACTED = (
+        "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be identified
+    )
     REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
 
 

@@ -31,7 +31,7 @@ class RecordFilter:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether no record has to be looked at."""
+        """Whether no record has to be read."""
         return self == KEEP_ALL
 
     def keeps(self, *, key: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> bool:

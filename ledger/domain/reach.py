@@ -1,12 +1,12 @@
 """That something does not answer: since when, why, and when that is sure. No clock; instants are passed in.
 
-One look that failed is no outage when the next one succeeds. The second in a row is one, or a first that took as
+One probe that failed is no outage when the next one succeeds. The second in a row is one, or a first that took as
 long.
 """
 
 from dataclasses import dataclass, replace
 
-SURE_AFTER_LOOKS = 2
+SURE_AFTER_PROBES = 2
 _SURE_AFTER_S = 5.0
 
 
@@ -24,17 +24,17 @@ class Failing:
 
     since: Instant
     reason: str
-    looks: int = 1
+    probes: int = 1
 
     def lasted_s(self, now: float) -> float:
         return now - self.since.monotonic
 
     def is_sure(self, now: float) -> bool:
-        return self.looks >= SURE_AFTER_LOOKS or self.lasted_s(now) >= _SURE_AFTER_S
+        return self.probes >= SURE_AFTER_PROBES or self.lasted_s(now) >= _SURE_AFTER_S
 
 
 def failed_again(before: Failing | None, reason: str, *, began: Instant) -> Failing:
-    """After one more look that failed; `before` None: it had answered the last one."""
+    """After one more probe that failed; `before` None: it had answered the last one."""
     return (
-        Failing(began, reason) if before is None else replace(before, reason=reason, looks=before.looks + 1)
+        Failing(began, reason) if before is None else replace(before, reason=reason, probes=before.probes + 1)
     )

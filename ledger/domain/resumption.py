@@ -1,4 +1,4 @@
-"""What a request to resume ends, and what goes on after it, in words.
+"""What a request to resume ends, and what resumes after it, in words.
 
 The same words are used when it is asked for, from what the ledger knows, and in the driver's receipt.
 """
@@ -27,7 +27,7 @@ class Resumption:
         return [pause for pause in pausing(self.earlier) if pause not in left]
 
     def told(self, running: Collection[Place], stopped: Mapping[Place, str]) -> str:
-        """Which pauses end, and what goes on.
+        """Which pauses end, and what resumes.
 
         `running`: all that stands still for nothing but a pause, once the request is carried out. `stopped`: those of
         them that had stopped, with the cause.
@@ -41,7 +41,7 @@ class Resumption:
         if going:
             words.append(f"{_counted(going)}: {partition_names.by_topic(going)}")
         elif self.ended:
-            words.append("no partition of it is known to go on")
+            words.append("no partition of it is known to resume")
         if tried := [place for place in going if place in stopped]:
             words.append(f"of these had stopped, and try again: {_with_causes(tried, stopped)}")
         if waiting:
@@ -50,7 +50,7 @@ class Resumption:
 
 
 def _counted(places: Sequence[Place]) -> str:
-    return f"{len(places)} partitions go on" if len(places) > 1 else "1 partition goes on"
+    return f"{len(places)} partitions resume" if len(places) > 1 else "1 partition resumes"
 
 
 def _with_causes(places: Sequence[Place], causes: Mapping[Place, str]) -> str:

@@ -10,12 +10,12 @@ class TailPolicy(StrEnum):
     COPY_AGAIN = "copy_again"  # copy the source again from the recorded position, behind them
 
     @classmethod
-    def of(cls, told: "TailPolicy | None", cleanup_policy: str | None) -> "TailPolicy":
-        """The policy told, else by the source topic's cleanup.policy; None: it is not known.
+    def of(cls, given: "TailPolicy | None", cleanup_policy: str | None) -> "TailPolicy":
+        """The policy given, else by the source topic's cleanup.policy; None: it is not known.
 
         Where a cleaner keeps the last record of each key and removes nothing else, records that are there twice, in
         order, come to the same.
         """
-        if told is not None:
-            return told
+        if given is not None:
+            return given
         return cls.COPY_AGAIN if cleanup_policy == "compact" else cls.STOP

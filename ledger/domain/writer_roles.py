@@ -43,7 +43,7 @@ class ProcessMark:
         return f"{self.host}:{self.pid}:{self.start_ticks}:{self.place}"
 
     def is_beside(self, other: "ProcessMark") -> bool:
-        """Whether either can see whether the other lives."""
+        """Whether either can see whether the other is alive."""
         return (self.host, self.place) == (other.host, other.place)
 
     @classmethod
@@ -83,7 +83,7 @@ class RoleVerdict(StrEnum):
 
     UNCLAIMED = "unclaimed"  # nobody ever had it
     RELEASED = "released"  # the last holder gave it back
-    HOLDER_DEAD = "holder_dead"  # the holder ran on this host, and its process is gone
+    HOLDER_DEAD = "holder_dead"  # the holder ran on this host, and its process has ended
     HOLDER_SILENT = "holder_silent"  # nothing recorded for three heartbeats
     IN_USE = "in_use"
     HELD = "held"  # by the one who asks

@@ -7,6 +7,7 @@ topics are plain, one is compacted and one transactional: these have gaps in eve
 
 import json
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -214,8 +214,9 @@ def _days(rounds: range) -> Iterator[range]:
 
 def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
     """Rows come in the order of their rounds."""
-    bounds = np.searchsorted(rows["round"].to_numpy(), [*rounds, rounds.stop])
-    for number, (start, end) in zip(rounds, pairwise(bounds.tolist()), strict=True):
+    of_rows = rows["round"].to_pylist()
+    bounds = (bisect_left(of_rows, number) for number in (*rounds, rounds.stop))
+    for number, (start, end) in zip(rounds, pairwise(bounds), strict=True):
         yield number, rows.slice(start, end - start)
 
 

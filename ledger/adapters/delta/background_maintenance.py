@@ -26,7 +26,7 @@ _END_S = 30.0
 
 
 class BackgroundMaintenance:
-    """A context in which tables are looked after; leaving it waits for the merge under way.
+    """A context in which tables are maintained; leaving it waits for the merge under way.
 
     What fails is logged once until it works again. `doctor` and `status` tell when files pile up.
     """
@@ -60,10 +60,10 @@ class BackgroundMaintenance:
             for upkeep in self._upkeeps:
                 if self._ended.is_set():
                     return
-                self._look_after(upkeep)
+                self._try(upkeep)
             wait_s = self._pass_s
 
-    def _look_after(self, upkeep: TableUpkeep) -> None:
+    def _try(self, upkeep: TableUpkeep) -> None:
         try:
             self._maintain(upkeep)
         except (MirrorLedgerError, OSError) as error:

@@ -25,7 +25,7 @@ from ledger.errors import EnvironmentError_, Trouble
 from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES
 
-COMMITS_LOOKED_AT = 10_000
+MOST_COMMITS = 10_000
 
 
 class DeltaLedgerProbe:
@@ -47,7 +47,7 @@ class DeltaLedgerProbe:
             if not DeltaTable.is_deltatable(uri):
                 return None
             table = DeltaTable(uri)
-            commits = tuple(map(_commit, table.history(limit=COMMITS_LOOKED_AT)))
+            commits = tuple(map(_commit, table.history(limit=MOST_COMMITS)))
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
     def clock_steps(self) -> Sequence[ClockStep]:
@@ -86,7 +86,7 @@ class DeltaLedgerProbe:
         try:
             return shutil.disk_usage(folder).free
         except OSError as error:
-            raise EnvironmentError_(f"{folder} cannot be looked at: {error.strerror}") from error
+            raise EnvironmentError_(f"{folder} cannot be examined: {error.strerror}") from error
 
     def _local(self) -> Path:
         """The ledger's folder; before it is made, the folder above that there is."""

@@ -233,7 +233,7 @@ class DeltaFactLog:
             add_missing_table(self._path, table, now_ms=self._clock.now_ms())
         except (DeltaError, OSError) as error:
             raise AppendFailedError(
-                f"whether {table} is there cannot be told, nothing was appended to it: {error}"
+                f"whether {table} exists is unknown, nothing was appended to it: {error}"
             ) from error
 
     def _opened(self, table: str) -> DeltaTable:
@@ -265,7 +265,7 @@ def _shut_out(last: Mapping[str, int]) -> list[dict[str, object]]:
 def _last_version(table: DeltaTable, writer: str) -> int:
     """The app transaction of the writer's last commit to a table, as of when it was opened.
 
-    Entries of the log are read now: of a process that stood still since it opened the table they may be gone.
+    Entries of the log are read now: of a process that stood still since it opened the table they may have been removed.
     """
     try:
         version = table.transaction_version(writer)

@@ -94,7 +94,7 @@ class TableFolder:
         return source.read(source.size()).decode()
 
     def delete(self, path: str) -> None:
-        """Remove a file; it may be gone already."""
+        """Remove a file; it may have been removed already."""
         if self._local is not None:
             (self._local / path).unlink(missing_ok=True)
         else:
@@ -185,7 +185,7 @@ def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> Wr
     schema = arrow_schema(TABLE_BY_NAME[table])
     path = f"merged-{uuid.uuid4()}.zstd.parquet"
     numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
-    told = _Statistics()
+    statistics = _Statistics()
     order = (*SORTED_BY.get(table, ()), *_RECORDED)
     selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
     with folder.writable(path) as place:
@@ -198,10 +198,10 @@ def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> Wr
         ) as writer:
             for batch in selected.to_arrow_reader(_BATCH_ROWS):
                 part = pa.Table.from_batches([batch]).cast(schema)
-                told.add(part)
+                statistics.add(part)
                 writer.write_table(part)
         size_bytes = place.stat().st_size
-    return WrittenFile(path, size_bytes, told.rows, told.as_json())
+    return WrittenFile(path, size_bytes, statistics.rows, statistics.as_json())
 
 
 def _leaves(schema: pa.Schema, *, are_numbers: bool) -> list[str]:

@@ -1,8 +1,8 @@
-"""Rows that were read are kept for the next look: it reads the files that are new since.
+"""Rows that were read are kept for the next read: that reads the files that are new since.
 
 A file of a table never changes, so its rows are known once it was read. What is kept of files that are not in the
 newest version any more, because they were merged or removed, is forgotten, and what took their place is read. So a
-look has the rows of the newest version and no others, whatever any clock or round says.
+read has the rows of the newest version and no others, whatever any clock or round says.
 """
 
 from collections.abc import Callable
@@ -26,5 +26,5 @@ class KeptRows:
         kept = {paths: rows for paths, rows in self._read.items() if paths <= current}
         if new := current.difference(*kept):
             kept[new] = read(replace(files, paths=tuple(sorted(new))))
-        self._read = kept  # as a whole: of two threads that look at once one reads in vain
+        self._read = kept  # as a whole: of two threads that read at once one reads in vain
         return [row for rows in kept.values() for row in rows]

@@ -1,6 +1,6 @@
 """Last rows of the ledger's tables, read without reading the tables: by what was noted of them, and what is new.
 
-They are noted in `operations` (`domain.last_rows` says why that can be relied on), and kept from look to look. A
+They are noted in `operations` (`domain.last_rows` says why that can be relied on), and kept from read to read. A
 table in a store is read as a whole: there no file is left out.
 """
 
@@ -62,7 +62,7 @@ class LastRowsReader:
         known = self._kept[table] if table in self._kept else _usable(opened, table, self._contents)
         if known is None or known.version != opened.version():
             known = read_last_rows(opened, table, known)
-        self._kept[table] = known  # of two threads that look at once one reads in vain
+        self._kept[table] = known  # of two threads that read at once one reads in vain
         return known
 
 
@@ -224,7 +224,7 @@ def _last_rows_of(opened: DeltaTable, table: str, told: LastRows) -> TableLastRo
 
 
 def table_id(opened: DeltaTable) -> str:
-    """What Delta calls a table by: a folder that was made anew has another."""
+    """What Delta calls a table by: a folder that was created again has another."""
     return str(opened.metadata().id)
 
 

@@ -43,7 +43,7 @@ _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_lo
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What was done to a table, or would be: `merged` files became `written` ones, `removed` files are gone.
+    """What was done to a table, or would be: `merged` files became `written` ones, `removed` files were deleted.
 
     `files`: of the newest version, when it began. `given_up`: merges that somebody else was faster with, or that
     commits of others kept from being committed; they are found again. `log_entries`: removed; None: not known
@@ -62,7 +62,7 @@ class Upkeep:
 
 
 class TableUpkeep:
-    """Looks after one table; `keep_hours`: for how long superseded files and entries of the log stay.
+    """Maintains one table; `keep_hours`: for how long superseded files and entries of the log stay.
 
     A ledger may be without a table that was added within the schema version; then there is nothing to do for it.
     Every method raises `LedgerUnavailableError` when the table cannot be read or written.
@@ -224,7 +224,7 @@ class TableUpkeep:
         )
 
     def _last_checkpoint(self) -> int:
-        """The version of the last checkpoint; that before the first one where none is told."""
+        """The version of the last checkpoint; that before the first one where none is named."""
         try:
             return int(json.loads(self._folder.text(_LAST_CHECKPOINT))["version"])
         except (OSError, ValueError, KeyError):

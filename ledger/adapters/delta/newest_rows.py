@@ -1,4 +1,4 @@
-"""Rows of the newest version of each table, opened anew at every look: no JVM, no time travel."""
+"""Rows of the newest version of each table, opened again at every read: no JVM, no time travel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from ledger.schema import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES
 
 _ASKED_AGAIN = OPERATIONS.name
 """A driver asks it for requests before every round."""
-_LOOKED_UP_FIRST = OFFSET_SYNCS.name
+_SEARCHED_FIRST = OFFSET_SYNCS.name
 """Most starts ask it for what is not there: adoptions, copies of former topics, other flows' copies."""
 _STAMP_NAMES = {column.name for column in STAMP}
 
@@ -72,7 +72,7 @@ class DeltaRows:
         return relation_of(newest_version(self._path, table), table)
 
     def _passing(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        if table == _LOOKED_UP_FIRST and _decides(table, filters) and not self._is_any(table, filters):
+        if table == _SEARCHED_FIRST and _decides(table, filters) and not self._is_any(table, filters):
             return []
         relation = self.relation(table)
         if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):

@@ -142,7 +142,7 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class DeltaLedger:
-    """A path at which a ledger is looked for whenever it is read; each method raises where there is none."""
+    """A path at which a ledger is expected whenever it is read; each method raises where there is none."""
 
     path: str
 

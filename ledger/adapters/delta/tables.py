@@ -44,7 +44,7 @@ _DELTA_TYPES = {
 
 
 def table_uri(path: str, table: str) -> str:
-    """Where a table of the ledger at `path` lives."""
+    """The folder of a table of the ledger at `path`."""
     return f"{path.rstrip('/')}/{table}"
 
 

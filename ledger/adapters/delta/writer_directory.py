@@ -59,7 +59,7 @@ class RecordedProducerIds:
         return self._ids
 
     def _read_newer(self) -> None:
-        table = DeltaTable(self._uri)  # opened anew: an open one takes a folder that is away for no news
+        table = DeltaTable(self._uri)  # opened again: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
             wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
             rows = filtered_rows(relation_of(table, WRITERS.name), wanted)

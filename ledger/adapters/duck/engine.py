@@ -20,7 +20,7 @@ from ledger.errors import UsageError
 from ledger.schema import TABLES
 
 if TYPE_CHECKING:
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
 
 def _sql(name: str) -> str:
@@ -220,7 +220,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relatio
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
-    """The time comes first: by its statistics whole files are passed over that were written after the cut."""
+    """The time comes first: by its statistics whole files are skipped that were written after the cut."""
     is_parquet = isinstance(cut.rows, ParquetFiles)
     rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
     recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
@@ -236,7 +236,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.Duck
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
-    # By name means that every file is looked into first: only where files may differ.
+    # By name means that every file is opened first: only where files may differ.
     parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
     lacking = files.added.keys() - set(parquet.columns)
     return parquet.select(*(_column(files, column, lacking) for column in files.columns))

@@ -2,7 +2,7 @@
 
 No statement reaches a file or the network, for the connection has no access to either and no setting can be changed
 any more. Tables come as Arrow datasets, whose files Python reads: so the ledger can be read by any statement and
-changed by none. What a statement creates lives in memory, as long as the connection.
+changed by none. What a statement creates is in memory, as long as the connection.
 """
 
 from collections.abc import Iterator, Mapping
@@ -89,7 +89,7 @@ def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Va
 
 def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Dataset":
     """Read by Arrow: of columns that a file lacks the rows are null."""
-    import pyarrow.dataset  # it brings pandas, which every command would wait for
+    import pyarrow.dataset  # every command would wait for it
 
     if isinstance(relation, CutRows):
         return _scanned(table, relation.rows).filter(_counts(relation))

@@ -32,7 +32,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.worker.reuse": "true",  # connections to brokers live in the worker
+    "spark.python.worker.reuse": "true",  # connections to brokers are kept in the worker
     "spark.speculation": "false",  # nothing may write to a partition after its task has returned
     "spark.ui.enabled": "false",
     "spark.sql.maxPlanStringLength": "10000",  # each query tells listeners its plan: hundreds of MB for a large one

@@ -20,7 +20,7 @@ from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verd
     "--accept-missing", is_flag=True, help="Record source records that the target lacks as lost (skipped)."
 )
 @click.option(
-    "--accept-foreign", is_flag=True, help="Go on after records of others at the end of the target."
+    "--accept-foreign", is_flag=True, help="Continue after records of others at the end of the target."
 )
 @output_option
 @wide_option

@@ -34,7 +34,7 @@ _LARGEST_PARTITION = 2**31 - 1
     multiple=True,
     help="A status with which an offset is set all the same. Can be repeated.",
 )
-@click.option("--overwrite-newer", is_flag=True, help="Take back commits at the target beyond the answer.")
+@click.option("--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer.")
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
 @click.option("--reason", help="Why, for the ledger.")
 @click.option("--ticket", help="Reference to a ticket, for the ledger.")

@@ -83,7 +83,7 @@ def resume(
 def skip_to(
     context: click.Context, flow: str, topic: str, partition: int, offset: int, **options: Any
 ) -> None:
-    """Record the source offsets of a partition up to an offset as lost, and go on there."""
+    """Record the source offsets of a partition up to an offset as lost, and continue there."""
     ask = SkipTo(topic=topic, partition=partition, offset=offset)
     _ask(context, flow, ask, **options)
 
@@ -95,7 +95,7 @@ def skip_to(
 def accept_foreign(
     context: click.Context, flow: str, topic: str, partition: int | None, **options: Any
 ) -> None:
-    """Let stopped partitions go on after what the target holds, whoever wrote it."""
+    """Let stopped partitions continue after what the target holds, whoever wrote it."""
     _ask(context, flow, AcceptForeign(topic=topic, partition=partition), **options)
 
 

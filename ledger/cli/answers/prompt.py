@@ -1,4 +1,4 @@
-"""A prompt for SQL: statements over several lines to a semicolon; what is wrong with one is told, and it goes on."""
+"""A prompt for SQL: statements over several lines to a semicolon; errors are printed, and the prompt returns."""
 
 import sqlite3
 from collections.abc import Callable
@@ -15,12 +15,12 @@ _HELP = """A statement ends with a semicolon and may take several lines; Ctrl-C 
 .tables  tables and views of the ledger; `describe NAME;` shows columns
 .help    this
 .quit    end, as Ctrl-D does
-What you create lives in memory until then. The ledger is read, never changed.
+What you create is in memory until then. The ledger is read, never changed.
 """
 
 
 class Prompt:
-    """Asks for statements until the end of the input. The history of the arrow keys lives as long as the prompt."""
+    """Asks for statements until the end of the input. The history of the arrow keys ends with the prompt."""
 
     def __init__(self, ledger: SealedLedger, render: Render, ask: Callable[[str], str] = input) -> None:
         self._ledger = ledger

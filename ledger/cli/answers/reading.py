@@ -41,7 +41,7 @@ def show(at: DeltaSnapshot, answer: pa.Table, output: str, *, wide: bool = False
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with 4 when something is stopped or needs attention, or a driver is gone.",
+    help="Exit with 4 when something is stopped or needs attention, or a driver is dead.",
 )
 @as_of_option
 @output_option

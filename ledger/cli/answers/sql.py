@@ -53,7 +53,7 @@ def sql(
 ) -> None:
     """Carry out STATEMENT on the ledger's tables and views, in DuckDB; without one, ask for statements.
 
-    Statements that do not come from a terminal are read from stdin to its end. What they create lives in memory:
+    Statements that do not come from a terminal are read from stdin to its end. What they create is in memory:
     the ledger cannot be changed, and no file and no network is reached.
     """
     require_tables(output, wide=wide)
@@ -109,9 +109,9 @@ def _carry_out(ledger: SealedLedger, text: str, render: Render) -> None:
 def _params(
     declared: catalog.Query | None, texts: Mapping[str, str]
 ) -> tuple[tuple[Named, ...], dict[str, Value]]:
-    """Columns and values of `params`: as the header of a query says, else as the values look."""
-    looks = tuple(Named(key, _look(value)) for key, value in texts.items())
-    names = looks if declared is None else declared.params
+    """Columns and values of `params`: as the header of a query says, else by what the values can be."""
+    guessed = tuple(Named(key, _type_of(value)) for key, value in texts.items())
+    names = guessed if declared is None else declared.params
     types = {name.name: name.type for name in names}
     return names, {key: typed(key, value, types.get(key, "string")) for key, value in texts.items()}
 
@@ -124,7 +124,7 @@ def _declared(text: str) -> catalog.Query | None:
         raise UsageError(f"{error}; nothing was carried out") from error
 
 
-def _look(text: str) -> str:
+def _type_of(text: str) -> str:
     if text in ("true", "false"):
         return "boolean"
     return "bigint" if _NUMBER.fullmatch(text) else "string"

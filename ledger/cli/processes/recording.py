@@ -38,7 +38,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--config")
     parser.add_argument("--cluster", required=True)
-    parser.add_argument("--once", action="store_true", help="look once and end")
+    parser.add_argument("--once", action="store_true", help="record once and end")
     options = parser.parse_args(arguments)
     log_to_stderr()
     try:

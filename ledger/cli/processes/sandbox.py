@@ -23,7 +23,7 @@ root_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=lambda: jvm.home() / "sandbox",
     show_default="sandbox in the home folder",
-    help="Where data, logs and the state of the sandbox live.",
+    help="Where data, logs and the state of the sandbox are kept.",
 )
 output_option = click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True

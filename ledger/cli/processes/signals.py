@@ -1,6 +1,6 @@
 """SIGTERM and SIGINT for commands that run Spark: after the round under way, or once Spark has started.
 
-The start of Spark is not interrupted: that leaves a JVM behind which waits for a program that has gone.
+The start of Spark is not interrupted: that leaves a JVM behind which waits for a program that has ended.
 """
 
 import signal
@@ -51,7 +51,7 @@ def _started(start: Callable[[], SparkSession], received: list[int]) -> SparkSes
     except KeyboardInterrupt:
         raise _ended_by(signal.SIGINT) from None
     except (Py4JError, PySparkException, OSError, MirrorLedgerError) as error:
-        if received:  # the JVM was told to end as well
+        if received:  # the JVM was asked to end as well
             raise _ended_by(received[0]) from error
         if isinstance(error, MirrorLedgerError):
             raise

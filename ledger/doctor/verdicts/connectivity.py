@@ -84,7 +84,7 @@ BOTH_SIDES = (
         13,
         13,
         False,
-        "fetches go by topic name: a recreated topic is found only at the next look",
+        "fetches go by topic name: a recreated topic is found only at the next refresh",
     ),
     Requirement("ListGroups", 16, 5, NEWEST, False, "types of groups are not recorded"),
 )
@@ -118,7 +118,7 @@ def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Ite
 def _missing(
     requirements: tuple[Requirement, ...], versions: Mapping[int, tuple[int, int]]
 ) -> Iterator[Requirement]:
-    """What is not spoken. A request that is needed and missing is not told again for its better version."""
+    """What is not spoken. A request that is needed and missing is not reported again for its better version."""
     told: set[int] = set()
     for need in requirements:
         if not need.is_met(versions) and need.key not in told:

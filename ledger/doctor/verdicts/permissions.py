@@ -99,7 +99,7 @@ def _topics_lacking(
         hidden = allowed[topics[0]] is None
         measured = f"{_names(lack)} {'not known to be allowed' if hidden else 'missing'} on {named(topics)}"
         if hidden:
-            measured = f"Describe missing on {named(topics)}; nothing else is told"
+            measured = f"Describe missing on {named(topics)}; nothing else is reported"
         advice = granting.command(lack, [("topic", topic) for topic in topics])
         yield Finding(subject, check, Verdict.FAILED, measured, advice)
 

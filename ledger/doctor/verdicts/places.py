@@ -146,14 +146,14 @@ def _history(tables: State) -> Finding:
     check = Check.LEDGER_HISTORY
     rewrites = [_told(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
     if rewrites:
-        advice = "find out who did it; recorded facts may be gone: read the version before, run the audits"
+        advice = "find out who did it; recorded facts may be lost: read the version before, run the audits"
         return Finding(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
     strange = [_told(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS]
     if strange:
         advice = "find out who did it: no part of this program does"
         return Finding(LEDGER, check, Verdict.WARNING, named(strange), advice)
     return Finding(
-        LEDGER, check, Verdict.OK, f"{len(_all(tables)):,} commits looked at: appends and maintenance only"
+        LEDGER, check, Verdict.OK, f"{len(_all(tables)):,} commits read: appends and maintenance only"
     )
 
 
@@ -181,7 +181,7 @@ def _maintenance(tables: State, now_ms: int) -> Finding:
             if count >= BEHIND_FILES
         ),
         *(
-            f"{name}: {count:,} entries of the log should be gone"
+            f"{name}: {count:,} entries of the log should have been removed"
             for name, count in old.items()
             if count >= BEHIND_ENTRIES
         ),
@@ -225,7 +225,7 @@ _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
 
 
 def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
-    """Whether times rise with rounds. What lies long back is told and needs nothing: its times are past too."""
+    """Whether times rise with rounds. What lies long back is reported and needs nothing: its times are past too."""
     check = Check.LEDGER_CLOCKS
     if isinstance(steps, Unmeasured):
         return unknown(LEDGER, check, steps)

@@ -123,7 +123,7 @@ def _clock(subject: str, one: ClockObservation) -> Finding:
 
 
 def producer_state(cluster: str, brokers: Mapping[int, Settings] | Unmeasured) -> Iterator[Finding]:
-    """How long target brokers remember producers, as told."""
+    """How long target brokers remember producers, as they report it."""
     check = Check.PRODUCER_STATE
     if isinstance(brokers, Unmeasured):
         yield unknown(f"cluster {cluster}", check, brokers)

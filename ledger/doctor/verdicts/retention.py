@@ -1,7 +1,7 @@
 """Verdicts on retention: how long what is not copied yet stays at the source.
 
 Kafka deletes whole segments, when the largest timestamp in one is older than `retention.ms`, or the log
-without it is still larger than `retention.bytes`. So a record lives at least as long as told here.
+without it is still larger than `retention.bytes`. So a record stays at least as long as reported here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +62,7 @@ class Headroom:
 def retention(
     subject: str, standings: Sequence[Standing] | Unmeasured, *, now_ms: int, share: float
 ) -> Iterator[Finding]:
-    """The three verdicts on a flow, each told by its worst partition."""
+    """The three verdicts on a flow, each with its worst partition."""
     if isinstance(standings, Unmeasured):
         for check in (Check.RETENTION_TIME, Check.RETENTION_BYTES, Check.TOMBSTONES):
             yield unknown(subject, check, standings)
@@ -79,9 +79,9 @@ def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float
         worst = max(lost, key=lambda standing: standing.lost)
         measured = (
             f"{named([standing.name for standing in lost])}: the flow stands at {worst.position} of {worst.name}, "
-            f"the log starts at {worst.log_start}: {worst.lost:,} offsets are gone"
+            f"the log starts at {worst.log_start}: {worst.lost:,} offsets were deleted"
         )
-        advice = "what is gone is recorded as lost when the flow runs; see on_loss, resume and skip-to"
+        advice = "what was deleted is recorded as lost when the flow runs; see on_loss, resume and skip-to"
         return Finding(subject, check, Verdict.FAILED, measured, advice)
     found = [
         Headroom(s, s.timestamp_ms + s.retention_ms - now_ms, s.retention_ms)
@@ -116,7 +116,7 @@ def _tombstones(subject: str, standings: Sequence[Standing], now_ms: int, share:
         if s.delete_retention_ms is not None and s.timestamp_ms is not None
     ]
     advice = (
-        "tombstones may be dropped before they are copied: deleted keys would live on at the target; "
+        "tombstones may be dropped before they are copied: deleted keys would remain at the target; "
         "let the flow catch up, or raise delete.retention.ms"
     )
     return _by_worst(subject, Check.TOMBSTONES, standings, found, share, duration, advice)

@@ -19,7 +19,7 @@ AdoptionHistory = Sequence[OffsetSync]
 def adopted_ranges(histories: Sequence[AdoptionHistory], *, held: TopicPartition) -> tuple[OffsetRange, ...]:
     """Offsets of `held` that hold adopted copies, ascending.
 
-    What a log has lost may have been written anew, by an application: from there on nothing counts. That goes
+    What a log has lost may have been written again, by an application: from there on nothing counts. That goes
     for what the adopting flow knew when its target went back, and for every flow that saw `held` go back as its
     source, whenever that was: flows have no common order, and a record may rather be copied twice than not.
     """

@@ -57,16 +57,16 @@ class TranslationStatus(StrEnum):
 
     NO_MAP = "no_map"  # nothing recorded for this flow and partition
     OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
-    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # the map's target topic is gone or recreated
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # the map's target topic was deleted or recreated
     MIRRORED = "mirrored"  # what mirrors write into the source or the target: one map cannot tell
     BEFORE_FIRST = "before_first"  # below the first recorded source offset
     LOST = "lost"  # inside a lost stretch
     EXPIRED_ON_TARGET = "expired_on_target"  # the exact answer lies below the target's log start
-    NOT_YET_COPIED = "not_yet_copied"  # beyond the map: a living driver may have found the records since
+    NOT_YET_COPIED = "not_yet_copied"  # beyond the map: a driver at work may have found the records since
     AHEAD = "ahead"  # beyond the map: as far as the ledger knows the group read what was never copied
     GONE = "gone"  # the commit is not there any more: the last known one
     HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
-    TRUNCATED = "truncated"  # made on records that the source took back: where these began
+    TRUNCATED = "truncated"  # made on records that the source truncated: where these began
     EXACT = "exact"  # inside a segment
     GAP = "gap"  # inside a gap
     AT_END = "at_end"  # equal to the end of the map

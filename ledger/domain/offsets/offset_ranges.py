@@ -1,4 +1,4 @@
-"""Half-open ranges of offsets of one partition: put together, taken from each other, looked into.
+"""Half-open ranges of offsets of one partition: put together, taken from each other, searched.
 
 Where ranges are called ascending they are also apart from each other.
 """

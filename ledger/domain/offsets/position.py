@@ -17,8 +17,8 @@ class Position:
     `source_offset`: the next to be copied. `target_offset`: behind the last record there that is recorded.
     `next_sequence`: of the flow's next record. `former_sequence`: the producer id that the flow had before, and its
     next sequence, where nothing was written with the present one yet. `leader_epoch`: that of the last source batch
-    before `source_offset`, None when unknown. `source_may_be_gone`: source records before it are gone, so records of
-    the flow at the target, behind `target_offset`, may have no source any more.
+    before `source_offset`, None when unknown. `source_may_be_gone`: source records before it were deleted, so records
+    of the flow at the target, behind `target_offset`, may have no source any more.
     """
 
     source_offset: int
@@ -40,7 +40,7 @@ class Position:
         )
 
     def lost_up_to(self, source_offset: int) -> "Position":
-        """Source records before `source_offset` are gone, or left out: whatever leader wrote the last of them."""
+        """Source records before `source_offset` were deleted, or left out: whatever leader wrote the last of them."""
         return replace(self, source_offset=source_offset, leader_epoch=None, source_may_be_gone=True)
 
     def with_another_producer(self, former_producer_id: int) -> "Position":
@@ -62,7 +62,7 @@ class TailKnowledge:
     """What the tasks of one run have learned of a target behind the flow's position.
 
     `start`: target offsets below it hold nothing unrecorded of this flow. `leader_epoch`: that of the target's leader
-    under which the flow's last record was looked for, None when it was not. `refused_sequences`: how often the target
+    under which the flow's last record was searched, None when it was not. `refused_sequences`: how often the target
     refused the next sequence since it last took one. `both_sides_seen`: the source answered, and the tail was read up
     to its end.
     """

@@ -147,7 +147,7 @@ def _check_lost(sync: OffsetSync) -> None:
 
 
 def _check_place(sync: OffsetSync) -> None:
-    """A row that says where the flow goes on: no target offsets, and only what is superseded on the source."""
+    """A row that says where the flow continues: no target offsets, and only what is superseded on the source."""
     if sync.kind is SyncKind.STARTED:
         _check_no_source(sync)
     if sync.target_start != sync.target_end or not 0 <= sync.source_start <= sync.source_end or sync.gaps:

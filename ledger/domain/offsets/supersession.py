@@ -1,7 +1,7 @@
-"""What holds of a flow's offset syncs: order of recording, supersession, and where to go on after a truncation.
+"""What holds of a flow's offset syncs: order of recording, supersession, and where to continue after a truncation.
 
 A `superseded` row voids what was recorded before it, or beside it in its round, about source offsets from its
-`source_start` on. What lies across is cut there. The row itself stays: the flow goes on where it says.
+`source_start` on. What lies across is cut there. The row itself stays: the flow continues where it says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ def recording_order(
 def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
     """The offset syncs of one partition after supersession, oldest first as they are given.
 
-    A superseded row comes back with an empty source range: where the flow goes on. What has no source offsets
-    and lies just there holds when the target goes on behind it.
+    A superseded row comes back with an empty source range: where the flow continues. What has no source offsets
+    and lies just there holds when the target continues behind it.
     """
     kept: list[OffsetSync] = []
     later: list[OffsetSync] = []
@@ -136,7 +136,7 @@ def restart_after_target_truncation(
             kept = max(target_end - sync.target_start, 0)
             epoch_of = sync if kept else before
             return Position(
-                # A gap at its start may be of the same leader epoch as the sync, and is told again with it.
+                # A gap at its start may be of the same leader epoch as the sync, and is recorded again with it.
                 source_offset=_source_of(sync, kept) if kept else sync.source_start,
                 target_offset=target_end,
                 next_sequence=next_sequence,

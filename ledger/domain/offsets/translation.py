@@ -1,22 +1,22 @@
 """Where a group's commit lands on the target of one flow: what is known of the commit, the topics and the map.
 
-`OffsetMap.translate` places an offset. Here: which life of which topic the commit and the map are about, whether
+`OffsetMap.translate` places an offset. Here: which incarnation of which topic the commit and the map are about, whether
 the records that it was made on are still the source's, and whether it is there at all. The query
 `offset_translation` states the same rules set-wise, and a test holds the two together.
 
 A commit cannot lie beyond the first record of a leader epoch later than its own: what lay there when it was made
-was taken back by the source (an unclean leader election), and a consumer there is put back to that place
+was truncated by the source (an unclean leader election), and a consumer there is put back to that place
 (KIP-320). Without an epoch a commit counts as made before a truncation of the source was recorded, unless the
-group is known to have committed another offset after that. Both times are told by clocks of different hosts,
+group is known to have committed another offset after that. Both times are read from clocks of different hosts,
 which are taken to agree within `CLOCK_MARGIN_MS`.
 
 A truncation is recorded as such where the driver met it. Where the target had lost its copies first, the driver was
-back at offsets that the source had still: that it took back others is told by the leader epochs of what was copied
-before and after. Where it took back what was not copied yet, a recorder may have seen its log reach further under an
+back at offsets that the source had still: that it truncated others is known by the leader epochs of what was copied
+before and after. Where it truncated what was not copied yet, a recorder may have seen its log reach further under an
 earlier leader epoch than to where a later one begins.
 
 A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
-about records that are not copied yet when it was first read after the last but one append of a driver that lives.
+about records that are not copied yet when it was first read after the last but one append of a driver that is alive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ class UncommittedStatus(StrEnum):
 class Commit:
     """What a group had committed when that was last known.
 
-    `topic_id` None: nobody knows which life of the topic it belongs to. `made_after_ms`: when the group was last
+    `topic_id` None: nobody knows which incarnation of the topic it belongs to. `made_after_ms`: when the group was last
     seen with another offset, or with none; None when it never was. `first_read_ms`: when it was first seen with this
     one. `absence`: why it is not there any more.
     """
@@ -127,10 +127,10 @@ def _begins_by(sync: OffsetSync) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownMap:
-    """A flow's map of one life of a source partition, and what else the ledger knows about it.
+    """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
 
     `is_copied_back`: another flow copies the target topic to the source topic. `is_other_life`: the target topic
-    that the map is about is gone, or has another topic id by now. `last_but_one_append_ms`: of a driver that lives
+    that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a driver alive
     and copies this partition; None: there is none as far as anybody knows.
     """
 
@@ -142,7 +142,7 @@ class KnownMap:
     last_but_one_append_ms: int | None = None
 
     def translate(self, commit: Commit) -> Translation:
-        """Where a commit of this life of the topic lands."""
+        """Where a commit of this incarnation of the topic lands."""
         if self.is_other_life:
             return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
         offset = self.valid_to(commit)
@@ -163,7 +163,7 @@ class KnownMap:
         return commit.first_read_ms > self.last_but_one_append_ms
 
     def valid_to(self, commit: Commit) -> int:
-        """The commit's offset, or the lower one from which on the source took back what it was made on."""
+        """The commit's offset, or the lower one from which on the source truncated what it was made on."""
         starts = [commit.offset]
         if commit.leader_epoch is None:
             starts += [cut.source_start for cut in self.truncations if _may_precede(commit, cut)]

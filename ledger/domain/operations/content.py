@@ -1,7 +1,7 @@
 """What a row of `operations` says: the base of one class for each kind.
 
 Whoever records an operation gives an object of its class, which knows its kind; whoever reads one gets the same
-object back. A later program may know more: kinds and keys that this one does not know are passed over, and a
+object back. A later program may know more: kinds and keys that this one does not know are ignored, and a
 value that is one of several (a cause, a result, an action) is kept as the text that it is.
 """
 

@@ -29,7 +29,7 @@ class _OfFinding(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRaised(_OfFinding):
-    """Something that needs attention. `cluster` (alias) and `since_ms` are told of clusters that do not answer."""
+    """Something that needs attention. `cluster` (alias) and `since_ms` are given for clusters that do not answer."""
 
     kind: ClassVar = OperationKind.FINDING_RAISED
     message: str

@@ -31,7 +31,7 @@ class PendingStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationChanged(OperationContent):
-    """A flow goes on with this configuration; `old_hash` and `changed` (keys) are None where they are unknown."""
+    """A flow continues with this configuration; `old_hash` and `changed` (keys) are None where they are unknown."""
 
     kind: ClassVar = OperationKind.CONFIGURATION_CHANGED
     old_hash: str | None

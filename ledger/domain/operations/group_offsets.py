@@ -82,6 +82,6 @@ class OffsetsSetResult(OperationContent):
 _PartT = TypeVar("_PartT", IntendedCommit, CommitResult)
 
 
-def _known(part: type[_PartT], told: Mapping[str, Any]) -> _PartT:
-    """Keys that are not known here are passed over."""
-    return part(**{one.name: told[one.name] for one in fields(part) if one.name in told})
+def _known(part: type[_PartT], recorded: Mapping[str, Any]) -> _PartT:
+    """Keys that are not known here are ignored."""
+    return part(**{one.name: recorded[one.name] for one in fields(part) if one.name in recorded})

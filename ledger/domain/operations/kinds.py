@@ -10,8 +10,8 @@ class OperationKind(StrEnum):
     STOP = "stop"  # drivers that run end; it gets no receipt
     PAUSE = "pause"  # a topic or the whole flow: copy nothing until resumed
     RESUME = "resume"  # end a pause; let stopped partitions try again
-    SKIP_TO = "skip_to"  # record the source offsets up to `offset` as lost and go on there
-    ACCEPT_FOREIGN = "accept_foreign"  # go on after what the target holds now
+    SKIP_TO = "skip_to"  # record the source offsets up to `offset` as lost and continue there
+    ACCEPT_FOREIGN = "accept_foreign"  # continue after what the target holds now
     RESYNC = "resync"  # copy again what the source holds, from `offset` or its log start
     # Of operators: what they did, or declare.
     DRIVER_STARTING = "driver_starting"  # a process is about to run the flow: Spark starts before the claim
@@ -23,7 +23,7 @@ class OperationKind(StrEnum):
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
     CONFIGURATION_CHANGED = (
-        "configuration_changed"  # the flow goes on with another one than the last driver's
+        "configuration_changed"  # the flow continues with another one than the last driver's
     )
     PARTITION_STOPPED = "partition_stopped"
     PARTITION_RESUMED = "partition_resumed"  # it makes progress again

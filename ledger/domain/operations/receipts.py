@@ -51,7 +51,7 @@ class Receipt(OperationContent):
         return self.result == RequestResult.DONE
 
     def content(self) -> dict[str, object]:
-        accepted = [_told(place, acceptance) for place, acceptance in self.accepted.items()]
+        accepted = [_as_recorded(place, acceptance) for place, acceptance in self.accepted.items()]
         return {
             "request": self.request,
             "request_kind": str(self.request_kind),
@@ -68,15 +68,15 @@ class Receipt(OperationContent):
             result=content["result"],
             message=content["message"],
             accepted={
-                (told["topic_id"], told["partition"]): Acceptance(
-                    told["target_topic_id"], told["target_end"], told["below"]
+                (one["topic_id"], one["partition"]): Acceptance(
+                    one["target_topic_id"], one["target_end"], one["below"]
                 )
-                for told in content.get("accepted", ())
+                for one in content.get("accepted", ())
             },
         )
 
 
-def _told(place: SourcePlace, acceptance: Acceptance) -> dict[str, object]:
+def _as_recorded(place: SourcePlace, acceptance: Acceptance) -> dict[str, object]:
     topic_id, partition = place
     return {
         "topic_id": topic_id,

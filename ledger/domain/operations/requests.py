@@ -103,7 +103,7 @@ class Resume(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipTo(Request):
-    """Record the source offsets up to `offset` as lost and go on there."""
+    """Record the source offsets up to `offset` as lost and continue there."""
 
     kind: ClassVar = OperationKind.SKIP_TO
     keys: ClassVar = ("topic", "partition", "offset")
@@ -119,7 +119,7 @@ class SkipTo(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptForeign(Request):
-    """Go on after what the target holds now."""
+    """Continue after what the target holds now."""
 
     kind: ClassVar = OperationKind.ACCEPT_FOREIGN
     keys: ClassVar = ("topic", "partition")

@@ -86,9 +86,9 @@ class AclsFollowed(OperationContent):
         return cls(content["action"], tuple(_known_acls(content["acls"])))
 
 
-def _known_acls(told: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
+def _known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
     patterns, permissions = set(AclPattern), set(AclPermission)
-    for fields in told:
+    for fields in recorded:
         if fields["pattern"] in patterns and fields["permission"] in permissions:
             yield TopicAcl(
                 pattern=AclPattern(fields["pattern"]),

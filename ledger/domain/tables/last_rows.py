@@ -21,7 +21,7 @@ from ledger.errors import InvalidValueError
 CLOCKS_APART_MS = 10_000
 """So much younger than a file of several writers what was noted has to be, before the file is left out."""
 LEAST_ROWS = 100_000
-"""So many rows a start may read before last rows are noted anew."""
+"""So many rows a start may read before last rows are noted again."""
 ROWS_FOR_EACH = 50
 """And so many for each row that is noted: what is noted stays a small part of the ledger."""
 
@@ -158,7 +158,7 @@ def settled(latest_ms: int, *, now_ms: int | None) -> int:
 
 
 def is_due(files: Sequence[FileStamps], noted: Noted | None, *, noted_rows: int, now_ms: int) -> bool:
-    """Whether last rows are to be noted anew: a start would leave out enough of what it reads by now.
+    """Whether last rows are to be noted again: a start would leave out enough of what it reads by now.
 
     `noted_rows`: how many last rows there are, as far as that is known.
     """

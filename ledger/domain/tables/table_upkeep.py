@@ -1,7 +1,7 @@
 """What keeps a table quick to open and small: which of its files become one, and when that is overdue.
 
 A file is an append, or what a merge made of several. Files of different UTC days (by `recorded_at_ms`) never become
-one, so a reader passes over the days that it does not need. Within a day files of like size are merged: a row is
+one, so a reader skips the days that it does not need. Within a day files of like size are merged: a row is
 rewritten once for every power of `FANOUT` appends in its day, and once more when the day is over.
 """
 
@@ -33,7 +33,7 @@ KEEP_SUPERSEDED_HOURS = 1
 BEHIND_FILES = 200
 """A table with so many files to merge is behind: at five seconds a round nobody merged for a quarter of an hour.
 
-Opening and reading it begins to cost more than its rows: each such file is looked into by every answer.
+Opening and reading it begins to cost more than its rows: each such file is read by every answer.
 """
 
 

@@ -25,7 +25,7 @@ def ring_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
     relays = [replace(flow, topics=(".*",)) for flow in flows if flow.relays]
     for flow in relays:
         if is_in_ring(flow, relays):
-            yield f"flows.{flow.name}.relay: relaying flows form a ring through {flow.source!r}; records would go on"
+            yield f"flows.{flow.name}.relay: relaying flows form a ring through {flow.source!r}; records would circle"
     same_names = [flow for flow in flows if flow.keeps_names and flow.source != flow.target]
     for flow in same_names:
         if is_in_ring(flow, same_names):

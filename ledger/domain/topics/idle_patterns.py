@@ -44,7 +44,7 @@ class IdlePattern:
         return self.key is PatternKey.EXCLUDE and plain_name(self.pattern) is None
 
     def told(self, cluster: str) -> str:
-        """A sentence about the pattern and the cluster that it was held against."""
+        """A sentence about the pattern and the cluster that it was compared with."""
         if not self.passed_over:
             return f"{self.key} has '{self.pattern}': no topic of {cluster} that this principal is shown matches it"
         reasons = ", ".join(_WHY[reason].format(topic) for reason, topic in self.passed_over)

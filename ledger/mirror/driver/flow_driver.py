@@ -1,9 +1,10 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Self
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
@@ -17,7 +18,7 @@ from ledger.mirror.driver.loop_prevention import LoopPrevention, ReturnedElsewhe
 from ledger.mirror.driver.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.driver.run_progress import RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
-from ledger.mirror.findings.finding_log import Findings
+from ledger.mirror.findings.finding_log import FindingName, Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, ReachWatch
 from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
@@ -25,7 +26,7 @@ from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.other_flows import AlsoCopiedBy, OtherFlows
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import StartPositions
 from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.partitions.stop_policies import StopPolicies
@@ -90,16 +91,8 @@ def run_flow(
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
     ports.operations.begin(session)
     on_claimed()
-    stop_events = StopEvents(flow.name, ports.operations)
-    # Two first drivers may each have allocated an id: the first claim's is the flow's.
-    producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-    progress = FlowProgress(ports.state.positions(flow.name), producer)
-    reach = ReachWatch(
-        Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
-        ports.clock,
-        {Side.SOURCE: flow.source, Side.TARGET: flow.target},
-    )
-    with session, looking_out(reach):
+    run = _Run.of(flow, ports, str(row["target_cluster_id"]))
+    with session, looking_out(run.reach):
         loop = RoundLoop(
             flow=flow,
             topics=topics,
@@ -109,40 +102,18 @@ def run_flow(
             runner=ports.runner,
             clock=ports.clock,
             session=session,
-            progress=progress,
-            start_positions=StartPositions(
-                flow,
-                ports.source,
-                progress,
-                ports.state.stopped_partitions(flow.name),
-                ports.state.acceptances(flow.name),
-                is_first_run,
-                OtherFlows(flow.name, ports.state, also_copied_by),
-            ),
-            stop_policies=_reactions(flow, ports, producer),
-            handler=RequestHandler(
-                flow.name,
-                MovedPartitions(progress, ports.source, ports.target, _recorded_by(stop_events)),
-                ports.operations,
-            ),
-            foreign_writers=ForeignWriters(
-                ports.target,
-                lambda: ports.state.identities().producers(str(row["target_cluster_id"])),
-            ),
-            stop_events=stop_events,
-            watch=PartitionWatch(
-                Findings(flow.name, PARTITION_FINDINGS, ports.operations, ports.state),
-                ports.source,
-                ports.clock,
-                stuck_after_s=flow.open_transaction_seconds,
-            ),
+            progress=run.progress,
+            start_positions=run.start_positions(also_copied_by, is_first_run=is_first_run),
+            stop_policies=run.stop_policies(),
+            handler=run.request_handler(),
+            foreign_writers=run.foreign_writers(),
+            stop_events=run.stop_events,
+            watch=run.partition_watch(),
             selection=LoopPrevention(flow, ports.state, returned_elsewhere),
-            recording=RecordingWatch(
-                Findings(flow.name, RECORDING_FINDINGS, ports.operations, ports.state), recording_troubles
-            ),
-            reach=reach,
+            recording=RecordingWatch(run.findings(RECORDING_FINDINGS), recording_troubles),
+            reach=run.reach,
             heartbeat=Heartbeat(flow, session, ports.clock),
-            producer=producer,
+            producer=run.producer,
             last_stop=last_stop,
             on_round=on_round,
             summary=RunSummary(),
@@ -155,6 +126,93 @@ def run_flow(
     return summary
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the parts of a claimed run share, and the parts that are made of it."""
+
+    flow: FlowConfig
+    ports: FlowPorts
+    target_cluster_id: str
+    producer: FlowProducer
+    progress: FlowProgress
+    stop_events: StopEvents
+    reach: ReachWatch
+
+    @classmethod
+    def of(cls, flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> Self:
+        """As the ledger is after the claim."""
+        # Two first drivers may each have allocated an id: the first claim's is the flow's.
+        producer = ports.state.identities().producers(target_cluster_id)[flow.name]
+        reach = ReachWatch(
+            Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
+            ports.clock,
+            {Side.SOURCE: flow.source, Side.TARGET: flow.target},
+        )
+        return cls(
+            flow=flow,
+            ports=ports,
+            target_cluster_id=target_cluster_id,
+            producer=producer,
+            progress=FlowProgress(ports.state.positions(flow.name), producer),
+            stop_events=StopEvents(flow.name, ports.operations),
+            reach=reach,
+        )
+
+    def findings(self, about: Collection[FindingName]) -> Findings:
+        return Findings(self.flow.name, about, self.ports.operations, self.ports.state)
+
+    def start_positions(self, also_copied_by: AlsoCopiedBy, *, is_first_run: bool) -> StartPositions:
+        state = self.ports.state
+        return StartPositions(
+            self.flow,
+            self.ports.source,
+            self.progress,
+            state.stopped_partitions(self.flow.name),
+            state.acceptances(self.flow.name),
+            is_first_run,
+            OtherFlows(self.flow.name, state, also_copied_by),
+        )
+
+    def stop_policies(self) -> StopPolicies:
+        return StopPolicies(
+            self.flow,
+            self.ports.source,
+            self.ports.target,
+            self.producer,
+            self._recorded_syncs,
+            self._cause_of_loss,
+        )
+
+    def _recorded_syncs(self, state: PartitionState) -> Sequence[RecordedSync]:
+        source = state.pair.source
+        return self.ports.state.recorded_syncs(self.flow.name, source.topic, source.partition)
+
+    def _cause_of_loss(self, state: PartitionState) -> SyncCause:
+        topic = state.pair.source.topic
+        return loss_cause(self.ports.source.configurations([topic]).get(topic, {}))
+
+    def request_handler(self) -> RequestHandler:
+        moved = MovedPartitions(
+            self.progress,
+            self.ports.source,
+            self.ports.target,
+            lambda state: self.stop_events.resumed(state.pair),
+        )
+        return RequestHandler(self.flow.name, moved, self.ports.operations)
+
+    def foreign_writers(self) -> ForeignWriters:
+        state = self.ports.state
+        return ForeignWriters(self.ports.target, lambda: state.identities().producers(self.target_cluster_id))
+
+    def partition_watch(self) -> PartitionWatch:
+        return PartitionWatch(
+            self.findings(PARTITION_FINDINGS),
+            self.ports.source,
+            self.ports.clock,
+            stuck_after_s=self.flow.open_transaction_seconds,
+        )
+
+
 @contextmanager
 def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
     """At once: it cannot be recorded, and what is under way may take its time to end."""
@@ -165,22 +223,6 @@ def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
             "%s: ends, for the ledger is not there: %s; what was copied is found by the next run", flow, error
         )
         raise
-
-
-def _recorded_by(stop_events: StopEvents) -> Callable[[Standing], None]:
-    return lambda standing: stop_events.resumed(standing.pair)
-
-
-def _reactions(flow: FlowConfig, ports: FlowPorts, producer: FlowProducer) -> StopPolicies:
-    def recorded(standing: Standing) -> Sequence[RecordedSync]:
-        source = standing.pair.source
-        return ports.state.recorded_syncs(flow.name, source.topic, source.partition)
-
-    def judge_loss(standing: Standing) -> SyncCause:
-        configuration = ports.source.configurations([standing.pair.source.topic])
-        return loss_cause(configuration.get(standing.pair.source.topic, {}))
-
-    return StopPolicies(flow, ports.source, ports.target, producer, recorded, judge_loss)
 
 
 def claim_row(

@@ -27,7 +27,7 @@ from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.findings.recording_watch import RecordingWatch
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import StartPositions, TakenOn
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.partitions.stop_events import StopEvents
@@ -131,21 +131,21 @@ class RoundLoop:
         """How things stand once all is recorded; a run that left something has not caught up."""
         self.session.wait()
         self.reach.ended()
-        standings, summary = self.progress.standings, self.summary
+        states, summary = self.progress.states, self.summary
         summary.stopped = [
             StoppedPartition(
-                standing.pair.source.topic,
-                standing.pair.source.partition,
-                str(standing.stop.cause),
-                standing.stop.message,
-                advice(standing.stop.cause),
+                state.pair.source.topic,
+                state.pair.source.partition,
+                str(state.stop.cause),
+                state.stop.message,
+                advice(state.stop.cause),
             )
-            for standing in standings
-            if standing.stop is not None
+            for state in states
+            if state.stop is not None
         ]
         summary.blocked = dict(self.topics.blocked)
         summary.unreached = self.progress.unreached()
-        topics = {standing.pair.source.topic for standing in standings}
+        topics = {state.pair.source.topic for state in states}
         summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
         is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
         summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
@@ -197,8 +197,8 @@ class RoundLoop:
                 taken_already=taken_already.get(key_of(pair)),
             )
             if until_caught_up:
-                taken.standing.end_at(source)
-            self.progress.take_on(taken.standing)
+                taken.state.end_at(source)
+            self.progress.take_on(taken.state)
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])
@@ -209,9 +209,9 @@ class RoundLoop:
         for left in taken.left:
             self.stop_events.resumed(left.pair)
         if taken.goes_on:
-            self.stop_events.resumed(taken.standing.pair)
+            self.stop_events.resumed(taken.state.pair)
         if taken.new_stop is not None:
-            self.stop_events.stopped(taken.standing.pair, taken.new_stop)
+            self.stop_events.stopped(taken.state.pair, taken.new_stop)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -295,48 +295,48 @@ class RoundLoop:
         """
         for result in results:
             if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
-                standing = self.progress.standing_of(result)
-                standing.stop = self.foreign_writers.named(result.stop, standing.pair.target)
-                self.stop_events.stopped(standing.pair, standing.stop)
+                state = self.progress.state_of(result)
+                state.stop = self.foreign_writers.named(result.stop, state.pair.target)
+                self.stop_events.stopped(state.pair, state.stop)
 
     def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
         for result in results:
             if result.copied_again is not None:
-                self.stop_events.copied_again(self.progress.standing_of(result).pair, result.copied_again)
+                self.stop_events.copied_again(self.progress.state_of(result).pair, result.copied_again)
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not continue: it stops or resumes, with facts about what was found."""
         if result.stop is None or result.stop.cause not in POLICY_CAUSES:
             return
         self.session.wait()
-        standing = self.progress.standing_of(result)
+        state = self.progress.state_of(result)
         try:
-            outcome = self.stop_policies.to(standing, result, result.stop)
+            outcome = self.stop_policies.to(state, result, result.stop)
         except ClusterUnavailableError as error:
-            log.warning("%s: %s: to be tried again: %s", self.flow.name, standing.name, error)
+            log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
             return
         except ProtocolError as error:
             message = f"the target's log could not be read: {error}; nothing was written"
             outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
         if outcome.stop is not None:
-            self.stop_events.stopped(standing.pair, outcome.stop)
+            self.stop_events.stopped(state.pair, outcome.stop)
         self._record(outcome.facts)
         self.progress.take_back(outcome.facts)
         self.summary.count_lost(outcome.facts)
-        standing.stop = outcome.stop
+        state.stop = outcome.stop
         if outcome.facts:
-            self._lower_end(standing)
+            self._lower_end(state)
         if outcome.stop is None and outcome.notice is not None:
-            log.warning("%s: %s: %s", self.flow.name, standing.name, outcome.notice)
+            log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
 
-    def _lower_end(self, standing: Standing) -> None:
+    def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""
-        if standing.stop_at is None:
+        if state.stop_at is None:
             return
-        at = (standing.pair.source.topic, standing.pair.source.partition)
+        at = (state.pair.source.topic, state.pair.source.partition)
         ends = self.source.ends([at]).get(at)
         if ends is not None:
-            standing.stop_at = min(standing.stop_at, ends.last_stable)
+            state.stop_at = min(state.stop_at, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
         """Append and read back: what comes next relies on it.
@@ -358,7 +358,7 @@ class RoundLoop:
     def _report_progress(self) -> None:
         progress = progress_of(
             self.summary,
-            self.progress.standings,
+            self.progress.states,
             self._source_ends,
             is_paused=self._pauses.covers,
             blocked=self.topics.blocked,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.mirror.partitions.flow_progress import PartitionKey, key_of
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import PartitionResult
 
 _KEPT_ENDS = 64
@@ -80,22 +80,22 @@ class SourceEnds:
             if key in self._seen:
                 self._seen[key].pass_to(result.position.source_offset)
 
-    def lag(self, standings: Iterable[Standing], *, now: float) -> Lag:
+    def lag(self, states: Iterable[PartitionState], *, now: float) -> Lag:
         """Of partitions that are being copied; to the end that the run is to reach, where there is one."""
         offsets = partitions = unknown = 0
         ages: list[float] = []
         waits: list[float] = []
-        for standing in standings:
-            seen = self._seen.get(key_of(standing.pair))
-            if standing.stop_at is None and seen is None:
+        for state in states:
+            seen = self._seen.get(key_of(state.pair))
+            if state.stop_at is None and seen is None:
                 unknown += 1
                 continue
             partitions += 1
-            end = standing.stop_at
+            end = state.stop_at
             if end is None and seen is not None:
                 end = seen.end
                 ages.append(now - seen.asked_at)
-            behind = max(0, (end or 0) - standing.position.source_offset)
+            behind = max(0, (end or 0) - state.position.source_offset)
             offsets += behind
             if behind and seen is not None and seen.beyond:
                 waits.append(now - seen.beyond[0][0])
@@ -104,7 +104,7 @@ class SourceEnds:
 
 def progress_of(
     summary: RunSummary,
-    standings: Sequence[Standing],
+    states: Sequence[PartitionState],
     ends: SourceEnds,
     *,
     is_paused: Callable[[str], bool],
@@ -113,16 +113,12 @@ def progress_of(
     stale_after_s: float,
 ) -> RunProgress:
     """`is_paused` and `blocked`: by source topic."""
-    going = [
-        standing
-        for standing in standings
-        if standing.stop is None and standing.pair.source.topic not in blocked
-    ]
-    active = [standing for standing in going if not is_paused(standing.pair.source.topic)]
+    going = [state for state in states if state.stop is None and state.pair.source.topic not in blocked]
+    active = [state for state in going if not is_paused(state.pair.source.topic)]
     return RunProgress(
         summary,
         ends.lag(active, now=now),
-        stopped=len(standings) - len(going),
+        stopped=len(states) - len(going),
         paused=len(going) - len(active),
         stale_after_s=stale_after_s,
     )

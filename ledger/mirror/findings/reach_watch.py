@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.reach import SURE_AFTER_LOOKS, Failing, Instant, failed_again
+from ledger.domain.reach import SURE_AFTER_PROBES, Failing, Instant, failed_again
 from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
 from ledger.mirror.task.assignments import PartitionResult
 from ledger.mirror.task.troubles import Side
@@ -165,7 +165,7 @@ class ReachWatch:
         lasting: dict[str, dict[int, Failing]] = defaultdict(dict)
         begun = {**account.troubled, **account.unled}
         for (topic, partition), without in sorted(begun.items()):
-            if without.looks >= SURE_AFTER_LOOKS and without.lasted_s(now) >= _UNLED_AFTER_S:
+            if without.probes >= SURE_AFTER_PROBES and without.lasted_s(now) >= _UNLED_AFTER_S:
                 lasting[topic][partition] = without
         for topic, partitions in lasting.items():
             yield _of_topic(name, account.cluster, topic, partitions)

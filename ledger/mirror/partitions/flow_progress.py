@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import Assignment, PartitionResult
 from ledger.ports.ledger import FlowPosition
 
@@ -32,13 +32,13 @@ class Unreached:
 
 
 class FlowProgress:
-    """Standings of all partitions of a flow. Offsets of different topic ids are never mixed."""
+    """States of all partitions of a flow. Offsets of different topic ids are never mixed."""
 
     def __init__(self, positions: Iterable[FlowPosition], producer: FlowProducer | None = None) -> None:
         """`producer`: what the flow writes with from now on; None when it has had one id only."""
         counted = [p if producer is None else p.for_producer(producer.current) for p in positions]
         self._recorded = {(p.source_topic_id, p.partition): p for p in counted}
-        self._standings: dict[PartitionKey, Standing] = {}
+        self._states: dict[PartitionKey, PartitionState] = {}
         self._topic_ids: defaultdict[str, set[str]] = defaultdict(set)
         """By source topic: ids of the incarnations that are recorded or taken care of."""
         for position in self._recorded.values():
@@ -63,9 +63,9 @@ class FlowProgress:
     def has_begun(self, pair: PartitionPair) -> bool:
         """Whether the flow copies any partition of this source topic id."""
         topic_id = pair.source.topic_id
-        running = (s for s in self._standings.values() if s.stop is None)
+        running = (s for s in self._states.values() if s.stop is None)
         return any(key[0] == topic_id for key in self._recorded) or any(
-            standing.pair.source.topic_id == topic_id for standing in running
+            state.pair.source.topic_id == topic_id for state in running
         )
 
     @property
@@ -73,106 +73,106 @@ class FlowProgress:
         """Target topic ids that this flow has offset syncs for, or has written to since."""
         return frozenset(
             {position.target_topic_id for position in self._recorded.values()}
-            | {standing.pair.target.topic_id for standing in self._standings.values()}
+            | {state.pair.target.topic_id for state in self._states.values()}
         )
 
     # -- what runs -------------------------------------------------------------------------------
 
     @property
-    def standings(self) -> Sequence[Standing]:
-        return tuple(self._standings.values())
+    def states(self) -> Sequence[PartitionState]:
+        return tuple(self._states.values())
 
     def unknown(self, pairs: Sequence[PartitionPair]) -> list[PartitionPair]:
-        return [pair for pair in pairs if key_of(pair) not in self._standings]
+        return [pair for pair in pairs if key_of(pair) not in self._states]
 
-    def take_on(self, standing: Standing) -> None:
-        self._standings[key_of(standing.pair)] = standing
-        self._topic_ids[standing.pair.source.topic].add(standing.pair.source.topic_id)
+    def take_on(self, state: PartitionState) -> None:
+        self._states[key_of(state.pair)] = state
+        self._topic_ids[state.pair.source.topic].add(state.pair.source.topic_id)
 
-    def leave(self, topic: str, topic_ids: frozenset[str]) -> list[Standing]:
+    def leave(self, topic: str, topic_ids: frozenset[str]) -> list[PartitionState]:
         """Earlier incarnations of a topic are no longer taken care of; returns what was.
 
         Where they got to stays known: partitions of the new incarnation begin behind their records.
         """
         left = [
-            standing
-            for standing in self._standings.values()
-            if standing.pair.source.topic == topic and standing.pair.source.topic_id in topic_ids
+            state
+            for state in self._states.values()
+            if state.pair.source.topic == topic and state.pair.source.topic_id in topic_ids
         ]
         recorded = {p.source_topic_id for p in self._recorded.values() if p.source_topic == topic}
         self._topic_ids[topic] -= topic_ids - recorded
-        for standing in left:
-            key = key_of(standing.pair)
-            del self._standings[key]
-            if standing.has_begun:
-                self._recorded[key] = standing.as_recorded()
-                self._topic_ids[topic].add(standing.pair.source.topic_id)
+        for state in left:
+            key = key_of(state.pair)
+            del self._states[key]
+            if state.has_begun:
+                self._recorded[key] = state.as_recorded()
+                self._topic_ids[topic].add(state.pair.source.topic_id)
         return left
 
     def take_back(self, facts: Iterable[OffsetSync]) -> None:
         """Earlier incarnations whose records the target lost end before them."""
         for fact in facts:
             key = (fact.source.topic_id, fact.source.partition)
-            if fact.kind is SyncKind.SUPERSEDED and key in self._recorded and key not in self._standings:
+            if fact.kind is SyncKind.SUPERSEDED and key in self._recorded and key not in self._states:
                 recorded = self._recorded[key]
                 position = replace(
                     recorded.position, target_offset=fact.target_end, next_sequence=fact.first_sequence
                 )
                 self._recorded[key] = replace(recorded, position=position)
 
-    def standing_of(self, result: PartitionResult) -> Standing:
+    def state_of(self, result: PartitionResult) -> PartitionState:
         source = result.assignment.source
-        return self._standings[(source.topic_id, source.partition)]
+        return self._states[(source.topic_id, source.partition)]
 
     def assignments(self, producer: FlowProducer, *, exclusive: bool) -> list[Assignment]:
         """What can be copied: every partition that is neither stopped nor at its end."""
         return [
             Assignment(
-                source=standing.pair.source,
-                target=standing.pair.target,
-                position=standing.position,
-                tail=standing.tail,
+                source=state.pair.source,
+                target=state.pair.target,
+                position=state.position,
+                tail=state.tail,
                 producer_id=producer.current,
                 former_producer_ids=producer.former,
-                stop_at=standing.stop_at,
+                stop_at=state.stop_at,
                 exclusive=exclusive,
-                accepted_below=standing.accepted_below,
-                target_log_start=standing.target_log_start,
-                remembered_sequence=standing.remembered_sequence,
+                accepted_below=state.accepted_below,
+                target_log_start=state.target_log_start,
+                remembered_sequence=state.remembered_sequence,
             )
-            for standing in self._standings.values()
-            if standing.stop is None and not standing.has_reached_end
+            for state in self._states.values()
+            if state.stop is None and not state.has_reached_end
         ]
 
     @property
     def loads(self) -> Mapping[PartitionKey, int]:
         """Bytes that each partition brought in its last round."""
-        return {key: standing.copied_bytes for key, standing in self._standings.items()}
+        return {key: state.copied_bytes for key, state in self._states.items()}
 
     def first_time(self) -> frozenset[tuple[str, int]]:
         """Source topic and partition of those that began in this run and were not at the source's end yet."""
         return frozenset(
-            (standing.pair.source.topic, standing.pair.source.partition)
-            for standing in self._standings.values()
-            if standing.is_first_time
+            (state.pair.source.topic, state.pair.source.partition)
+            for state in self._states.values()
+            if state.is_first_time
         )
 
     def unreached(self) -> list[Unreached]:
         """Partitions that are neither stopped nor at the end that they are to reach."""
         return [
-            Unreached(standing.pair.source.topic, standing.pair.source.partition, at, end)
-            for standing in self._standings.values()
-            if (end := standing.stop_at) is not None
-            and standing.stop is None
-            and (at := standing.position.source_offset) < end
+            Unreached(state.pair.source.topic, state.pair.source.partition, at, end)
+            for state in self._states.values()
+            if (end := state.stop_at) is not None
+            and state.stop is None
+            and (at := state.position.source_offset) < end
         ]
 
-    def take(self, result: PartitionResult) -> Standing:
+    def take(self, result: PartitionResult) -> PartitionState:
         """A task's result becomes the position of the next round."""
-        standing = self.standing_of(result)
-        standing.position = result.position
-        standing.tail = result.tail
-        standing.copied_bytes = sum(sync.bytes for sync in result.syncs)
+        state = self.state_of(result)
+        state.position = result.position
+        state.tail = result.tail
+        state.copied_bytes = sum(sync.bytes for sync in result.syncs)
         if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
-            standing.is_first_time = False
-        return standing
+            state.is_first_time = False
+        return state

@@ -14,7 +14,7 @@ from ledger.domain.offsets.position import Position
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import AT_THE_TARGET, Stop, StopCause
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 from ledger.ports.ledger import FlowPosition
@@ -30,14 +30,14 @@ class TakenOn:
     """A partition that the flow takes care of from now on.
 
     `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
-    tells already is in the standing alone. `left`: standings of earlier incarnations that it replaces.
+    tells already is in the state alone. `left`: states of earlier incarnations that it replaces.
     `goes_on`: a stop that the ledger tells is over.
     """
 
-    standing: Standing
+    state: PartitionState
     facts: tuple[OffsetSync, ...] = ()
     new_stop: Stop | None = None
-    left: tuple[Standing, ...] = ()
+    left: tuple[PartitionState, ...] = ()
     goes_on: bool = False
 
 
@@ -94,12 +94,12 @@ class StartPositions:
             return self._taken_already(pair, source, target, taken_already)
         if recorded is None:
             return self._begin(pair, source, target, started_at, is_first_refresh=is_first_refresh)
-        standing = Standing(pair, recorded.position)
+        state = PartitionState(pair, recorded.position)
         if recorded.target_topic_id != pair.target.topic_id:
-            return self._target_recreated(standing, recorded, source, target)
-        self._accept_again(standing)
-        standing.stop = self._recorded_stop(pair)
-        return TakenOn(standing)
+            return self._target_recreated(state, recorded, source, target)
+        self._accept_again(state)
+        state.stop = self._recorded_stop(pair)
+        return TakenOn(state)
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
         recorded = self.stops.get(key_of(pair))
@@ -108,16 +108,16 @@ class StartPositions:
     def _taken_already(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
     ) -> TakenOn:
-        standing = self._beginning(pair, source, target)
-        standing.stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
-        return TakenOn(standing, new_stop=self._unless_recorded(standing, standing.stop))
+        state = self._beginning(pair, source, target)
+        state.stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
+        return TakenOn(state, new_stop=self._unless_recorded(state, state.stop))
 
-    def _accept_again(self, standing: Standing) -> None:
+    def _accept_again(self, state: PartitionState) -> None:
         """What was accepted stays so while the flow has written nothing since."""
-        accepted = self.acceptances.get(key_of(standing.pair))
-        here = standing.pair.target.topic_id, standing.position.target_offset
+        accepted = self.acceptances.get(key_of(state.pair))
+        here = state.pair.target.topic_id, state.position.target_offset
         if accepted is not None and (accepted.target_topic_id, accepted.target_end) == here:
-            standing.accepted_below = accepted.below
+            state.accepted_below = accepted.below
 
     def _begin(
         self,
@@ -135,8 +135,8 @@ class StartPositions:
             return self._begin_again(pair, source, target)
         applies = self.is_first_run and is_first_refresh
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
-        standing = Standing(pair, _unwritten(start, target))
-        return TakenOn(standing, (standing.started(cause),), goes_on=self._was_taken(pair))
+        state = PartitionState(pair, _unwritten(start, target))
+        return TakenOn(state, (state.started(cause),), goes_on=self._was_taken(pair))
 
     def _was_taken(self, pair: PartitionPair) -> bool:
         """Stopped as another flow's, and that is over."""
@@ -156,69 +156,69 @@ class StartPositions:
         left = tuple(self.progress.leave(pair.source.topic, others))
         if self.flow.on_source_recreated is Policy.CONTINUE:
             taken = self._begin_again(pair, source, target)
-            return TakenOn(taken.standing, taken.facts, left=left)
+            return TakenOn(taken.state, taken.facts, left=left)
         stop = Stop(
             StopCause.SOURCE_RECREATED,
             f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
             f"copied {', '.join(sorted(others))}; nothing of the new topic was copied",
         )
-        standing = self._beginning(pair, source, target)
-        standing.stop = stop
-        return TakenOn(standing, new_stop=self._unless_recorded(standing, stop), left=left)
+        state = self._beginning(pair, source, target)
+        state.stop = stop
+        return TakenOn(state, new_stop=self._unless_recorded(state, stop), left=left)
 
     def _begin_again(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> TakenOn:
         """A new incarnation of the source continues behind the old one's records at the target."""
-        standing = self._beginning(pair, source, target)
-        return TakenOn(standing, (standing.started(SyncCause.RECREATED),))
+        state = self._beginning(pair, source, target)
+        return TakenOn(state, (state.started(SyncCause.RECREATED),))
 
-    def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> Standing:
+    def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PartitionState:
         before = self.progress.recorded_at_target(pair)
         if before is None:
-            return Standing(pair, _unwritten(source.log_start, target))
+            return PartitionState(pair, _unwritten(source.log_start, target))
         position = Position(
             source_offset=source.log_start,
             target_offset=before.position.target_offset,
             next_sequence=before.position.next_sequence,
         )
-        return Standing(pair, position)
+        return PartitionState(pair, position)
 
     def _target_recreated(
-        self, standing: Standing, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
+        self, state: PartitionState, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
     ) -> TakenOn:
         """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
-        pair = standing.pair
+        pair = state.pair
         if self.flow.on_target_recreated is Policy.CONTINUE:
             former = self._recorded_stop(pair)
             is_over = former is not None and former.cause in AT_THE_TARGET
-            standing.stop = None if is_over else former
-            fact = copy_again(standing, source, target, SyncCause.TARGET_RECREATED)
-            return TakenOn(standing, (fact,), goes_on=is_over)
+            state.stop = None if is_over else former
+            fact = copy_again(state, source, target, SyncCause.TARGET_RECREATED)
+            return TakenOn(state, (fact,), goes_on=is_over)
         stop = Stop(
             StopCause.TARGET_RECREATED,
             f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "
             f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
         )
-        standing.stop = stop
-        return TakenOn(standing, new_stop=self._unless_recorded(standing, stop))
+        state.stop = stop
+        return TakenOn(state, new_stop=self._unless_recorded(state, stop))
 
     def _is_recorded_recreated(self, pair: PartitionPair) -> bool:
         recorded = self.stops.get(key_of(pair))
         return recorded is not None and recorded.cause == StopCause.SOURCE_RECREATED
 
-    def _unless_recorded(self, standing: Standing, stop: Stop) -> Stop | None:
-        recorded = self.stops.get(key_of(standing.pair))
+    def _unless_recorded(self, state: PartitionState, stop: Stop) -> Stop | None:
+        recorded = self.stops.get(key_of(state.pair))
         return None if recorded is not None and recorded.cause == stop.cause else stop
 
 
 def copy_again(
-    standing: Standing, source: PartitionEnds, target: PartitionEnds, cause: SyncCause
+    state: PartitionState, source: PartitionEnds, target: PartitionEnds, cause: SyncCause
 ) -> OffsetSync:
     """All that the source still has goes into a target partition that the flow has not written to.
 
     What the source deleted before it was copied at all is behind the position: it is met, and recorded as lost.
     """
-    start = min(source.log_start, standing.position.source_offset)
-    return standing.supersede(_unwritten(start, target), cause)
+    start = min(source.log_start, state.position.source_offset)
+    return state.supersede(_unwritten(start, target), cause)
 
 
 def _unwritten(source_offset: int, target: PartitionEnds) -> Position:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.domain.operations.requests import OperatorRequest, Request
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.known_flow import KnownFlow
 from ledger.mirror.requests.moving import MovedPartitions
 from ledger.mirror.requests.rules import Granted, Judgement, RequestRules, needed, nothing
@@ -19,13 +19,13 @@ class AcceptForeignRules(RequestRules):
         names = ", ".join(f"{known} ({known.stop_cause})" for known in stopped)
         return needed(f"continues after all that the target holds when the request is carried out: {names}")
 
-    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
         found = partitions.concerned(request)
         if request.partition is not None:
             return found
-        return [standing for standing in found if standing.stop is not None] or found
+        return [state for state in found if state.stop is not None] or found
 
-    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
         return self.named(request, partitions)
 
     def granted(
@@ -33,10 +33,10 @@ class AcceptForeignRules(RequestRules):
     ) -> Granted:
         del earlier
         required = self.required(request, partitions)
-        ends = [(standing, partitions.target_ends(standing)) for standing in required]
-        facts = partitions.begun_again([standing for standing, _ in ends])
-        for standing, target in ends:
-            standing.accepted_below = target.high_watermark
-            partitions.go_on(standing)
-        names = ", ".join(f"{standing.name} below {standing.accepted_below}" for standing, _ in ends)
+        ends = [(state, partitions.target_ends(state)) for state in required]
+        facts = partitions.begun_again([state for state, _ in ends])
+        for state, target in ends:
+            state.accepted_below = target.high_watermark
+            partitions.go_on(state)
+        names = ", ".join(f"{state.name} below {state.accepted_below}" for state, _ in ends)
         return facts, f"what the target holds is accepted: {names}"

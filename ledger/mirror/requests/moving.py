@@ -7,7 +7,7 @@ from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
 from ledger.domain.operations.requests import OperatorRequest, Reached
 from ledger.mirror.partitions.ends_of_incarnation import ends_of_incarnation
 from ledger.mirror.partitions.flow_progress import FlowProgress
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import copy_again
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.task.assignments import StopCause
@@ -25,66 +25,66 @@ class MovedPartitions:
     progress: FlowProgress
     source: ClusterAdmin
     target: ClusterAdmin
-    on_resumed: Callable[[Standing], None]
+    on_resumed: Callable[[PartitionState], None]
 
-    def concerned(self, request: OperatorRequest) -> list[Standing]:
+    def concerned(self, request: OperatorRequest) -> list[PartitionState]:
         return [
-            standing
-            for standing in self.progress.standings
-            if request.concerns(standing.pair.source.topic, standing.pair.source.partition)
+            state
+            for state in self.progress.states
+            if request.concerns(state.pair.source.topic, state.pair.source.partition)
         ]
 
-    def require_movable(self, request: OperatorRequest, standings: Sequence[Standing]) -> None:
+    def require_movable(self, request: OperatorRequest, states: Sequence[PartitionState]) -> None:
         """Raise `RefusedError` for what the flow does not copy, and for what another flow copies."""
-        if not standings:
+        if not states:
             raise RefusedError(f"this flow copies no {_coordinates(request)} at present")
-        refuse_taken(standings)
+        refuse_taken(states)
 
-    def begun_again(self, standings: Sequence[Standing]) -> list[OffsetSync]:
-        """All that has to be known is asked for before the first standing moves."""
-        beginnings = [self._resumption(standing) for standing in standings]
+    def begun_again(self, states: Sequence[PartitionState]) -> list[OffsetSync]:
+        """All that has to be known is asked for before the first partition moves."""
+        beginnings = [self._resumption(state) for state in states]
         return [begin() for begin in beginnings if begin is not None]
 
-    def _resumption(self, standing: Standing) -> Callable[[], OffsetSync] | None:
+    def _resumption(self, state: PartitionState) -> Callable[[], OffsetSync] | None:
         """How a partition resumes after the stop: another incarnation with a fact, all else is tried again."""
-        cause = standing.stop.cause if standing.stop is not None else None
+        cause = state.stop.cause if state.stop is not None else None
         if cause is StopCause.SOURCE_RECREATED:
-            return lambda: standing.started(SyncCause.RECREATED)
+            return lambda: state.started(SyncCause.RECREATED)
         if cause is StopCause.TARGET_RECREATED:
-            source, target = self.source_ends(standing), self.target_ends(standing)
-            return lambda: copy_again(standing, source, target, SyncCause.TARGET_RECREATED)
+            source, target = self.source_ends(state), self.target_ends(state)
+            return lambda: copy_again(state, source, target, SyncCause.TARGET_RECREATED)
         return None
 
-    def go_on(self, standing: Standing) -> None:
-        if standing.stop is not None:
-            standing.stop = None
-            self.on_resumed(standing)
+    def go_on(self, state: PartitionState) -> None:
+        if state.stop is not None:
+            state.stop = None
+            self.on_resumed(state)
 
-    def source_ends(self, standing: Standing) -> PartitionEnds:
+    def source_ends(self, state: PartitionState) -> PartitionEnds:
         """As of now; raises `RefusedError` when they cannot be read."""
-        return _ends(self.source, standing.pair.source)
+        return _ends(self.source, state.pair.source)
 
-    def target_ends(self, standing: Standing) -> PartitionEnds:
+    def target_ends(self, state: PartitionState) -> PartitionEnds:
         """As of now; raises `RefusedError` when they cannot be read."""
-        return _ends(self.target, standing.pair.target)
+        return _ends(self.target, state.pair.target)
 
 
-def reached(standing: Standing, source: PartitionEnds) -> Reached:
+def reached(state: PartitionState, source: PartitionEnds) -> Reached:
     return Reached(
-        position=standing.position.source_offset, log_start=source.log_start, end=source.high_watermark
+        position=state.position.source_offset, log_start=source.log_start, end=source.high_watermark
     )
 
 
-def is_taken(standing: Standing) -> bool:
+def is_taken(state: PartitionState) -> bool:
     """Whether it stopped because another flow copies it."""
-    return standing.stop is not None and standing.stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
+    return state.stop is not None and state.stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
 
 
-def refuse_taken(standings: Sequence[Standing]) -> None:
+def refuse_taken(states: Sequence[PartitionState]) -> None:
     """No request lets two flows copy one partition to one target topic: all would be there twice."""
-    for standing in standings:
-        if standing.stop is not None and is_taken(standing):
-            raise RefusedError(f"{standing.name}: {standing.stop.message}. {advice(standing.stop.cause)}")
+    for state in states:
+        if state.stop is not None and is_taken(state):
+            raise RefusedError(f"{state.name}: {state.stop.message}. {advice(state.stop.cause)}")
 
 
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ledger.domain.facts import OffsetSync
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult, SourcePlace
 from ledger.domain.operations.requests import OperatorRequest
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.every_kind import RULES
 from ledger.mirror.requests.moving import MovedPartitions, RefusedError
 from ledger.ports.ledger import OperationLog
@@ -23,7 +23,7 @@ class RequestHandler:
     def answer(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest] = ()
     ) -> tuple[list[OffsetSync], Callable[[], None]]:
-        """Move the standings; returns the facts to record first, and how to give the receipt afterwards.
+        """Move the states; returns the facts to record first, and how to give the receipt afterwards.
 
         `earlier`: what had been asked of the flow before, for its pauses.
         """
@@ -54,7 +54,7 @@ class RequestHandler:
         self.operations.record(receipt, flow=self.flow, reason=None)
 
 
-def _accepted(standing: Standing) -> tuple[SourcePlace, Acceptance]:
-    source, target = standing.pair.source, standing.pair.target
-    acceptance = Acceptance(target.topic_id, standing.position.target_offset, standing.accepted_below)
+def _accepted(state: PartitionState) -> tuple[SourcePlace, Acceptance]:
+    source, target = state.pair.source, state.pair.target
+    acceptance = Acceptance(target.topic_id, state.position.target_offset, state.accepted_below)
     return (source.topic_id, source.partition), acceptance

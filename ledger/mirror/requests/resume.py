@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ledger.domain.operations.requests import AskedBy, OperatorRequest, Request, RequestKind, command_line
 from ledger.domain.resumption import Place, Resumption
 from ledger.errors import PreconditionError
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.known_flow import KnownFlow
 from ledger.mirror.requests.moving import MovedPartitions, is_taken, refuse_taken
 from ledger.mirror.requests.rules import Granted, Judgement, RequestRules, needed, nothing
@@ -27,15 +27,15 @@ class ResumeRules(RequestRules):
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
-        stopped = [standing for standing in self.named(request, partitions) if standing.stop is not None]
+        stopped = [state for state in self.named(request, partitions) if state.stop is not None]
         if stopped and all(map(is_taken, stopped)):
             refuse_taken(stopped)
-        stopped = [standing for standing in stopped if not is_taken(standing)]
+        stopped = [state for state in stopped if not is_taken(state)]
         causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
         facts = partitions.begun_again(stopped)
-        for standing in stopped:
-            partitions.go_on(standing)
-        going = [_place(standing) for standing in partitions.progress.standings if standing.stop is None]
+        for state in stopped:
+            partitions.go_on(state)
+        going = [_place(state) for state in partitions.progress.states if state.stop is None]
         return facts, Resumption(request, earlier).told(going, causes)
 
 
@@ -44,8 +44,8 @@ def _unasked(ask: Request) -> OperatorRequest:
     return OperatorRequest(operation_id="", asked=ask, requested_at_ms=0, asked_by=AskedBy("", None, None))
 
 
-def _place(standing: Standing) -> Place:
-    return standing.pair.source.topic, standing.pair.source.partition
+def _place(state: PartitionState) -> Place:
+    return state.pair.source.topic, state.pair.source.partition
 
 
 def _refuse_part_of_a_pause(ask: Request, flow: KnownFlow) -> None:

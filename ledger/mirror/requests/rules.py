@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync
 from ledger.domain.operations.requests import OperatorRequest, Request
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.known_flow import KnownFlow
 from ledger.mirror.requests.moving import MovedPartitions
 
@@ -41,21 +41,21 @@ class RequestRules(ABC):
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
-        """Move the standings; raises `RefusedError`, and moves nothing, when it cannot be granted.
+        """Move the states; raises `RefusedError`, and moves nothing, when it cannot be granted.
 
         `earlier`: what had been asked of the flow before, for its pauses.
         """
 
-    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
         """What the request is about."""
         return partitions.concerned(request)
 
-    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
         """Where the request, when it is granted, accepts what the target holds."""
         del request, partitions
         return ()
 
-    def required(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[Standing]:
+    def required(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
         """What the request is about; raises `RefusedError` when that is nothing, or not for requests to move."""
         found = self.named(request, partitions)
         partitions.require_movable(request, found)

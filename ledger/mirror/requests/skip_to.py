@@ -31,17 +31,17 @@ class SkipToRules(RequestRules):
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         del earlier
-        [standing] = self.required(request, partitions)
-        offset, ends = request.offset, partitions.source_ends(standing)
-        if offset is None or not request.asked.is_possible(reached(standing, ends)):
+        [state] = self.required(request, partitions)
+        offset, ends = request.offset, partitions.source_ends(state)
+        if offset is None or not request.asked.is_possible(reached(state, ends)):
             raise RefusedError(
-                f"{standing.name} stands at {standing.position.source_offset} and its source ends at "
+                f"{state.name} stands at {state.position.source_offset} and its source ends at "
                 f"{ends.high_watermark}: {offset} is not beyond the one and within the other"
             )
-        skipped = offset - standing.position.source_offset
-        facts = [*partitions.begun_again([standing]), standing.lose(offset, SyncCause.SKIPPED)]
-        partitions.go_on(standing)
+        skipped = offset - state.position.source_offset
+        facts = [*partitions.begun_again([state]), state.lose(offset, SyncCause.SKIPPED)]
+        partitions.go_on(state)
         return (
             facts,
-            f"{standing.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}",
+            f"{state.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}",
         )

@@ -79,7 +79,7 @@ def test_a_topic_that_may_not_be_described_lacks_at_least_that() -> None:
     missing, excess = source_of(told({"a": None}))
     assert (missing.verdict, missing.measured) == (
         Verdict.FAILED,
-        "Describe missing on a; nothing else is told",
+        "Describe missing on a; nothing else is reported",
     )
     assert all(f"--operation {operation.value}" in str(missing.advice) for operation in SOURCE_TOPIC)
     assert excess.verdict is Verdict.OK

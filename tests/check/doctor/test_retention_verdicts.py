@@ -59,7 +59,8 @@ def test_what_is_gone_is_counted() -> None:
     lost = replace(BEHIND, position=40, log_start=100, partition=3)
     measured = findings(BEHIND, lost)[Check.RETENTION_TIME].measured
     assert (
-        measured == "orders/3: the flow stands at 40 of orders/3, the log starts at 100: 60 offsets are gone"
+        measured
+        == "orders/3: the flow stands at 40 of orders/3, the log starts at 100: 60 offsets were deleted"
     )
 
 

@@ -143,7 +143,7 @@ def test_a_pause_is_asked_for_once_and_ended_as_a_whole() -> None:
     assert "End the pause with `mirror-ledger resume east-to-west`" in message
     assert judge(Resume(), flow) == Judgement(
         is_needed=True,
-        words=f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions go on: events partition 0; "
+        words=f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions resume: events partition 0; "
         "orders partitions 0-1",
     )
 
@@ -156,7 +156,7 @@ def test_a_partition_of_a_paused_topic_is_not_resumed_by_itself() -> None:
     whole = Resume(topic="orders")
     assert judge(whole, flow) == Judgement(
         is_needed=True,
-        words=f"the pause of topic orders ends ({BY_ANNA}); 2 partitions go on: orders partitions 0-1",
+        words=f"the pause of topic orders ends ({BY_ANNA}); 2 partitions resume: orders partitions 0-1",
     )
     assert whole.content() == {"topic": "orders", "partition": None}
 
@@ -166,11 +166,11 @@ def test_resuming_says_what_goes_on_after_the_pause_and_after_stops() -> None:
     gone = KnownPartition("former", 0, 9, None, is_gone=True)
     words = judge(Resume(), replace(flow, partitions=(*flow.partitions, gone))).words
     assert words == (
-        f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions go on: events partition 0; "
+        f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions resume: events partition 0; "
         "orders partitions 0-1; of these had stopped, and try again: orders partition 1 (foreign_write)"
     )
 
 
 def test_what_runs_is_not_told_to_go_on() -> None:
     words = judge(Resume(), STOPPED).words
-    assert words.startswith("1 partition goes on: orders partition 1; of these had stopped")
+    assert words.startswith("1 partition resumes: orders partition 1; of these had stopped")

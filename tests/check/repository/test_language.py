@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import prose
-from tests.support.tracked_files import of_type, relative
+from tests.support.tracked_files import of_type, parsed, relative
 
 LONGEST_LINE = 120
 INSTEAD: Mapping[str, str] = {
@@ -70,6 +70,11 @@ def test_no_document_has_a_banned_word(document: Path) -> None:
 def test_no_comment_of_the_example_configuration_has_a_banned_word() -> None:
     text = (CHECKOUT / "conf" / "example.toml").read_text(encoding="utf-8")
     assert (long_lines(text), list(banned_words(text))) == ([], [])
+
+
+@pytest.mark.parametrize("module", [*of_type(".py", "ledger"), *of_type(".py", "jobs")], ids=relative)
+def test_no_message_or_docstring_has_a_banned_word(module: Path) -> None:
+    assert list(banned_in_strings(parsed(module))) == []
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp
         (Check.SOURCE_PERMISSIONS, Verdict.FAILED),
         (Check.SOURCE_PERMISSIONS, Verdict.WARNING),
     ]
-    assert hidden[0].measured == "Describe missing on orders; nothing else is told"
+    assert hidden[0].measured == "Describe missing on orders; nothing else is reported"
     assert hidden[0].subject == f"flow {FLOW}"
     grant(hidden[0].advice, everything_allowed)
 

@@ -179,7 +179,7 @@ def test_a_position_that_the_source_has_deleted_fails(
         deleted.result(30)
     finding = mirror.one(Check.RETENTION_TIME)
     assert finding.verdict is Verdict.FAILED
-    assert "the log starts at 12: 4 offsets are gone" in finding.measured
+    assert "the log starts at 12: 4 offsets were deleted" in finding.measured
 
 
 def test_a_position_of_another_incarnation_has_nothing_to_lose(

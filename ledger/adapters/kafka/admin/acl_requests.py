@@ -55,6 +55,7 @@ def _acl(resource: Any, acl: Any) -> TopicAcl:
 
 
 async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
+    """Create all of these. Raises kafka-python's error at the first that is refused."""
     # Not by the library's `create_acls`, which drops the broker's message.
     creation = CreateAclsRequest.AclCreation
     request = CreateAclsRequest(
@@ -76,7 +77,7 @@ async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl])
 
 
 async def delete_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
-    """Delete exactly these; one that is gone already is no error."""
+    """Delete exactly these; that one was deleted already is no error."""
     # Not by the library's `delete_acls`, which drops the error of each rule that matched.
     wanted = DeleteAclsRequest.DeleteAclsFilter
     request = DeleteAclsRequest(

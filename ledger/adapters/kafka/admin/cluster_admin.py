@@ -1,6 +1,6 @@
 """Administration of one cluster: `ports.ClusterAdmin` on real brokers.
 
-Nothing is opened before the first call. What the cluster does not know (a group that is gone, a topic
+Nothing is opened before the first call. What the cluster does not know (a group that was deleted, a topic
 that was deleted meanwhile, a partition without a leader) is left out of an answer.
 """
 
@@ -155,7 +155,7 @@ class KafkaAdmin:
         self.connection.run(operation, delete, topic_id, timeout_ms=self._timeout_ms)
 
     def is_gone(self, topic: str) -> bool:
-        return self.connection.run(f"look for topic {topic}", topic_requests.is_gone, topic)
+        return self.connection.run(f"find topic {topic}", topic_requests.is_gone, topic)
 
     def topic_acls(self) -> frozenset[TopicAcl]:
         return self.connection.run("describe access control lists of topics", acl_requests.described_acls)
@@ -204,9 +204,7 @@ class KafkaAdmin:
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         dead: frozenset[str] = frozenset()
         for some in _parts(groups, _GROUPS_AT_ONCE):
-            dead |= self.connection.run(
-                f"look for {_listed(some, 'group')}", group_requests.dead_groups, some
-            )
+            dead |= self.connection.run(f"find {_listed(some, 'group')}", group_requests.dead_groups, some)
         return dead
 
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:

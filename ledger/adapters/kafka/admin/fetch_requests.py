@@ -1,4 +1,4 @@
-"""Requests for records, one at a time: for looking at a log, not for copying it."""
+"""Requests for records, one at a time: for examining a log, not for copying it."""
 
 from typing import Any
 

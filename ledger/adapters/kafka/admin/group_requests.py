@@ -41,6 +41,7 @@ Commit = tuple[str, Any]
 
 
 async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
+    """Every group that some broker coordinates."""
     # Not by `list_groups`, which waits for one broker after the other.
     brokers = (await metadata(manager, [])).brokers
     sent = [manager.send(ListGroupsRequest(), node_id=broker.node_id) for broker in brokers]
@@ -64,6 +65,7 @@ def _group_listing(group: Any) -> GroupListing:
 async def committed_offsets(
     manager: KafkaConnectionManager, groups: Sequence[str]
 ) -> dict[str, list[Commit]]:
+    """By group what it has committed; a group that does not exist is left out."""
     # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
     by_coordinator = await _by_coordinator(manager, groups)
     sent = [
@@ -90,8 +92,8 @@ async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) 
 
 
 async def _described(manager: KafkaConnectionManager, groups: Sequence[str]) -> list[Any]:
-    """The descriptions of groups; those whose coordinator may not be told are left out."""
-    # Not by `describe_groups`, which raises for all where one's coordinator may not be told.
+    """The descriptions of groups; those whose coordinator is not disclosed are left out."""
+    # Not by `describe_groups`, which raises for all where one's coordinator is not disclosed.
     by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
     sent = [
         manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
@@ -120,7 +122,7 @@ async def set_commits(
     manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
 ) -> dict[tuple[str, int], CommitRefusal]:
     """What was refused of a commit by nobody of the group, which only one without members takes."""
-    # Not by `alter_group_offsets`, which goes on asking a coordinator that the group has moved away from.
+    # Not by `alter_group_offsets`, which keeps asking a coordinator that the group has moved away from.
     by_coordinator = await _by_coordinator(manager, [group], _NOT_DESCRIBED)
     if not by_coordinator:
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}

@@ -13,7 +13,7 @@ async def partition_sizes(
     manager: KafkaConnectionManager, topics: Mapping[str, int]
 ) -> dict[tuple[str, int], int]:
     """The largest replica of each partition; brokers tell only what they hold themselves."""
-    # Not by `describe_log_dirs`, which drops the error code of the answer: what may not be seen looks empty.
+    # Not by `describe_log_dirs`, which drops the error code of the answer: what may not be seen seems empty.
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
     request = DescribeLogDirsRequest(
         topics=[topic(topic=name, partitions=list(range(count))) for name, count in topics.items()]

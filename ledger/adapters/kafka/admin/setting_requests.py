@@ -17,7 +17,7 @@ _SET, _DELETE = 0, 1
 
 
 async def described_settings(manager: KafkaConnectionManager, topics: Sequence[str]) -> SettingsAnswer:
-    """Settings by topic; topics that do not exist are left out, refusals are told one by one."""
+    """Settings by topic; topics that do not exist are left out, refusals are returned one by one."""
     answer = SettingsAnswer({}, {})
     for result in (await manager.send(_describe_configs(_TOPIC, topics))).results:
         kind: Any = errors.for_code(result.error_code)
@@ -69,6 +69,7 @@ def _settings(configs: Sequence[Any]) -> TopicSettings:
 async def change_settings(
     manager: KafkaConnectionManager, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]
 ) -> None:
+    """Change some of a topic's own settings. Raises kafka-python's error when it is refused."""
     # Not by `alter_configs`, which makes texts of errors.
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [

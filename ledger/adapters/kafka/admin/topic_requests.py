@@ -60,6 +60,7 @@ def description(alias: str, topic: Any) -> TopicDescription:
 
 
 async def create_topic(manager: KafkaConnectionManager, wanted: NewTopic, *, timeout_ms: int) -> None:
+    """Create one topic. Raises kafka-python's error when it is refused."""
     for topic in await _created(manager, [wanted], timeout_ms):
         require(topic.error_code, topic.error_message)
 
@@ -101,6 +102,7 @@ def _creatable(wanted: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: int, timeout_ms: int) -> None:
+    """Bring a topic to so many partitions. Raises kafka-python's error when it is refused."""
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=timeout_ms, validate_only=False)
     for result in (await _sent_to_controller(manager, request)).results:
@@ -108,7 +110,7 @@ async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: i
 
 
 async def delete_topic(manager: KafkaConnectionManager, topic_id: str, *, timeout_ms: int) -> None:
-    """Delete one life of a topic; one that is gone already is no error."""
+    """Delete one incarnation of a topic; that it was deleted already is no error."""
     await _delete(manager, None, UUID(bytes=topic_id_bytes(topic_id)), timeout_ms)
 
 
@@ -127,11 +129,12 @@ async def _delete(
 
 
 async def _sent_to_controller(manager: KafkaConnectionManager, request: Any) -> Any:
-    # Not by `create_topics` and its like: a controller that moves twice is a RuntimeError there, not "not now".
+    # Not by `create_topics` or `create_partitions`: there a controller that moves twice is a RuntimeError, not
+    # "not now".
     return await manager.send(request, node_id=await controller(manager))
 
 
 async def is_gone(manager: KafkaConnectionManager, name: str) -> bool:
-    """Whether no topic has the name; asked for by name, what may not be seen is told apart from it."""
+    """Whether no topic has the name; asked for by name, what may not be seen is distinguished from it."""
     [topic] = (await metadata(manager, [name])).topics
     return not is_present(topic.error_code, name, ABSENT_TOPIC)

@@ -6,11 +6,17 @@ kafka-python; its own socket layer is too slow for copying records.
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -22,6 +28,7 @@ from ledger.adapters.kafka.connection.client_properties import CLIENT_ID, tls_co
 from ledger.adapters.kafka.connection.troubles import trouble_of, trouble_of_connecting, trouble_of_handshake
 from ledger.errors import ClusterUnavailableError, Trouble, UsageError
 
+_METADATA_VERSION = 12  # answers with topic ids
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB
@@ -74,6 +81,17 @@ class BrokerConnection:
                 f"{self.address} did not answer a {request.name}: {error}", trouble=trouble_of(error)
             ) from error
         return response_type.decode(body, version=request.API_VERSION, header=True)
+
+    def api_versions(self) -> dict[int, tuple[int, int]]:
+        """By key of a request its oldest and newest version that the broker speaks; also before a login."""
+        answer = self.call(ApiVersionsRequest[0](), ApiVersionsResponse)
+        return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+    def metadata(self, topics: Iterable[str]) -> MetadataResponse:
+        """Brokers, and these topics, as the broker sees them."""
+        named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
+        request = MetadataRequest[_METADATA_VERSION](topics=named, allow_auto_topic_creation=False)
+        return self.call(request, MetadataResponse)
 
     def _answer_size(self) -> int:
         """The length that an answer begins with; a port that speaks TLS answers with an alert instead."""

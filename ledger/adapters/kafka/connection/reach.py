@@ -3,21 +3,16 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import Any
+from typing import TypeVar
 
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
+from kafka.protocol.metadata import MetadataResponse
 
 from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.connection.client_properties import resolved_properties
 from ledger.config.cluster import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 
-_METADATA_VERSION = 12
+Answer = TypeVar("Answer")
 _TIMEOUT_S = 3.0
 _THREADS = 16  # brokers that may hang at the same time without holding up others
 
@@ -64,18 +59,11 @@ class KafkaReach:
             connection.close()
 
     def _metadata(self, topics: Sequence[str]) -> MetadataResponse:
-        named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
-        request = MetadataRequest[_METADATA_VERSION]
         everywhere = dict.fromkeys([*self._known, *parse_addresses(self._cluster.bootstrap_servers)])
         first = [] if self._last is None else [self._last]
         reasons = []
         for addresses in (first, [address for address in everywhere if address not in first]):
-            asked = self._each(
-                addresses,
-                lambda at: self._call(
-                    at, request(topics=named, allow_auto_topic_creation=False), MetadataResponse
-                ),
-            )
+            asked = self._each(addresses, lambda connection: connection.metadata(topics))
             for answered in as_completed(asked):
                 try:
                     answer = answered.result()
@@ -87,11 +75,9 @@ class KafkaReach:
         raise ClusterUnavailableError("; ".join(dict.fromkeys(reasons)))
 
     def _silent(self, addresses: Iterable[Address]) -> dict[Address, str]:
-        """Which of these brokers do not answer, and why; whoever told of them does."""
-        asked = self._each(
-            [address for address in addresses if address != self._last],
-            lambda at: self._call(at, ApiVersionsRequest[0](), ApiVersionsResponse),
-        )
+        """Which of these brokers do not answer, and why; whoever named them does."""
+        others = [address for address in addresses if address != self._last]
+        asked = self._each(others, BrokerConnection.api_versions)
         found = {}
         for answered in as_completed(asked):
             try:
@@ -101,25 +87,23 @@ class KafkaReach:
         return found
 
     def _each(
-        self, addresses: Iterable[Address], ask: Callable[[Address], Any]
-    ) -> dict[Future[Any], Address]:
-        return {self._threads.submit(ask, address): address for address in addresses}
+        self, addresses: Iterable[Address], ask: Callable[[BrokerConnection], Answer]
+    ) -> dict[Future[Answer], Address]:
+        return {self._threads.submit(self._call, address, ask): address for address in addresses}
 
-    def _call(self, address: Address, request: Any, response_type: Any) -> Any:
+    def _call(self, address: Address, ask: Callable[[BrokerConnection], Answer]) -> Answer:
         """A kept connection may have died while the broker restarted: a new one has the last word."""
         if (kept := self._open.pop(address, None)) is not None:
             try:
-                return self._asked(kept, request, response_type)
+                return self._asked(kept, ask)
             except ClusterUnavailableError as error:
                 if isinstance(error.__cause__, TimeoutError):
                     raise
         properties = resolved_properties(self._cluster, self._environ)
-        return self._asked(
-            BrokerConnection(address, properties, timeout_s=_TIMEOUT_S), request, response_type
-        )
+        return self._asked(BrokerConnection(address, properties, timeout_s=_TIMEOUT_S), ask)
 
-    def _asked(self, connection: BrokerConnection, request: Any, response_type: Any) -> Any:
-        answer = connection.call(request, response_type)
+    def _asked(self, connection: BrokerConnection, ask: Callable[[BrokerConnection], Answer]) -> Answer:
+        answer = ask(connection)
         if self._is_closed or self._open.setdefault(connection.address, connection) is not connection:
             connection.close()
         return answer

@@ -14,7 +14,7 @@ _WOULD_BLOCK = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
 class Channel:
-    """Owns a connected socket. `flush` and `receive` never wait; they raise `OSError` once the peer is gone."""
+    """Owns a connected socket. `flush` and `receive` never wait; they raise `OSError` once the peer has closed."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self.address = connection.address

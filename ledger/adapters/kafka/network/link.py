@@ -11,8 +11,6 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Protocol, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
 from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection, parse_addresses
 from ledger.adapters.kafka.connection.client_properties import resolved_properties
 from ledger.adapters.kafka.network.broker_state import (
@@ -49,8 +47,8 @@ from ledger.wire.requests import (
 Part = TypeVar("Part", Fetched, Produced)
 Brought = TypeVar("Brought")
 _CONNECT_TIMEOUT_S = 5.0
-_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy goes on without
-_SILENCE_TOLD_AFTER_S = 1.0
+_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy continues without
+_SILENCE_REPORTED_AFTER_S = 1.0
 _NO_EPOCH = -1
 _MIN_WINDOW, _MAX_WINDOW = 5, 100
 _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
@@ -120,7 +118,7 @@ class KafkaLink:
             wait([self._asking], timeout=_METADATA_WAIT_S)
         if not self._asking.done():
             self._heard = {}  # an old answer must not be counted again
-            self._tell_silence()
+            self._report_silence()
             return
         answered, self._asking = self._asking, None
         try:
@@ -135,12 +133,12 @@ class KafkaLink:
             self._asking = None
             self._take(asking.result())
 
-    def _tell_silence(self) -> None:
-        """While leaders are known the copy goes on with them; without any, silence is the trouble."""
+    def _report_silence(self) -> None:
+        """While leaders are known the copy continues with them; without any, silence is the trouble."""
         silent_s = time.monotonic() - self._asked_at
-        if not self._leaders and silent_s > _SILENCE_TOLD_AFTER_S:
+        if not self._leaders and silent_s > _SILENCE_REPORTED_AFTER_S:
             raise ClusterUnavailableError(
-                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has told in "
+                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has said in "
                 f"{silent_s:.1f} s who leads"
             )
 
@@ -167,8 +165,7 @@ class KafkaLink:
 
     def _open(self, address: Address) -> Opened:
         connection = self._connect(address)
-        answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
-        return Opened(connection, {entry.api_key: entry.max_version for entry in answer.api_keys})
+        return Opened(connection, {key: newest for key, (_, newest) in connection.api_versions().items()})
 
     def take_opened(self) -> None:
         """Send what was queued for brokers that are connected by now; the queue of others is failed."""

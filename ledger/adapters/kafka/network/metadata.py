@@ -7,14 +7,12 @@ thread; one call at a time.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 
 from ledger.adapters.kafka.connection.broker_connection import Address, BrokerConnection
 from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError
 from ledger.wire.error_codes import ErrorCode
-
-_METADATA_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +49,13 @@ class MetadataReader:
 
         Raises `ClusterUnavailableError` with every broker's reason when none answers.
         """
-        asked = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
-        request = MetadataRequest[_METADATA_VERSION](topics=asked, allow_auto_topic_creation=False)
         current = [] if self._connection is None else [self._connection.address]
         reasons = []
         for address in dict.fromkeys([*current, *addresses]):
             try:
                 if self._connection is None:
                     self._connection = self._connect(address)
-                return _read(self._connection.call(request, MetadataResponse))
+                return _read(self._connection.metadata(topics))
             except ClusterUnavailableError as error:
                 self._connection = None
                 reasons.append(str(error))

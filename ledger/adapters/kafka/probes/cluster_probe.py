@@ -8,8 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     MetadataRequest,
     MetadataResponse,
 )
@@ -81,10 +79,9 @@ class KafkaClusterProbe:
             BrokerConnection(_address(address), properties, timeout_s=CONNECT_TIMEOUT_S)
         ) as connection:
             connect_ms = (time.monotonic() - started) * 1000
-            answer = connection.call(ApiVersionsRequest[0](), ApiVersionsResponse)
-            # Versions are told to anybody; what comes next needs a login where there is one.
+            spoken = connection.api_versions()
+            # Versions are given to anybody; what comes next needs a login where there is one.
             connection.call(MetadataRequest[1](topics=[]), MetadataResponse)
-        spoken = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         return Reach(connect_ms, spoken)
 
     def certificate(self, address: str) -> Validity:
@@ -155,7 +152,7 @@ def _address(text: str) -> Address:
 
 
 def _timestamps(network: KafkaNetwork, wanted: Mapping[TopicPartition, int]) -> dict[Partition, int]:
-    """One look at each partition, over the connections that copying uses."""
+    """One request for each partition, over the connections that copying uses."""
     by_leader: dict[int, list[FetchItem]] = defaultdict(list)
     for partition, offset in wanted.items():
         if (leader := network.source.leader(partition)) is not None:

@@ -87,7 +87,7 @@ class KafkaTargetProbe:
         while name in self._admin.topics():
             if time.monotonic() > deadline:
                 raise ClusterUnavailableError(
-                    f"the probe's topic {name} was deleted but is still described; look again"
+                    f"the probe's topic {name} was deleted but is still described; check again"
                 )
             time.sleep(_REPEAT_S)
 

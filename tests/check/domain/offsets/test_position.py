@@ -7,7 +7,7 @@ import pytest
 
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets.position import Position, TailKnowledge
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import Assignment, PartitionResult
 from ledger.ports.ledger import FlowPosition
 from tests.support.sources import SOURCE, TARGET
@@ -41,7 +41,7 @@ NEW, FOUND, GAPS = (
 UNPAIRED = sync(SyncKind.UNPAIRED, recovered=True)
 
 
-@pytest.mark.parametrize("carrier", [Assignment, FlowPosition, PartitionResult, Standing])
+@pytest.mark.parametrize("carrier", [Assignment, FlowPosition, PartitionResult, PartitionState])
 def test_who_carries_a_position_spells_none_of_its_fields(carrier: type) -> None:
     """So one more field is carried from the ledger to a task and back without a line there."""
     held = {field.name for field in fields(carrier)}

@@ -6,16 +6,16 @@ from ledger.domain.facts import PartitionPair
 from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.mirror.driver.run_progress import Lag, SourceEnds, progress_of
 from ledger.mirror.driver.run_summary import RunSummary
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import PartitionResult, Stop, StopCause
 from tests.support.sources import SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)
 
 
-def standing(position: int, *, stop_at: int | None = None, topic_id: str = SOURCE.topic_id) -> Standing:
+def state(position: int, *, stop_at: int | None = None, topic_id: str = SOURCE.topic_id) -> PartitionState:
     pair = PartitionPair(replace(SOURCE, topic_id=topic_id), TARGET)
-    return Standing(pair, copied_up_to(position), stop_at=stop_at)
+    return PartitionState(pair, copied_up_to(position), stop_at=stop_at)
 
 
 def result(position: int, end: int | None) -> PartitionResult:
@@ -39,36 +39,34 @@ def seen(*rounds: tuple[float, int, int | None]) -> SourceEnds:
 
 
 def test_a_source_that_has_not_answered_is_unknown() -> None:
-    assert seen((10, 30, None)).lag([standing(30)], now=11) == Lag(unknown=1)
+    assert seen((10, 30, None)).lag([state(30)], now=11) == Lag(unknown=1)
 
 
 def test_the_lag_is_what_lies_behind_the_position_as_of_the_last_answer() -> None:
-    lag = seen((10, 30, 50)).lag([standing(30)], now=12)
+    lag = seen((10, 30, 50)).lag([state(30)], now=12)
     assert lag == Lag(offsets=20, partitions=1, behind_seconds=2, age_seconds=3)
 
 
 def test_what_waits_is_as_old_as_the_first_end_beyond_the_position() -> None:
     ends = seen((10, 30, 40), (11, 35, 60), (12, 39, 60))
-    assert ends.lag([standing(39)], now=12).behind_seconds == 2
+    assert ends.lag([state(39)], now=12).behind_seconds == 2
     ends.note([result(40, 60)], asked_at=12, now=13)
-    assert ends.lag([standing(40)], now=13).behind_seconds == 2, (
-        "the first end was passed, the second was not"
-    )
+    assert ends.lag([state(40)], now=13).behind_seconds == 2, "the first end was passed, the second was not"
 
 
 def test_all_copied_is_zero_only_as_of_the_last_answer() -> None:
     ends = seen((10, 50, 50), (20, 50, None))
-    assert ends.lag([standing(50)], now=20) == Lag(offsets=0, partitions=1, age_seconds=11)
+    assert ends.lag([state(50)], now=20) == Lag(offsets=0, partitions=1, age_seconds=11)
 
 
 def test_many_ends_are_thinned_and_the_first_is_kept() -> None:
     ends = seen(*((float(now), 0, now) for now in range(1, 1_000)))
-    assert ends.lag([standing(0)], now=1_000).behind_seconds == 999
+    assert ends.lag([state(0)], now=1_000).behind_seconds == 999
 
 
 def test_a_run_with_an_end_knows_what_is_left() -> None:
-    assert SourceEnds().lag([standing(30, stop_at=90)], now=1) == Lag(offsets=60, partitions=1)
-    assert SourceEnds().lag([standing(90, stop_at=90)], now=1) == Lag(offsets=0, partitions=1)
+    assert SourceEnds().lag([state(30, stop_at=90)], now=1) == Lag(offsets=60, partitions=1)
+    assert SourceEnds().lag([state(90, stop_at=90)], now=1) == Lag(offsets=0, partitions=1)
 
 
 def test_the_oldest_answer_is_the_age_of_the_sum() -> None:
@@ -76,18 +74,18 @@ def test_the_oldest_answer_is_the_age_of_the_sum() -> None:
     other = replace(SOURCE, topic_id="another")
     newer = replace(result(1, 2), assignment=replace(assignment(), source=other))
     ends.note([newer], asked_at=19, now=20)
-    lag = ends.lag([standing(30), standing(1, topic_id="another"), standing(0, topic_id="unheard")], now=20)
+    lag = ends.lag([state(30), state(1, topic_id="another"), state(0, topic_id="unheard")], now=20)
     assert (lag.offsets, lag.partitions, lag.age_seconds, lag.unknown) == (21, 2, 11, 1)
 
 
 def test_what_stands_still_is_counted_and_in_no_lag() -> None:
-    stopped, paused, blocked = standing(0), standing(0), standing(0)
+    stopped, paused, blocked = state(0), state(0), state(0)
     stopped.stop = Stop(StopCause.DENIED, "denied")
     paused.pair = PartitionPair(replace(SOURCE, topic="paused"), TARGET)
     blocked.pair = PartitionPair(replace(SOURCE, topic="blocked"), TARGET)
     progress = progress_of(
         RunSummary(),
-        [stopped, paused, blocked, standing(30)],
+        [stopped, paused, blocked, state(30)],
         seen((10, 30, 50)),
         is_paused=lambda topic: topic == "paused",
         blocked={"blocked"},

@@ -9,7 +9,7 @@ from ledger.domain.facts import PartitionPair, SyncCause
 from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.driver.load_balancing import split_by_load
 from ledger.mirror.partitions.flow_progress import FlowProgress, Unreached
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import PartitionResult, Stop, StopCause
 from ledger.ports.clusters import PartitionEnds
 from tests.support.sources import BOTH_SEEN, RECORDED, SOURCE, TARGET, assignment, copied_up_to
@@ -19,9 +19,9 @@ PAIR = PartitionPair(SOURCE, TARGET)
 
 def taking_care(*, stop_at: int | None = None) -> FlowProgress:
     progress = FlowProgress([RECORDED])
-    standing = Standing(PAIR, RECORDED.position)
-    standing.stop_at = stop_at
-    progress.take_on(standing)
+    state = PartitionState(PAIR, RECORDED.position)
+    state.stop_at = stop_at
+    progress.take_on(state)
     return progress
 
 
@@ -82,7 +82,7 @@ def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> Non
     further = replace(RECORDED.position, target_offset=99)
     progress = FlowProgress([RECORDED, replace(RECORDED, source_topic_id="before", position=further)])
     before = PartitionPair(replace(SOURCE, topic_id="before"), TARGET)
-    lost = Standing(before, further)
+    lost = PartitionState(before, further)
     restart = Position(source_offset=5, target_offset=12, next_sequence=12)
     progress.take_back([lost.supersede(restart, SyncCause.TARGET_TRUNCATED)])
     recorded = progress.recorded(before)
@@ -93,7 +93,7 @@ def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> Non
 
 def test_a_stopped_partition_is_not_assigned() -> None:
     progress = taking_care()
-    progress.standings[0].stop = Stop(StopCause.REFUSED, "too large")
+    progress.states[0].stop = Stop(StopCause.REFUSED, "too large")
     assert assigned(progress) == []
 
 
@@ -112,12 +112,12 @@ def test_another_topic_id_of_the_same_name_is_another_incarnation() -> None:
     assert not progress.has_begun(pair)
     assert progress.recorded_at_target(pair) == RECORDED
     assert [s.pair for s in progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))] == [PAIR]
-    assert progress.standings == ()
+    assert progress.states == ()
 
 
 def test_where_an_incarnation_got_to_in_this_run_stays_known_when_it_is_left() -> None:
     progress = taking_care()
-    progress.standings[0].position = Position(source_offset=44, target_offset=33, next_sequence=32)
+    progress.states[0].position = Position(source_offset=44, target_offset=33, next_sequence=32)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
     pair = PartitionPair(replace(SOURCE, topic_id="another"), TARGET)
     assert progress.other_incarnations(pair) == {SOURCE.topic_id}
@@ -128,9 +128,9 @@ def test_where_an_incarnation_got_to_in_this_run_stays_known_when_it_is_left() -
 
 def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     progress = FlowProgress([])
-    standing = Standing(PAIR, RECORDED.position)
-    standing.stop = Stop(StopCause.SOURCE_RECREATED, "recreated")
-    progress.take_on(standing)
+    state = PartitionState(PAIR, RECORDED.position)
+    state.stop = Stop(StopCause.SOURCE_RECREATED, "recreated")
+    progress.take_on(state)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))
     assert progress.recorded(PAIR) is None
     assert (
@@ -143,9 +143,9 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20)],
 )
 def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(ends: PartitionEnds, stop_at: int) -> None:
-    standing = Standing(PAIR, RECORDED.position)
-    standing.end_at(ends)
-    assert standing.stop_at == stop_at
+    state = PartitionState(PAIR, RECORDED.position)
+    state.end_at(ends)
+    assert state.stop_at == stop_at
 
 
 @pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])
@@ -159,7 +159,7 @@ def test_written_topic_ids_are_those_recorded_and_those_taken_on() -> None:
     progress = FlowProgress([replace(RECORDED, target_topic_id="before")])
     assert progress.written_topic_ids == {"before"}
     other = PartitionPair(replace(SOURCE, topic="other"), TARGET)
-    progress.take_on(Standing(other, copied_up_to(0)))
+    progress.take_on(PartitionState(other, copied_up_to(0)))
     assert progress.written_topic_ids == {"before", TARGET.topic_id}
 
 

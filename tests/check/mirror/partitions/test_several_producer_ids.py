@@ -9,7 +9,7 @@ from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.domain.offsets.supersession import RecordedSync, is_as_recorded, sequence_at
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
 from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
@@ -107,7 +107,7 @@ def test_a_position_of_the_former_id_begins_at_sequence_0() -> None:
     pair = PartitionPair(SOURCE, TARGET)
     found = progress.recorded(pair)
     assert found is not None
-    progress.take_on(Standing(pair, found.position))
+    progress.take_on(PartitionState(pair, found.position))
     [told] = progress.assignments(PRODUCER, exclusive=True)
     assert (told.producer_id, told.position.next_sequence) == (NEW, 0)
     assert told.position.former_sequence == (OLD, RECORDED.position.next_sequence)

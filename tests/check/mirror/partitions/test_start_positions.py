@@ -10,7 +10,7 @@ from ledger.domain.facts import PartitionPair, SyncCause, SyncKind
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import (
     CopiedByOthers,
     StartPositions,
@@ -84,12 +84,12 @@ def take_on(chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_refr
         is_first_refresh=is_first_refresh,
         taken_already=chosen.taken_already([pair]).get(key_of(pair)),
     )
-    chosen.progress.take_on(taken.standing)
+    chosen.progress.take_on(taken.state)
     return taken
 
 
 def stands(taken: TakenOn) -> tuple[int, int, int]:
-    at = taken.standing.position
+    at = taken.state.position
     return at.source_offset, at.target_offset, at.next_sequence
 
 
@@ -135,8 +135,8 @@ def test_a_recorded_partition_goes_on_without_a_fact() -> None:
 def test_a_stop_lasts_over_a_restart_and_is_not_told_twice() -> None:
     stops = {key_of(PAIR): RecordedStop("foreign_write", "somebody wrote")}
     taken = take_on(start_positions(RECORDED, stops=stops, is_first_run=False))
-    assert taken.standing.stop is not None
-    assert (taken.standing.stop.cause, taken.standing.stop.message) == (
+    assert taken.state.stop is not None
+    assert (taken.state.stop.cause, taken.state.stop.message) == (
         StopCause.FOREIGN_WRITE,
         "somebody wrote",
     )
@@ -151,13 +151,13 @@ def test_another_incarnation_stops_once(pair: PartitionPair, cause: StopCause) -
     taken = take_on(start_positions(RECORDED, is_first_run=False), pair)
     assert taken.facts == ()
     assert taken.new_stop is not None
-    assert taken.new_stop == taken.standing.stop
+    assert taken.new_stop == taken.state.stop
     assert taken.new_stop.cause is cause
     told = {key_of(pair): RecordedStop(str(cause), "told before")}
     again = take_on(start_positions(RECORDED, stops=told, is_first_run=False), pair)
     assert again.new_stop is None
-    assert again.standing.stop is not None
-    assert again.standing.stop.cause is cause
+    assert again.state.stop is not None
+    assert again.state.stop.cause is cause
 
 
 def test_a_recreated_source_goes_on_behind_the_old_records_if_the_flow_says_so() -> None:
@@ -169,7 +169,7 @@ def test_a_recreated_source_goes_on_behind_the_old_records_if_the_flow_says_so()
         "new-source",
     )
     assert stands(taken) == (3, 25, 24)
-    assert taken.standing.position.source_may_be_gone
+    assert taken.state.position.source_may_be_gone
 
 
 def test_every_partition_of_a_recreated_topic_stops() -> None:
@@ -191,7 +191,7 @@ def test_a_topic_recreated_during_the_run_leaves_the_old_one() -> None:
     take_on(starts)
     taken = take_on(starts, NEW_SOURCE)
     assert [left.pair for left in taken.left] == [PAIR]
-    assert [standing.pair for standing in starts.progress.standings] == [NEW_SOURCE]
+    assert [state.pair for state in starts.progress.states] == [NEW_SOURCE]
 
 
 def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_so() -> None:
@@ -224,18 +224,18 @@ def test_a_recreated_target_ends_the_stops_that_lay_in_the_old_topic_alone(cause
         start_positions(RECORDED, policy=Policy.CONTINUE, stops=stops, is_first_run=False), NEW_TARGET
     )
     assert [fact.cause for fact in taken.facts] == [SyncCause.TARGET_RECREATED]
-    assert (taken.standing.stop is None, taken.goes_on) == (is_over, is_over)
+    assert (taken.state.stop is None, taken.goes_on) == (is_over, is_over)
 
 
 def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
-    standing = Standing(PAIR, RECORDED.position)
+    state = PartitionState(PAIR, RECORDED.position)
     ends = PartitionEnds(RECORDED.position.source_offset + 4, 60, 60, 0)
-    fact = copy_again(standing, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
+    fact = copy_again(state, ends, PartitionEnds(0, 0, 0, 0), SyncCause.TARGET_RECREATED)
     assert (fact.source_start, fact.source_end) == (
         RECORDED.position.source_offset,
         RECORDED.position.source_offset,
     )
-    assert standing.position.source_offset == RECORDED.position.source_offset, (
+    assert state.position.source_offset == RECORDED.position.source_offset, (
         "the task meets the hole and it becomes a row"
     )
 
@@ -252,7 +252,7 @@ def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
     target_topic_id: str, target_end: int, below: int
 ) -> None:
     accepted = Acceptance(target_topic_id, target_end, 90)
-    assert take_on(start_positions(RECORDED, accepted=accepted)).standing.accepted_below == below
+    assert take_on(start_positions(RECORDED, accepted=accepted)).state.accepted_below == below
 
 
 def by_another(pairs: Sequence[PartitionPair]) -> Mapping[tuple[str, int], str]:
@@ -265,19 +265,19 @@ def test_what_another_flow_copies_is_not_begun() -> None:
     assert taken.new_stop is not None
     assert taken.new_stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
     assert taken.new_stop.message == "flow other has copied it; nothing was copied"
-    assert not taken.standing.has_begun
+    assert not taken.state.has_begun
 
 
 def test_a_flow_goes_on_with_what_it_has_begun_whoever_else_copies_it() -> None:
     taken = take_on(start_positions(RECORDED, copied_by_others=by_another))
-    assert (taken.standing.stop, taken.new_stop) == (None, None)
+    assert (taken.state.stop, taken.new_stop) == (None, None)
 
 
 def test_that_another_flow_copies_it_is_told_once() -> None:
     told = {key_of(PAIR): RecordedStop(StopCause.COPIED_BY_ANOTHER_FLOW, "as told")}
     taken = take_on(start_positions(stops=told, copied_by_others=by_another))
     assert taken.new_stop is None
-    assert taken.standing.stop is not None
+    assert taken.state.stop is not None
 
 
 @pytest.mark.parametrize("cause", [StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.DENIED])

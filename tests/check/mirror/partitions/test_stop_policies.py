@@ -11,7 +11,7 @@ from ledger.domain.facts import Gap, GapCause, OffsetSync, PartitionPair, SyncCa
 from ledger.domain.offsets.position import NOTHING_KNOWN
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.mirror.partitions.loss_cause import loss_cause
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.stop_policies import TRY_AGAIN, PolicyOutcome, StopPolicies
 from ledger.mirror.task.assignments import Divergence, PartitionResult, Stop, StopCause
 from ledger.ports.clusters import PartitionEnds, TopicDescription
@@ -98,9 +98,9 @@ def react(
     accepted_below: int = 0,
     batches: Sequence[BatchHeader] = WRITTEN,
     recorded: Sequence[RecordedSync] = COPIED,
-) -> tuple[PolicyOutcome, Standing]:
-    standing = Standing(PartitionPair(SOURCE, TARGET), RECORDED.position)
-    standing.accepted_below = accepted_below
+) -> tuple[PolicyOutcome, PartitionState]:
+    state = PartitionState(PartitionPair(SOURCE, TARGET), RECORDED.position)
+    state.accepted_below = accepted_below
     stop = Stop(cause, "as told")
     result = PartitionResult(
         assignment=assignment(),
@@ -120,7 +120,7 @@ def react(
         lambda _: recorded,
         lambda _: SyncCause.DELETED_RECORDS,
     )
-    return stop_policies.to(standing, result, stop), standing
+    return stop_policies.to(state, result, stop), state
 
 
 def ends(start: int, end: int) -> PartitionEnds:
@@ -136,13 +136,13 @@ BOTH = pytest.mark.parametrize("policy", list(Policy))
 
 @BOTH
 def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
-    outcome, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.LOST, SyncCause.DELETED_RECORDS, 30, 60, 25, 24)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.leader_epoch,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.leader_epoch,
     ) == (60, 25, None)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
     if outcome.stop is not None:
@@ -159,53 +159,53 @@ def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
 def test_what_the_source_took_back_is_superseded(
     divergence: Divergence, position: int, epoch: int, policy: Policy
 ) -> None:
-    outcome, standing = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
+    outcome, state = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.SOURCE_TRUNCATED, position, 30, 25, 24)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.leader_epoch,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.leader_epoch,
     ) == (position, 25, epoch)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
 
 
 def test_a_source_that_ends_before_the_position_took_records_back() -> None:
-    outcome, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 22))
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 22))
     assert told(outcome.facts[0])[1:4] == (SyncCause.SOURCE_TRUNCATED, 22, 30)
-    assert standing.position.source_offset == 22
+    assert state.position.source_offset == 22
 
 
 def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
-    outcome, standing = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 50), policy=Policy.CONTINUE)
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 50), policy=Policy.CONTINUE)
     assert outcome.facts == ()
     assert outcome.stop is not None
     assert outcome.stop.cause is StopCause.SOURCE_TRUNCATED
-    assert standing.position.source_offset == 30
+    assert state.position.source_offset == 30
 
 
 @BOTH
 @pytest.mark.parametrize(("end", "position"), [(24, 24), (20, 20), (7, 7)])
 def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: Policy) -> None:
-    outcome, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.next_sequence,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
     ) == (position, end, position)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
 
 
 def test_what_landed_below_says_where_the_target_went_back_to() -> None:
     """Its log has grown past the recorded end again by then."""
-    outcome, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
     assert told(outcome.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.next_sequence,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
     ) == (7, 7, 7)
 
 
@@ -225,10 +225,10 @@ def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
     batches: Sequence[BatchHeader], held_end: int
 ) -> None:
     """Its end says nothing; what remains of a row that was lost in part is found as the tail. A hole proves nothing."""
-    outcome, standing = react(
+    outcome, state = react(
         StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), batches=batches, policy=Policy.CONTINUE
     )
-    assert (standing.position.target_offset, standing.position.next_sequence) == (held_end, min(held_end, 24))
+    assert (state.position.target_offset, state.position.next_sequence) == (held_end, min(held_end, 24))
     assert (outcome == TRY_AGAIN) == (held_end == 25)
 
 
@@ -236,27 +236,27 @@ def test_what_was_superseded_before_is_not_copied_again() -> None:
     """The source took it back: the flow goes on where it stood, at the end that the target has now."""
     superseded = row((20, 30), (25, 25), 25, kind=SyncKind.SUPERSEDED)
     recorded = [*COPIED, recorded_as(3, superseded)]
-    outcome, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
     assert told(outcome.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.next_sequence,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
     ) == (30, 20, 20)
 
 
 def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
     former = replace(SOURCE, topic_id="former")
     recorded = [RecordedSync(1, n, replace(r.sync, source=former)) for n, r in enumerate(COPIED, 1)]
-    outcome, standing = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
     own, gone = outcome.facts
     assert (own.source, gone.source) == (SOURCE, former)
     assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
     assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
     assert (
-        standing.position.source_offset,
-        standing.position.target_offset,
-        standing.position.next_sequence,
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
     ) == (30, 20, 20)
     assert outcome.stop is not None
     assert "20 to 30 of topic id former" in outcome.stop.message
@@ -267,14 +267,14 @@ def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> Non
 def test_ends_of_another_incarnation_prove_nothing(
     cause: StopCause, described: Mapping[str, TopicDescription]
 ) -> None:
-    outcome, standing = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
+    outcome, state = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
     assert outcome == TRY_AGAIN
-    assert standing.position.source_offset == 30
+    assert state.position.source_offset == 30
 
 
 @pytest.mark.parametrize("accepted_below", [0, 39])
 def test_an_exclusive_target_whose_start_moved_past_the_end_stops(accepted_below: int) -> None:
-    outcome, standing = react(
+    outcome, state = react(
         StopCause.TARGET_OUT_OF_RANGE,
         target=ends(40, 60),
         policy=Policy.CONTINUE,
@@ -283,7 +283,7 @@ def test_an_exclusive_target_whose_start_moved_past_the_end_stops(accepted_below
     assert outcome.stop is not None
     assert outcome.stop.cause is StopCause.TARGET_OUT_OF_RANGE
     assert "begins at 40 and this flow is recorded up to 25" in outcome.stop.message
-    assert (outcome.facts, standing.target_log_start) == ((), 0)
+    assert (outcome.facts, state.target_log_start) == ((), 0)
 
 
 @pytest.mark.parametrize(
@@ -292,19 +292,17 @@ def test_an_exclusive_target_whose_start_moved_past_the_end_stops(accepted_below
     ids=["shared", "accepted"],
 )
 def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted_below: int) -> None:
-    outcome, standing = react(
+    outcome, state = react(
         StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), mode=mode, accepted_below=accepted_below
     )
     assert (outcome.facts, outcome.stop) == ((), None)
     assert "continuing there" in str(outcome.notice)
-    assert (standing.target_log_start, standing.remembered_sequence) == (40, REMEMBERED)
-    assert standing.position.target_offset == 25, (
-        "the task that reads the log records what became of the rest"
-    )
+    assert (state.target_log_start, state.remembered_sequence) == (40, REMEMBERED)
+    assert state.position.target_offset == 25, "the task that reads the log records what became of the rest"
 
 
 def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_may_be_deleted() -> None:
-    outcome, standing = react(StopCause.SEQUENCE_REFUSED, target=ends(25, 60))
+    outcome, state = react(StopCause.SEQUENCE_REFUSED, target=ends(25, 60))
     (fact,) = outcome.facts
     assert (fact.kind, fact.cause, fact.first_sequence) == (
         SyncKind.UNPAIRED,
@@ -312,7 +310,7 @@ def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_ma
         REMEMBERED,
     )
     assert (fact.source_start, fact.source_end, fact.target_start, fact.target_end) == (30, 30, 25, 25)
-    assert (outcome.stop, standing.position.next_sequence, standing.position.source_offset) == (
+    assert (outcome.stop, state.position.next_sequence, state.position.source_offset) == (
         None,
         REMEMBERED,
         30,

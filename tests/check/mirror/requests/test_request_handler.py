@@ -1,4 +1,4 @@
-"""What becomes of operators' requests: facts, standings, one receipt each."""
+"""What becomes of operators' requests: facts, states, one receipt each."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from ledger.domain.operations.requests import (
     pauses_after,
 )
 from ledger.mirror.partitions.flow_progress import FlowProgress
-from ledger.mirror.partitions.standing import Standing
+from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.moving import MovedPartitions
 from ledger.mirror.requests.request_handler import RequestHandler
 from ledger.mirror.task.assignments import Stop, StopCause
@@ -49,18 +49,18 @@ class Handler:
     source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
     earlier: tuple[OperatorRequest, ...] = ()
     receipts: list[Mapping[str, object]] = field(default_factory=list)
-    resumed: list[Standing] = field(default_factory=list)
+    resumed: list[PartitionState] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.progress = FlowProgress([RECORDED])
         for number in (0, 1):
             pair = PartitionPair(replace(SOURCE, partition=number), replace(TARGET, partition=number))
-            self.progress.take_on(Standing(pair, RECORDED.position))
+            self.progress.take_on(PartitionState(pair, RECORDED.position))
         self.first.stop = Stop(self.stopped_by, "stopped")
 
     @property
-    def first(self) -> Standing:
-        return self.progress.standings[0]
+    def first(self) -> PartitionState:
+        return self.progress.states[0]
 
     def record(
         self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
@@ -141,7 +141,7 @@ def test_the_receipt_of_resume_says_which_pause_ended_and_what_goes_on() -> None
     handler.ask(RequestKind.RESUME, topic=None, partition=None)
     assert handler.receipts[0]["message"] == (
         "the pause of the whole flow ends (paused by anna 1970-01-01 00:00:00Z, a move; operation op-1); "
-        f"2 partitions go on: {SOURCE.topic} partitions 0-1; of these had stopped, and try again: "
+        f"2 partitions resume: {SOURCE.topic} partitions 0-1; of these had stopped, and try again: "
         f"{SOURCE.topic} partition 0 (foreign_write)"
     )
 
@@ -223,7 +223,7 @@ def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
     handler = Handler()
     assert handler.ask(RequestKind.ACCEPT_FOREIGN) == []
     assert (handler.first.accepted_below, handler.first.stop) == (40, None)
-    assert handler.progress.standings[1].accepted_below == 0
+    assert handler.progress.states[1].accepted_below == 0
     [receipt] = handler.receipts
     assert "40" in str(receipt["message"])
     kept = acceptances([{"content": json.dumps(receipt)}])
@@ -233,7 +233,7 @@ def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
 def test_of_a_whole_topic_foreign_records_are_accepted_where_it_stopped() -> None:
     handler = Handler()
     handler.ask(RequestKind.ACCEPT_FOREIGN, partition=None)
-    assert [standing.accepted_below for standing in handler.progress.standings] == [40, 0]
+    assert [state.accepted_below for state in handler.progress.states] == [40, 0]
     kept = acceptances([{"content": json.dumps(handler.receipts[0])}])
     assert kept.keys() == {(SOURCE.topic_id, 0)}
 
@@ -273,7 +273,7 @@ def test_copying_again_what_is_not_there_is_refused_and_moves_nothing(
     handler = Handler()
     assert handler.ask(RequestKind.RESYNC, partition=partition, offset=offset) == []
     assert handler.result == "refused"
-    assert [standing.position.source_offset for standing in handler.progress.standings] == [30, 30]
+    assert [state.position.source_offset for state in handler.progress.states] == [30, 30]
 
 
 @pytest.mark.parametrize("kind", [RequestKind.SKIP_TO, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC])
@@ -317,7 +317,7 @@ def test_no_request_lets_two_flows_copy_one_partition(kind: RequestKind) -> None
 
 def test_resuming_a_flow_leaves_what_another_flow_copies_where_it_is() -> None:
     handler = Handler(StopCause.COPIED_BY_ANOTHER_FLOW)
-    second = handler.progress.standings[1]
+    second = handler.progress.states[1]
     second.stop = Stop(StopCause.DENIED, "denied")
     assert handler.ask(RequestKind.RESUME, topic=None, partition=None) == []
     assert handler.result == "done"

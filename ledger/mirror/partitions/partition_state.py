@@ -1,6 +1,6 @@
 """Where a running flow stands on one partition, and the facts that move it other than by copying.
 
-Each method that moves the standing returns the fact to record, so that the two cannot disagree.
+Each method that moves the state returns the fact to record, so that the two cannot disagree.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from ledger.ports.ledger import FlowPosition
 
 
 @dataclass(slots=True)
-class Standing:
+class PartitionState:
     """One partition that the flow takes care of; `stop`: why it stands still.
 
     `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
