@@ -53,11 +53,15 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A process that is about to claim a flow: the claim before it, and the last stop that was meant for others."""
+    """A process that is about to claim a flow, the claim before it, and its place among operations.
+
+    Who asked the flow to end before that meant others. A standby goes by the same place: what this driver takes for
+    its stop is not followed.
+    """
 
     host: str
     last: LastClaim | None
-    last_stop: int
+    at: int
 
 
 def run_flow(
@@ -105,10 +109,12 @@ def begin(
     process, and all that is left of it when it ends before.
     """
     host = str(LocalProcesses().own())
-    begun = Begun(host, state.last_claim(writer_of(flow.name)), state.requests(flow.name).last_stop)
+    last = state.last_claim(writer_of(flow.name))
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
     operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
-    return begun
+    began_at = state.driver_began_at(flow.name, host)
+    assert began_at is not None, "it was recorded"
+    return Begun(host, last, began_at)
 
 
 def require_same_scope(
@@ -191,7 +197,7 @@ def drive(
             on_round=on_round,
             returned_elsewhere=config.returned_elsewhere(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
-            last_stop=begun.last_stop,
+            last_stop=begun.at,
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
         )

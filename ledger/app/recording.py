@@ -1,5 +1,6 @@
 """Recording of clusters, apart from any driver."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -21,6 +22,8 @@ from ledger.recording.alone import record_once, record_until
 from ledger.recording.mirrored_partitions import MirroredPartitions
 from ledger.recording.observation import RecorderSettings, Subject
 from ledger.recording.recorder import ClusterRecorder
+
+log = logging.getLogger(__name__)
 
 RowsByCluster = Mapping[str, Mapping[str, int]]
 """How many rows were appended, by cluster and table."""
@@ -103,6 +106,8 @@ def _each_once(recorders: Mapping[str, ClusterRecorder], stop: StopSignal) -> Ro
             rows[name] = _once(recorder, stop)
         except MirrorLedgerError as error:
             failed.append(error)
+    for other in failed[1:]:
+        log.error("%s", other)
     if failed:
         raise failed[0]
     return rows

@@ -75,7 +75,7 @@ def run_flow(
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
-    `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
+    `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
