@@ -159,8 +159,12 @@ def drive(
     stop: StopSignal,
     on_round: Callable[[RunProgress], None],
     on_claimed: Callable[[], None] = lambda: None,
+    after: int | None = None,
 ) -> RunSummary:
-    """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it."""
+    """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
+
+    `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one.
+    """
     flow, source, target = connections.flow, connections.source, connections.target
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations()
@@ -198,6 +202,7 @@ def drive(
             returned_elsewhere=config.returned_elsewhere(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
+            after=after,
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
         )

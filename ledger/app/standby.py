@@ -45,13 +45,13 @@ def stand_by(
         standby = Standby(
             flow, state, LocalProcesses(), SystemClock(), keep_warm=lambda: _keep_warm(connections)
         )
+        refused: int | None = None
         while (succession := standby.wait(stop)) is not None:
             if not _answer(state, connections):
                 stop.wait(_RETRY_S)
                 continue
             begun = begin(config, flow, state, allow_scope_reduction=allow_scope_reduction)
-            if not standby.is_current(succession):
-                continue
+            former = succession.former.epoch
             try:
                 return drive(
                     config,
@@ -63,9 +63,13 @@ def stand_by(
                     stop=stop,
                     on_round=on_round,
                     on_claimed=_telling(flow.name, succession),
+                    # Refused once, and still nobody has it: who began to claim it died before it had.
+                    after=None if refused == former else former,
                 )
             except ShutOutError as error:
                 log.warning("%s: waits as standby again: %s", flow.name, error)
+                refused = former
+                stop.wait(_RETRY_S)
     return None
 
 

@@ -82,11 +82,6 @@ class Standby:
             stop.wait(_TICK_S)
         return None
 
-    def is_current(self, succession: Succession) -> bool:
-        """Whether nobody has claimed the flow since."""
-        last = self.state.last_claim(writer_of(self.flow.name))
-        return last is not None and last.epoch == succession.former.epoch
-
     def _look(self) -> Succession | None:
         try:
             seen = self._sight()

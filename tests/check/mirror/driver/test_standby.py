@@ -146,12 +146,3 @@ def test_it_ends_when_asked_to_and_was_kept_warm() -> None:
     watched = Watched()
     assert watched.succession() is None
     assert watched.warmed == [0.0, 30.0, 60.0, 90.0]
-
-
-def test_of_two_the_one_that_comes_later_finds_another_claim() -> None:
-    state = FakeState()
-    standby = Standby(FLOW, state, FakeProcesses(), FakeClock())
-    succession = Succession(CLAIM, StandbyVerdict.DEAD, None)
-    assert standby.is_current(succession)
-    state.claim = replace(CLAIM, epoch=8)
-    assert not standby.is_current(succession)
