@@ -21,7 +21,7 @@ class StandbyVerdict(StrEnum):
     NO_DRIVER = "no_driver"  # waits: who claimed last was no driver
     STOPPED = "stopped"  # waits: an operator asked the flow to end, and no driver has begun since
     ENDED = "ended"  # takes over: the driver gave the role back, and nobody had asked for that
-    DEAD = "dead"  # takes over: its process on this host is gone
+    DEAD = "dead"  # takes over: its process on this host has ended
     SILENT = "silent"  # takes over: on another host, nothing appended for three heartbeats
 
     @property
@@ -59,7 +59,7 @@ def standby_verdict(
 def _end(
     claim: LastClaim, own: ProcessMark, holder_alive: bool, silent_seconds: float, heartbeat_ms: int
 ) -> StandbyVerdict | None:
-    """How the holder ended; None: it may be at work. One that can be seen is never taken for dead while it lives."""
+    """How the holder ended; None: it may be at work. One that can be seen is dead when its process is."""
     if claim.released:
         return StandbyVerdict.ENDED
     if ProcessMark.parse(claim.host).is_beside(own):
@@ -68,7 +68,7 @@ def _end(
 
 
 class Silence:
-    """For how long a flow's last append has been the last one, on the monotonic clock of who looks."""
+    """For how long a flow's last append has been the last one, on the monotonic clock of who asks."""
 
     def __init__(self) -> None:
         self._last: tuple[int, int] | None = None
@@ -81,5 +81,5 @@ class Silence:
         return 0.0 if last is None else now - self._since
 
     def forget(self) -> None:
-        """Begin anew: while nobody could look at the ledger, nobody may have been able to append to it either."""
+        """Begin again: while nobody could read the ledger, nobody may have been able to append to it either."""
         self._last = None

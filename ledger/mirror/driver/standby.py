@@ -39,7 +39,7 @@ class StandbyState(Protocol):
 class Succession:
     """What a standby takes over: the claim before, why, and when there was a last sign of it (monotonic).
 
-    `last_sign` None: it had ended before the standby looked.
+    `last_sign` None: it had ended before the standby began.
     """
 
     former: LastClaim
@@ -56,7 +56,7 @@ class Succession:
 
 @dataclass(slots=True)
 class Standby:
-    """Waits in one thread; `keep_warm` is called between looks, and takes no time to speak of."""
+    """Waits in one thread; `keep_warm` is called between checks, and takes no time to speak of."""
 
     flow: FlowConfig
     state: StandbyState
@@ -75,14 +75,14 @@ class Standby:
         """Until the flow is to be taken over; None: asked to end before."""
         self._seen = self._said = self._last_sign = None
         while not stop.is_set():
-            succession = self._look()
+            succession = self._check()
             if succession is not None:
                 return succession
             self._warm()
             stop.wait(_TICK_S)
         return None
 
-    def _look(self) -> Succession | None:
+    def _check(self) -> Succession | None:
         try:
             seen = self._sight()
         except LedgerUnavailableError as error:
@@ -104,12 +104,12 @@ class Standby:
         return None
 
     def _sight(self) -> FlowSight:
-        """The ledger is read when it is due, and when the holder's process has gone."""
+        """The ledger is read when it is due, and when the holder's process has ended."""
         now = self.clock.monotonic()
-        was_alive, self._is_alive = self._is_alive, self._lives(self._seen)
+        was_alive, self._is_alive = self._is_alive, self._is_seen_alive(self._seen)
         if self._seen is None or now - self._read_at >= _READ_EVERY_S or was_alive != self._is_alive:
             before, self._seen = self._seen, self._read()
-            self._read_at, self._is_alive = now, self._lives(self._seen)
+            self._read_at, self._is_alive = now, self._is_seen_alive(self._seen)
             if before is None or before.claim != self._seen.claim:
                 self._note_append(self._seen.claim, now)
         if self._is_alive:
@@ -126,7 +126,7 @@ class Standby:
         began_at = None if claim is None else self.state.driver_began_at(self.flow.name, claim.host)
         return FlowSight(claim, began_at, self.state.requests(self.flow.name).last_stop)
 
-    def _lives(self, seen: FlowSight | None) -> bool:
+    def _is_seen_alive(self, seen: FlowSight | None) -> bool:
         """Whether the holder is a process that can be seen from here, and is there."""
         if seen is None or seen.claim is None or not self._is_beside(seen.claim):
             return False
