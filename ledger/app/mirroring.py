@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import SparkRoundRunner
@@ -19,9 +19,9 @@ from ledger.app.wiring import (
     driver_operations,
     flow_topics,
     lookout,
+    mirror_producers_of,
     operator_operations,
     worker_networks,
-    writer_directories,
 )
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
@@ -142,7 +142,7 @@ def connected(
         runner = SparkRoundRunner(
             session().sparkContext,
             worker_networks(config, flow, limits),
-            writer_directories(config, flow, source.cluster_id()),
+            mirror_producers_of(config, flow, source.cluster_id()),
             limits,
         )
         yield Connected(flow, source, target, runner)
@@ -199,7 +199,7 @@ def drive(
             stop=stop,
             on_claimed=claimed,
             on_round=on_round,
-            returned_elsewhere=config.returned_elsewhere(flow.name),
+            restored_by_other_flow=config.restored_by_other_flow(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
             after=after,

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.session import SessionFactory
 from ledger.adapters.system import SystemClock

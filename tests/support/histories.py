@@ -148,7 +148,7 @@ class History:
             else:
                 self.gaps.add(offset)
         said = adopted if is_adopted else copied
-        self._record(said(start, start + len(marks), target_start, *_gaps(start, causes)))
+        self._record(said(start, start + len(marks), target_start, *gaps_of(start, causes)))
 
     def lose(self, count: int) -> None:
         self.lost.update(range(self.source_end, self.source_end + count))
@@ -210,7 +210,7 @@ class History:
         self.sequence += sync.records if sync.kind in (SyncKind.COPIED, SyncKind.UNPAIRED) else 0
 
 
-def _gaps(start: int, causes: Sequence[GapCause | None]) -> list[Gap]:
+def gaps_of(start: int, causes: Sequence[GapCause | None]) -> list[Gap]:
     """Neighbouring gaps of different causes stay apart, as a writer would list them."""
     gaps: list[Gap] = []
     for offset, cause in enumerate(causes, start):

@@ -34,11 +34,16 @@ def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
     A superseded row comes back with an empty source range: where the flow continues. What has no source offsets
     and lies just there holds when the target continues behind it.
     """
-    kept: list[OffsetSync] = []
+    return [sync for _, sync in numbered_effective(syncs)]
+
+
+def numbered_effective(syncs: Sequence[OffsetSync]) -> list[tuple[int, OffsetSync]]:
+    """The same, each with the place of its row among those given."""
+    kept: list[tuple[int, OffsetSync]] = []
     later: list[OffsetSync] = []
-    for sync in reversed(syncs):
+    for index, sync in reversed(list(enumerate(syncs))):
         if not any(_voids(superseded, sync) for superseded in later):
-            kept.append(_below(_as_it_holds(sync), later))
+            kept.append((index, _below(_as_it_holds(sync), later)))
         if sync.kind is SyncKind.SUPERSEDED:
             later.append(sync)
     return kept[::-1]

@@ -63,6 +63,10 @@ class Truncation:
     source_start: int
     recorded_at_ms: int
 
+    def may_be_after(self, at_ms: int | None) -> bool:
+        """Whether the source lost its end after a time, as far as clocks can tell; None: nobody knows the time."""
+        return at_ms is None or at_ms <= self.recorded_at_ms + CLOCK_MARGIN_MS
+
 
 @dataclass(frozen=True, slots=True)
 class SeenEnd:
@@ -166,7 +170,7 @@ class KnownMap:
         """The commit's offset, or the lower one from which on the source truncated what it was made on."""
         starts = [commit.offset]
         if commit.leader_epoch is None:
-            starts += [cut.source_start for cut in self.truncations if _may_precede(commit, cut)]
+            starts += [cut.source_start for cut in self.truncations if cut.may_be_after(commit.made_after_ms)]
         elif (start := self.offset_map.start_after_epoch(commit.leader_epoch)) is not None:
             starts.append(start)
         return min(starts)
@@ -185,7 +189,3 @@ def translate_commit(known: Iterable[KnownMap], commit: Commit) -> Translation:
 _PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.GAP, TranslationStatus.AT_END})
 """Statuses that say where an offset lies and nothing else: what is odd about its commit goes before them."""
 _ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}
-
-
-def _may_precede(commit: Commit, cut: Truncation) -> bool:
-    return commit.made_after_ms is None or commit.made_after_ms <= cut.recorded_at_ms + CLOCK_MARGIN_MS

@@ -1,0 +1,122 @@
+"""Lives of two clusters and of groups that move between them: nobody skips a record, and repeats are as few as told.
+
+The oracle is what simulated consumers had read and what lies in the logs, by record (`tests.support.pair_lives`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.translation import Commit
+from ledger.domain.pair.by_timestamp import difference
+from ledger.domain.pair.first_unread import WITHOUT_OFFSET, Place, PlaceStatus, first_unread
+from ledger.domain.pair.standing import KnownGroup
+from tests.support.pair_lives import WORLDS, Group, Life, other_than
+
+STATUS = PlaceStatus
+SEEDS, IN_WORLDS = st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))
+STORMS = settings(max_examples=100, print_blob=True, deadline=None)
+CALMS = settings(max_examples=40, print_blob=True, deadline=None)
+
+
+def lived(seed: int, world: str, *, is_calm: bool = False) -> Iterator[Life]:
+    """The life, at about every second of its moments."""
+    life = Life(seed, world, is_calm=is_calm)
+    for _ in life.live(life.chance.randint(5, 60)):
+        if life.chance.random() < 0.5:
+            yield life
+
+
+@STORMS
+@given(SEEDS, IN_WORLDS)
+def test_no_group_passes_a_record_that_it_has_not_read(seed: int, world: str) -> None:
+    for life in lived(seed, world):
+        for group in life.judged():
+            place = life.place(group)
+            if place.offset is not None:
+                skipped = life.skipped(group.at, other_than(group.at), life.read(group), place.offset)
+                assert not skipped, (group.name, place, skipped, life.told())
+
+
+def every_offset(life: Life, here: str) -> Iterator[tuple[int, Place]]:
+    """Where a group goes on that has read from the beginning to an offset, for each offset of a log."""
+    pair, log = life.pair(here, other_than(here)), life.logs[here]
+    for offset in range(log.end + 1):
+        commit = Commit(
+            offset=offset,
+            topic_id=log.partition.topic_id,
+            leader_epoch=log.epoch_before(offset),
+            made_after_ms=life.now_ms + 1_000_000,
+        )
+        yield offset, first_unread(pair, KnownGroup(here=commit, highest_seen=offset))
+
+
+@STORMS
+@given(SEEDS, IN_WORLDS)
+def test_no_commit_offset_passes_a_record_that_lies_behind_it(seed: int, world: str) -> None:
+    life = Life(seed, world, is_calm=False)
+    for _ in life.live(life.chance.randint(5, 60)):
+        pass
+    for here in ("east", "west"):
+        for offset, place in every_offset(life, here):
+            if place.offset is not None and life.maps_are_told():
+                read = life.logs[here].numbers(0, offset)
+                skipped = life.skipped(here, other_than(here), read, place.offset)
+                assert not skipped, (here, offset, place, skipped, life.told())
+
+
+@CALMS
+@given(SEEDS, IN_WORLDS)
+def test_what_is_unread_and_repeated_is_so_record_by_record(seed: int, world: str) -> None:
+    """Where flows tell what they do and no log loses anything: by what commits and recorded moves say.
+
+    The same of any other offset that a group might go on at, as the offset of a time may be any.
+    """
+    for life in lived(seed, world, is_calm=True):
+        for group in life.judged():
+            place, there = life.place(group), life.logs[other_than(group.at)]
+            if place.offset is None:
+                continue
+            wanted, said = life.wanted(group.at, there.cluster), life.said(group)
+            assert in_ranges(life, group, place.unread) == sorted(wanted - said), life.told()
+            again = sorted(there.numbers(place.offset) & wanted & said)
+            assert in_ranges(life, group, place.repeated) == again, life.told()
+            offset = life.chance.randint(there.log_start, there.end)
+            found = difference(place, offset)
+            assert found is not None
+            assert in_ranges(life, group, found.skipped) == sorted(there.numbers(0, offset) & wanted - said)
+            assert in_ranges(life, group, found.repeated) == sorted(there.numbers(offset) & wanted & said)
+
+
+def in_ranges(life: Life, group: Group, ranges: tuple[OffsetRange, ...]) -> list[int]:
+    """Records that are for the group: what a filter leaves out later cannot be told yet."""
+    there = life.logs[other_than(group.at)]
+    wanted = life.wanted(group.at, there.cluster)
+    return sorted(number for number in there.in_ranges(ranges) if number in wanted)
+
+
+def test_there_is_an_answer_and_mostly_the_lowest_unread_record() -> None:
+    """A rule that never answers, or goes back to the beginning, does not pass."""
+    reasons: Counter[PlaceStatus] = Counter()
+    lowest: Counter[bool] = Counter()
+    for world in sorted(WORLDS):
+        for seed in range(10):
+            for life in lived(seed, world):
+                for group in life.judged():
+                    place, there = life.place(group), life.logs[other_than(group.at)]
+                    reasons[place.status] += 1
+                    if place.offset is not None:
+                        wanted = life.wanted(group.at, there.cluster) - life.filtered - life.read(group)
+                        lowest[place.offset >= first_of(there.numbers_at(), wanted, place.offset)] += 1
+    answered = sum(number for status, number in reasons.items() if status not in WITHOUT_OFFSET)
+    assert set(reasons) | {STATUS.NO_COMMIT, STATUS.HIDDEN} == set(STATUS)
+    assert answered > 0.75 * reasons.total(), reasons
+    assert lowest[True] > 0.85 * lowest.total(), lowest
+
+
+def first_of(numbers_at: dict[int, int], wanted: set[int], otherwise: int) -> int:
+    """The lowest offset of wanted numbers."""
+    return min((offset for offset, number in numbers_at.items() if number in wanted), default=otherwise)
