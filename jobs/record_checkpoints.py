@@ -3,13 +3,14 @@
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/record_checkpoints.py \
         --config FILE --cluster CLUSTER [--once]
 
-A running flow records the same for its clusters; this job is for clusters or times without one.
-It continues while its cluster does not answer and says so in the ledger; with --once that is an error.
+The same as `mirror-ledger record CLUSTER`, for this table only. A running flow records its clusters itself: the
+job waits while another process records the cluster. It continues while the cluster does not answer and says so
+in the ledger. With --once both are an error.
 
 Reads    groups and their committed offsets
 Appends  checkpoints, writers; operations while the cluster does not answer
 Retry    start it again: what has not changed since the last row is not appended twice
-Exit     0 recorded; 1 failed; 2 configuration; 5 another recorder of the cluster is running
+Exit     0 recorded; 1 failed; 2 configuration; 5 another cluster answers; with --once: another process records it
 """
 
 import sys

@@ -6,7 +6,8 @@ MirrorLedgerError             exit 1
 │   └── SetupError     exit 2   Java, Python, artifacts, a path that is not a ledger
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
-│   └── ShutOutError          exit 5   a later writer epoch has taken over
+│   ├── ShutOutError          exit 5   a later writer epoch has taken over
+│   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
@@ -88,6 +89,10 @@ class PreconditionError(MirrorLedgerError):
 
 class ShutOutError(PreconditionError):
     """A later epoch of the same writer has been claimed, or this one by another process: it may append nothing more."""
+
+
+class OtherClusterError(PreconditionError):
+    """Another cluster answers than the one that a recorder claimed its role with."""
 
 
 class ClusterUnavailableError(MirrorLedgerError):

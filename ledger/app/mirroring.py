@@ -1,11 +1,13 @@
 """A run of a flow: its driver, the recorders and the maintenance beside it."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.spark.session import SessionFactory
@@ -39,6 +41,29 @@ from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
 
 
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """Both clusters of a flow, which have answered and are the recorded ones, and a Spark session."""
+
+    flow: FlowConfig
+    source: KafkaAdmin
+    target: KafkaAdmin
+    runner: SparkRoundRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A process that is about to claim a flow, the claim before it, and its place among operations.
+
+    Who asked the flow to end before that meant others. A standby goes by the same place: what this driver takes for
+    its stop is not followed.
+    """
+
+    host: str
+    last: LastClaim | None
+    at: int
+
+
 def run_flow(
     config: MirrorConfig,
     flow_name: str,
@@ -58,10 +83,44 @@ def run_flow(
     """
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    last = state.last_claim(writer_of(flow.name))
-    last_stop = state.requests(flow.name).last_stop
     if not take_over:
+        last = state.last_claim(writer_of(flow.name))
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
+    begun = begin(config, flow, state, allow_scope_reduction=allow_scope_reduction)
+    with connected(config, flow, state, session) as connections:
+        return drive(
+            config,
+            connections,
+            state,
+            begun,
+            until_caught_up=until_caught_up,
+            recorded=recorded,
+            stop=stop,
+            on_round=on_round,
+        )
+
+
+def begin(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, *, allow_scope_reduction: bool
+) -> Begun:
+    """Record that this process is about to run the flow.
+
+    A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
+    process, and all that is left of it when it ends before.
+    """
+    host = str(LocalProcesses().own())
+    last = state.last_claim(writer_of(flow.name))
+    require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
+    operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
+    began_at = state.driver_began_at(flow.name, host)
+    assert began_at is not None, "it was recorded"
+    return Begun(host, last, began_at)
+
+
+def require_same_scope(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, *, allow_scope_reduction: bool
+) -> None:
+    """Raise `PreconditionError` when topics that were mirrored are left out, unless that is meant."""
     require_scope(
         flow.name,
         config.topic_selection(flow.name),
@@ -70,58 +129,83 @@ def run_flow(
         operator_operations(config),
         allow_reduction=allow_scope_reduction,
     )
-    host = str(LocalProcesses().own())
-    # A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
-    # process, and all that is left of it when it ends before.
-    operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
-    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
-    operations = driver_operations()
+
+
+@contextmanager
+def connected(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, session: SessionFactory
+) -> Iterator[Connected]:
+    """Everything that takes long to begin, except the claim."""
     with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
         require_recorded(state, source, target)
-        topics = flow_topics(config, flow, source, target, state, operations)
-        source.broker_count()
-        spark = session()
         limits = CopyLimits()
-        ports = FlowPorts(
-            source=source,
-            target=target,
-            fact_log=fact_log,
-            state=state,
-            operations=operations,
-            runner=SparkRoundRunner(
-                spark.sparkContext,
-                worker_networks(config, flow, limits),
-                mirror_producers_of(config, flow, source.cluster_id()),
-                limits,
-            ),
-            clock=SystemClock(),
+        runner = SparkRoundRunner(
+            session().sparkContext,
+            worker_networks(config, flow, limits),
+            mirror_producers_of(config, flow, source.cluster_id()),
+            limits,
         )
-        settings = replace(RecorderSettings.of_flows([flow]), subjects=recorded)
-        sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
-        recorders = [
-            cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
-        ]
-        with background_maintenance(config), BackgroundRecorders(recorders) as background:
+        yield Connected(flow, source, target, runner)
 
-            def claimed() -> None:
-                background.start()
-                _record_configuration(flow, state, ports, last)
 
-            return flow_driver.run_flow(
-                flow,
-                topics,
-                ports,
-                host=host,
-                until_caught_up=until_caught_up,
-                stop=stop,
-                on_claimed=claimed,
-                on_round=on_round,
-                restored_by_other_flow=config.restored_by_other_flow(flow_name),
-                also_copied_by=config.also_copied_by(flow_name),
-                last_stop=last_stop,
-                recording_troubles=lambda: background.troubles,
-                looking_out=lambda watch: lookout(config, flow, topics, watch),
-            )
+def drive(
+    config: MirrorConfig,
+    connections: Connected,
+    state: DeltaLedgerState,
+    begun: Begun,
+    *,
+    until_caught_up: bool,
+    recorded: frozenset[Subject],
+    stop: StopSignal,
+    on_round: Callable[[RunProgress], None],
+    on_claimed: Callable[[], None] = lambda: None,
+    after: int | None = None,
+) -> RunSummary:
+    """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
+
+    `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one.
+    """
+    flow, source, target = connections.flow, connections.source, connections.target
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    operations = driver_operations()
+    topics = flow_topics(config, flow, source, target, state, operations)
+    ports = FlowPorts(
+        source=source,
+        target=target,
+        fact_log=fact_log,
+        state=state,
+        operations=operations,
+        runner=connections.runner,
+        clock=SystemClock(),
+    )
+    settings = replace(RecorderSettings.of_flows([flow]), subjects=recorded)
+    sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
+    recorders = [
+        cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
+    ]
+    with background_maintenance(config), BackgroundRecorders(recorders) as background:
+
+        def claimed() -> None:
+            on_claimed()
+            background.start()
+            _record_configuration(flow, state, ports, begun.last)
+
+        return flow_driver.run_flow(
+            flow,
+            topics,
+            ports,
+            host=begun.host,
+            until_caught_up=until_caught_up,
+            stop=stop,
+            on_claimed=claimed,
+            on_round=on_round,
+            restored_by_other_flow=config.restored_by_other_flow(flow.name),
+            also_copied_by=config.also_copied_by(flow.name),
+            last_stop=begun.at,
+            after=after,
+            recording_troubles=lambda: background.troubles,
+            looking_out=lambda watch: lookout(config, flow, topics, watch),
+        )
 
 
 def _record_configuration(

@@ -22,6 +22,7 @@ _PLACES = {
     "adopt": "acts.adoption:adopt",
     "resync-keys": "acts.key_resync:resync_keys",
     "run": "processes.running:run",
+    "record": "processes.recording:record",
     "stop": "processes.running:stop",
     "pause": "acts.operating:pause",
     "resume": "acts.operating:resume",

@@ -16,6 +16,7 @@ from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.errors import ShutOutError
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 
 Row = Mapping[str, object]
@@ -33,8 +34,10 @@ class WriterClaim:
 class FactLog(Protocol):
     """The append side of the ledger. Each append is one commit of one table, read back before it counts."""
 
-    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         """Take the next epoch of `writer`: a commit to each of `tables`, then the claim as a row of `writers`.
+
+        `after`: the epoch that is to be followed; raises `ShutOutError` when a table knows of a later one. None: any.
 
         The log itself adds the column `shut_out` to the row: where each table stood when earlier epochs were
         shut out of it. Raises `PreconditionError` when another driver claimed at the same moment.
@@ -51,6 +54,15 @@ class FactLog(Protocol):
         Of two that append at the same moment each gets a round of its own.
         """
         ...
+
+
+def require_last(writer: str, epoch: int, *, after: int | None) -> None:
+    """Raise `ShutOutError` unless the writer's last epoch is the one that a claim is to follow."""
+    if after is not None and epoch != after:
+        raise ShutOutError(
+            f"{writer} was to be claimed after epoch {after}; another process is about to claim it, or has: epoch "
+            f"{epoch} is known already; nothing was claimed"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""A recorder that runs by itself: it continues while its cluster does not answer, and says so."""
+"""Recorders without a driver: one read that was asked for, or all that is due until asked to stop."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ledger.errors import ClusterUnavailableError
-from ledger.recording.recorder import ClusterRecorder, RecordedRound
+from ledger.recording.background import BackgroundRecorders
+from ledger.recording.recorder import ClusterRecorder
 
 log = logging.getLogger(__name__)
 
@@ -30,22 +30,13 @@ def record_once(recorder: ClusterRecorder, stop: Stop) -> Mapping[str, int]:
     return recorder.record_once().rows
 
 
-def record_until(stop: Stop, recorder: ClusterRecorder) -> Mapping[str, int]:
-    """Read whenever something is due, until asked to stop; returns rows by table."""
-    rows: Counter[str] = Counter()
-    is_away = False
-    read: Callable[[], RecordedRound] = recorder.record_once
-    while True:
-        try:
-            rows.update(read().rows)
-            read = recorder.record_due
-        except ClusterUnavailableError as error:
-            if not is_away:
-                log.warning("%s: nothing is recorded for now: %s", recorder.writer, error)
-            is_away = True
-        else:
-            if is_away:
-                log.warning("%s: recording again", recorder.writer)
-            is_away = False
-        if stop.wait(_TICK_S):
-            return rows
+def record_until(stop: Stop, recorders: Sequence[ClusterRecorder]) -> Mapping[str, Mapping[str, int]]:
+    """Each records while it has its role, and waits for it while another process has it; rows by writer and table.
+
+    Neither a cluster nor a ledger that does not answer ends it. Raises what nobody foresaw, of any of them.
+    """
+    with BackgroundRecorders(recorders) as at_work:
+        at_work.start()
+        while at_work.are_at_work and not stop.wait(_TICK_S):
+            pass
+    return at_work.rows

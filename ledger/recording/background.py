@@ -1,8 +1,12 @@
-"""Recorders that run beside a flow: each in its role when it is free, none in the way of the copy."""
+"""Recorders at work in threads: each takes its role when it is free, and none waits for another's cluster.
+
+Beside a flow none is in the way of the copy. Without one they are all that `record` does.
+"""
 
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,10 +18,11 @@ from ledger.errors import (
     ClusterUnavailableError,
     LedgerUnavailableError,
     MirrorLedgerError,
+    OtherClusterError,
     PreconditionError,
     ShutOutError,
 )
-from ledger.recording.recorder import ClusterRecorder
+from ledger.recording.recorder import ClusterRecorder, RecordedRound
 
 log = logging.getLogger(__name__)
 
@@ -37,18 +42,22 @@ class _Failures:
 
 
 class BackgroundRecorders:
-    """A context in which recorders work in a thread once started; leaving it records once more and releases.
+    """A context in which recorders work in threads once started; leaving it records once more and releases.
 
     A flow starts them after its own claim, so that nothing delays its first round. What one of them fails with
-    is in `troubles` until it has recorded again; none is given up while the flow runs.
+    is in `troubles` until it has recorded again; none is given up inside the context.
     """
 
     def __init__(self, recorders: Sequence[ClusterRecorder]) -> None:
         self._recorders = recorders
         self._ended = threading.Event()
+        self._rows = {recorder.writer: Counter[str]() for recorder in recorders}
         self._unavailable: set[str] = set()
         self._failures: dict[str, _Failures] = {}
-        self._thread = threading.Thread(target=self._work, name="recorders", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._work, args=(recorder,), name=recorder.writer, daemon=True)
+            for recorder in recorders
+        ]
         self._defect: BaseException | None = None
 
     @property
@@ -58,9 +67,19 @@ class BackgroundRecorders:
             return {recorder.writer: f"{self._defect!r}" for recorder in self._recorders}
         return {writer: failures.reason for writer, failures in self._failures.copy().items()}
 
+    @property
+    def rows(self) -> Mapping[str, Mapping[str, int]]:
+        """How many rows were appended so far, by writer and table."""
+        return {writer: dict(rows) for writer, rows in self._rows.items()}
+
+    @property
+    def are_at_work(self) -> bool:
+        """Whether each of them still works: what nobody foresaw ends one, and the end of the context raises it."""
+        return self._defect is None
+
     def start(self) -> None:
-        if self._recorders:
-            self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -69,8 +88,9 @@ class BackgroundRecorders:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
         if isinstance(error, LedgerUnavailableError):
             return  # nor would it take the end of a role; whoever claims next sees that this process has ended
         with ThreadPoolExecutor(max_workers=max(1, len(self._recorders))) as side_by_side:
@@ -78,16 +98,15 @@ class BackgroundRecorders:
         if error is None and self._defect is not None:
             raise self._defect
 
-    def _work(self) -> None:
+    def _work(self, recorder: ClusterRecorder) -> None:
         try:
             waited_s = _ROLE_RETRY_S
             while not self._ended.is_set():
                 if waited_s >= _ROLE_RETRY_S:
                     waited_s = 0.0
-                    self._take_roles()
-                for recorder in self._recorders:
-                    if not self._ended.is_set():
-                        self._record(recorder)
+                    self._take_role(recorder)
+                if not self._ended.is_set():
+                    self._record(recorder)
                 self._ended.wait(_TICK_S)
                 waited_s += _TICK_S
         except (
@@ -96,26 +115,28 @@ class BackgroundRecorders:
             log.exception("recording stopped")
             self._defect = error
 
-    def _take_roles(self) -> None:
-        for recorder in self._recorders:
-            try:
-                recorder.take_role()
-            except ShutOutError as error:
-                log.debug("%s: another process claimed it at the same moment: %s", recorder.writer, error)
-            except (ClusterUnavailableError, PreconditionError) as error:
-                self._say_once(recorder, error)
-            except (MirrorLedgerError, OSError) as error:
-                self._fail(recorder, error)
+    def _take_role(self, recorder: ClusterRecorder) -> None:
+        try:
+            recorder.take_role()
+        except ShutOutError as error:
+            log.debug("%s: another process claimed it at the same moment: %s", recorder.writer, error)
+        except (ClusterUnavailableError, PreconditionError) as error:
+            self._say_once(recorder, error)
+        except (MirrorLedgerError, OSError) as error:
+            self._fail(recorder, error)
 
     def _record(self, recorder: ClusterRecorder) -> None:
         failures = self._failures.get(recorder.writer)
         if not recorder.holds_role or (failures is not None and time.monotonic() < failures.retry_at):
             return
         try:
-            recorder.record_due()
+            self._count(recorder, recorder.record_due())
             self._say_available(recorder)
         except ShutOutError:
             self._hand_over(recorder)
+        except OtherClusterError as error:
+            self._say_once(recorder, error)
+            self._give_back(recorder)
         except (ClusterUnavailableError, PreconditionError) as error:
             self._say_once(recorder, error)
         except (MirrorLedgerError, OSError) as error:
@@ -130,6 +151,15 @@ class BackgroundRecorders:
             recorder.writer,
         )
 
+    def _give_back(self, recorder: ClusterRecorder) -> None:
+        """Whoever claims next compares the cluster with the ledger: this one again, once the other is accepted."""
+        try:
+            recorder.release()
+        except ShutOutError:
+            self._hand_over(recorder)
+        except (MirrorLedgerError, OSError) as error:
+            self._fail(recorder, error)
+
     def _fail(self, recorder: ClusterRecorder, error: Exception) -> None:
         """Say it, and leave the recorder alone for a while: what it could not append it finds again."""
         before = self._failures.get(recorder.writer)
@@ -143,12 +173,15 @@ class BackgroundRecorders:
             return
         try:
             if record:
-                recorder.record_last()
+                self._count(recorder, recorder.record_last())
             recorder.release()
         except ShutOutError:
             log.debug("%s: another process records the cluster", recorder.writer)
         except (MirrorLedgerError, OSError) as error:
             log.warning("%s: not recorded at the end: %s", recorder.writer, error)
+
+    def _count(self, recorder: ClusterRecorder, recorded: RecordedRound) -> None:
+        self._rows[recorder.writer].update(recorded.rows)
 
     def _say_once(self, recorder: ClusterRecorder, error: Exception) -> None:
         if recorder.writer not in self._unavailable:

@@ -15,7 +15,7 @@ from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
-from ledger.domain.operations.flow_events import ConfigurationChanged, accepted_reductions
+from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, accepted_reductions
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.partition_events import STOP_KINDS, RecordedStop, stopped_partitions
 from ledger.domain.operations.receipts import Acceptance, acceptances
@@ -97,6 +97,11 @@ class RecordedState(ABC):
 
     def requests(self, flow: str) -> FlowRequests:
         return FlowRequests.of_rows(self._of_flow(flow, *REQUEST_ROWS))
+
+    def driver_began_at(self, flow: str, host: str) -> int | None:
+        """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
+        starts = self._of_flow(flow, OperationKind.DRIVER_STARTING)
+        return max((row["round"] for row in starts if DriverStarting.of_row(row).host == host), default=None)
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         return acceptances(self._of_flow(flow, OperationKind.RECEIPT))

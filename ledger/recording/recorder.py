@@ -26,7 +26,7 @@ from ledger.domain.writer_roles import (
     recorder_of,
     verdict_here,
 )
-from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError
+from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, LedgerState, Row
@@ -225,7 +225,7 @@ class ClusterRecorder:
         """Nothing of another cluster is recorded: by it all groups and topics would have been deleted."""
         found = self._admin.cluster_id()
         if found != memory.cluster.cluster_id:
-            raise PreconditionError(
+            raise OtherClusterError(
                 f"another cluster answers behind {self._admin.alias}: its Kafka cluster id is {found}, {self.writer} "
                 f"claimed with {memory.cluster.cluster_id}; nothing is recorded"
             )

@@ -100,12 +100,15 @@ class WriterSession:
         row: Row,
         *,
         executor: AppendExecutor | None = None,
+        after: int | None = None,
     ) -> Self:
         """Claim the writer's next epoch; `row`: what `writers` gets, at its release as well.
 
-        Raises `PreconditionError` when the epoch was claimed by another process at the same moment.
+        `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one, or the
+        epoch was claimed by another process at the same moment.
         """
-        return cls(fact_log, fact_log.claim(writer, tables, row), tables, row, executor or one_thread())
+        claim = fact_log.claim(writer, tables, row, after=after)
+        return cls(fact_log, claim, tables, row, executor or one_thread())
 
     @property
     def epoch(self) -> int:

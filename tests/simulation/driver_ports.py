@@ -27,9 +27,9 @@ class DriverFactLog(MemoryFactLog):
         self._schedule = schedule
         self._process = process
 
-    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         self._pass_time(0.1)
-        claim = super().claim(writer, tables, row)
+        claim = super().claim(writer, tables, row, after=after)
         self._process.reach(CrashPoint.CLAIM_RECORDED)
         self._pass_time(0.1)
         return claim

@@ -6,9 +6,11 @@ WRITER = "recorder:east"
 TABLE = "high_watermarks"
 
 
-def claim(log: FactLog, host: str = "host:1:1", *, writer: str = WRITER) -> WriterClaim:
+def claim(
+    log: FactLog, host: str = "host:1:1", *, writer: str = WRITER, after: int | None = None
+) -> WriterClaim:
     """Claim the writer's next epoch on `TABLE`."""
-    return log.claim(writer, [TABLE], claim_row(host))
+    return log.claim(writer, [TABLE], claim_row(host), after=after)
 
 
 def claim_row(host: str) -> Row:

@@ -45,7 +45,7 @@ from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports.clock import Clock
-from ledger.ports.ledger import Row, WriterClaim
+from ledger.ports.ledger import Row, WriterClaim, require_last
 from ledger.recording.row_source import Filter
 from ledger.schema import TABLE_BY_NAME
 
@@ -101,11 +101,12 @@ class DeltaFactLog:
         self._path = path
         self._clock = clock
 
-    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         for table in (_WRITERS, *tables):
             self._add_missing(table)
             add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
+        require_last(writer, epoch_of(max(claimed)), after=after)
         claim = WriterClaim(writer, epoch_of(max(claimed)) + 1)
         last = {table: self._shut(claim, table) for table in tables}
         # Last: who finds the row knows that no table takes anything of an earlier epoch any more.

@@ -3,17 +3,20 @@
 import threading
 
 import click
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from ledger.adapters.jvm import delta_jars
-from ledger.adapters.spark.session import local_session
+from ledger.adapters.spark.session import SessionFactory, local_session
 from ledger.app.mirroring import run_flow
 from ledger.app.requests import request_stop
+from ledger.app.standby import stand_by
 from ledger.app.tables import init_ledger
 from ledger.cli.configured import configuration
-from ledger.cli.processes.progress import shown_progress
+from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
-from ledger.errors import UnsafeError
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import UnsafeError, UsageError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished
 
@@ -31,29 +34,70 @@ def init(context: click.Context) -> None:
 @click.argument("flow")
 @click.option("--until-caught-up", is_flag=True, help="End at the source's ends as of now.")
 @click.option("--take-over", is_flag=True, help="Shut out a driver of the flow that may be at work.")
+@click.option("--standby", is_flag=True, help="Wait for the flow's driver to die, then take over.")
 @click.option(
     "--allow-scope-reduction", is_flag=True, help="Leave out mirrored topics that are no longer selected."
 )
 @click.pass_context
 def run(
-    context: click.Context, flow: str, until_caught_up: bool, take_over: bool, allow_scope_reduction: bool
+    context: click.Context,
+    flow: str,
+    until_caught_up: bool,
+    take_over: bool,
+    standby: bool,
+    allow_scope_reduction: bool,
 ) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
+    if standby and (until_caught_up or take_over):
+        raise UsageError(
+            "--standby waits for a driver to die and then runs on: it goes with neither --until-caught-up "
+            "nor --take-over; nothing was started"
+        )
     config = configuration(context)
     tasks = config.flow(flow).tasks
     stop_signal = threading.Event()
 
+    def session() -> SparkSession:
+        return start_spark(lambda: local_session(tasks=tasks), stop_signal)
+
+    if standby:
+        _stand_by(config, flow, session, stop_signal, allow_scope_reduction=allow_scope_reduction)
+        return
     with shown_progress(flow, Console(stderr=True)) as tell:
         summary = run_flow(
             config,
             flow,
-            session=lambda: start_spark(lambda: local_session(tasks=tasks), stop_signal),
+            session=session,
             until_caught_up=until_caught_up,
             take_over=take_over,
             allow_scope_reduction=allow_scope_reduction,
             stop=stop_signal,
             on_round=tell,
         )
+    click.echo(end_line(flow, summary), err=True)
+    refuse_unfinished(flow, summary)
+
+
+def _stand_by(
+    config: MirrorConfig,
+    flow: str,
+    session: SessionFactory,
+    stop_signal: threading.Event,
+    *,
+    allow_scope_reduction: bool,
+) -> None:
+    """Progress is printed in lines: most of the time there is none."""
+    summary = stand_by(
+        config,
+        flow,
+        session=session,
+        allow_scope_reduction=allow_scope_reduction,
+        stop=stop_signal,
+        on_round=lines_on_stderr(flow),
+    )
+    if summary is None:
+        click.echo(f"{flow}: ended by a signal while it waited as standby; nothing was copied", err=True)
+        return
     click.echo(end_line(flow, summary), err=True)
     refuse_unfinished(flow, summary)
 

@@ -70,12 +70,14 @@ def run_flow(
     restored_by_other_flow: RestoredByOtherFlow = lambda _topic: frozenset(),
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
+    after: int | None = None,
     recording_troubles: Troubles = dict,
     looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
-    `last_stop` is the last stop that had been asked for when the driver's process began, None: as of now.
+    `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
+    `after`: the epoch that this one is to follow, None: any.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
@@ -86,7 +88,7 @@ def run_flow(
     row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
     is_first_run = not ports.state.has_run(flow.name)
     session = WriterSession.claimed(
-        ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor
+        ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor, after=after
     )
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
     ports.operations.begin(session)

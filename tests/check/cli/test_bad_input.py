@@ -155,3 +155,21 @@ def test_a_flow_that_never_ran_has_no_answer(
     with_ledger: UnreachableFlow, arguments: tuple[str, ...]
 ) -> None:
     assert "has never run" in with_ledger.refused(*arguments, code=5)
+
+
+@pytest.mark.parametrize("other", ["--until-caught-up", "--take-over"])
+def test_a_standby_neither_takes_over_from_the_living_nor_ends_by_itself(
+    with_ledger: UnreachableFlow, other: str
+) -> None:
+    assert "--standby waits" in with_ledger.refused("run", "east-to-west", "--standby", other, code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [(("nope",), 2, "nope"), (("--once",), 1, "could not be reached")],
+    ids=["unknown", "unreachable"],
+)
+def test_recording_of_an_unknown_cluster_and_of_one_that_does_not_answer(
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    assert message in with_ledger.refused("record", *arguments, code=code)

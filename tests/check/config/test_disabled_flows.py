@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.app.recording import record_cluster
+from ledger.app.recording import record_clusters
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.topics.naming import SelectionRefusal
 from ledger.errors import ConfigurationError, PreconditionError, UsageError
 from ledger.mirror.driver.configuration_change import config_hash
-from ledger.recording.observation import Subject
 from tests.support.config_files import write_config
 
 CLUSTERS = {name: f"{name}:9092" for name in ("east", "north", "west")}
@@ -86,7 +85,7 @@ def test_a_disabled_flow_is_known_and_may_not_be_run(tmp_path: Path) -> None:
 def test_recorders_do_nothing_for_a_disabled_flow(tmp_path: Path) -> None:
     config = written(tmp_path, one='topics = ["orders"]\n' + DISABLED)
     with pytest.raises(PreconditionError, match=r"no flow of .* that is enabled touches cluster east"):
-        record_cluster(config, "east", frozenset(Subject), stop=threading.Event(), once=True)
+        record_clusters(config, ["east"], stop=threading.Event(), once=True)
 
 
 def test_the_hash_of_a_configuration_that_says_nothing_of_it_is_what_it_was(tmp_path: Path) -> None:

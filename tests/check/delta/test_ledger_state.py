@@ -86,6 +86,20 @@ def test_a_stop_is_meant_for_drivers_that_did_not_know_of_it_when_they_began(flo
     assert state(flow).requests(FLOW).asks_to_stop(since=found.last_stop)
 
 
+def test_a_driver_and_who_stops_it_have_places_in_one_order(flow: WrittenLedger) -> None:
+    assert state(flow).driver_began_at(FLOW, "a:1:1") is None
+    flow.operation("driver_starting", {"host": "a:1:1"})
+    flow.operation("stop")
+    flow.operation("driver_starting", {"host": "b:2:2"})
+    flow.operation("driver_starting", {"host": "a:1:1"}, flow="another")
+    requests, began_at = state(flow).requests(FLOW), state(flow).driver_began_at
+    former, later = began_at(FLOW, "a:1:1"), began_at(FLOW, "b:2:2")
+    assert former is not None
+    assert later is not None
+    assert requests.asks_to_stop(since=former)
+    assert not requests.asks_to_stop(since=later)
+
+
 def test_the_last_claim_of_a_writer(flow: WrittenLedger) -> None:
     assert state(flow).last_claim(f"flow:{FLOW}") is None
     flow.writer("claimed", "a:1:1", at_ms=1_000)

@@ -1,10 +1,11 @@
-"""A recorder that runs by itself: an outage of its cluster ends one look that was asked for, and nothing else."""
+"""Recorders without a driver: what ends a read that was asked for ends nothing that runs until asked to stop."""
 
 from collections.abc import Callable
 
 import pytest
 
-from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.errors import ClusterUnavailableError
+from ledger.recording import alone, background
 from ledger.recording.alone import record_once, record_until
 from ledger.recording.observation import RecorderSettings
 from ledger.recording.recorder import ClusterRecorder, RecordedRound
@@ -17,35 +18,23 @@ SETTINGS = RecorderSettings(
 FOUND = RecordedRound(1, {"checkpoints": 2})
 
 
-class Counted:
-    """Implements the stop signal: set after so many looks."""
+class OnceAllWasSeen:
+    """Implements the stop signal."""
 
-    def __init__(self, looks: int) -> None:
-        self.left = looks
+    def __init__(self, is_done: Callable[[], bool]) -> None:
+        self.is_done = is_done
 
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None
-        self.left -= 1
-        return self.left == 0
+        return self.is_done()
 
 
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ClusterRecorder]:
-    """A recorder whose looks come out one after another as given."""
+class Scripted(ClusterRecorder):
+    """A recorder whose looks come out one after another as given; then there is nothing new."""
 
-    def made(*outcomes: Exception | RecordedRound) -> ClusterRecorder:
-        left = iter(outcomes)
-
-        def look(_self: ClusterRecorder) -> RecordedRound:
-            outcome = next(left)
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
-
-        monkeypatch.setattr(ClusterRecorder, "record_once", look)
-        monkeypatch.setattr(ClusterRecorder, "record_due", look)
+    def __init__(self, *outcomes: Exception | RecordedRound) -> None:
         ledger = FakeLedger(FakeClock())
-        return ClusterRecorder(
+        super().__init__(
             FakeCluster(),
             ledger,
             ledger,
@@ -54,26 +43,42 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ClusterRecorder]:
             partitions=list,
             processes=FakeProcesses(),
         )
+        self.left = list(outcomes)
 
-    return made
+    def record_once(self) -> RecordedRound:
+        outcome = self.left.pop(0) if self.left else RecordedRound(None)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    record_due = record_last = record_once
 
 
-def test_an_outage_is_outlived_and_told_once(
-    scripted: Callable[..., ClusterRecorder], caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder = scripted(AWAY, AWAY, FOUND, FOUND, AWAY, FOUND)
-    assert record_until(Counted(6), recorder) == {"checkpoints": 6}
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_TICK_S", 0.01)
+    monkeypatch.setattr(alone, "_TICK_S", 0.01)
+
+
+def test_an_outage_is_outlived_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    recorder = Scripted(AWAY, AWAY, FOUND, FOUND, AWAY, FOUND)
+    stop = OnceAllWasSeen(lambda: not recorder.left)
+    assert record_until(stop, [recorder]) == {"recorder:east": {"checkpoints": 6}}
     assert caplog.text.count("nothing is recorded for now: east does not answer") == 2
     assert caplog.text.count("recording again") == 2
+    assert not recorder.holds_role
 
 
-def test_what_is_no_outage_ends_it(scripted: Callable[..., ClusterRecorder]) -> None:
-    with pytest.raises(PreconditionError, match="another cluster"):
-        record_until(Counted(9), scripted(FOUND, PreconditionError("another cluster answers")))
+def test_a_defect_of_one_is_not_left_behind_by_a_process_that_waits_to_be_stopped() -> None:
+    recorder = Scripted(FOUND, ZeroDivisionError("a defect"))
+    with pytest.raises(ZeroDivisionError):
+        record_until(OnceAllWasSeen(lambda: False), [recorder])
 
 
-def test_one_look_is_tried_twice(scripted: Callable[..., ClusterRecorder]) -> None:
-    assert record_once(scripted(AWAY, FOUND), Counted(9)) == {"checkpoints": 2}
+def test_one_look_is_tried_twice() -> None:
+    never = OnceAllWasSeen(lambda: False)
+    assert record_once(Scripted(AWAY, FOUND), never) == {"checkpoints": 2}
     with pytest.raises(ClusterUnavailableError) as told:
-        record_once(scripted(AWAY, AWAY), Counted(9))
+        record_once(Scripted(AWAY, AWAY), never)
     assert told.value.exit_code == 1

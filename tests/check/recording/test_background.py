@@ -105,7 +105,7 @@ def test_a_claim_that_another_one_won_is_no_trouble(
     recorder = Failing(STORE_IS_SLOW)
     asked: list[str] = []
 
-    def lose(*_arguments: object) -> WriterClaim:
+    def lose(*_arguments: object, **_options: object) -> WriterClaim:
         asked.append("claim")
         raise ShutOutError("epoch 1 of recorder:east was claimed at the same moment by another")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.recording import record_cluster
+from ledger.app.recording import record_clusters
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
@@ -88,7 +88,7 @@ def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(
     mesh.run("west-to-east")
     assert mesh.run("east-to-west").records == 2_000
     ends = frozenset({Subject.HIGH_WATERMARKS, Subject.SWEEP})
-    record_cluster(mesh.config, "west", ends, stop=threading.Event(), once=True)
+    record_clusters(mesh.config, ["west"], ends, stop=threading.Event(), once=True)
     lag = query(mesh.config, "replication_lag", flow="west-to-east")
     assert sum(row["last_stable"] - row["mirrored_end"] for row in lag) == 2_000
     assert {(row["lag_records"], row["status"]) for row in lag} == {(0, "caught_up")}, (

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from kafka.admin import ACLOperation, ResourceType, ScramMechanism, UserScramCredentialUpsertion
 
-from ledger.app.recording import record_cluster
+from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.recording.observation import Subject
 from tests.support.config_files import write_config
 from tests.support.guarded import SECRET, Guarded
 from tests.support.quotas import limit_producing
@@ -33,7 +32,7 @@ ssl.ca.location = "{guarded.certificate}"
 
 
 def record(config: MirrorConfig, cluster: str) -> None:
-    record_cluster(config, cluster, frozenset(Subject), stop=threading.Event(), once=True)
+    record_clusters(config, [cluster], stop=threading.Event(), once=True)
 
 
 def told(config: MirrorConfig, entity: str) -> list[tuple[str, float | None]]:

@@ -9,12 +9,11 @@ from pyspark.sql import SparkSession
 
 from ledger.app.adoption import adopt_flow
 from ledger.app.key_resync import resync_keys
-from ledger.app.recording import record_cluster
+from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
 from ledger.operations.adoption.verdicts import Consent
-from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
@@ -92,7 +91,7 @@ def test_a_recorder_records_nothing_of_another_cluster(
     swapped = {"east": broker_pair["west"].bootstrap_servers, "west": broker_pair["west"].bootstrap_servers}
     elsewhere = write_flow(tmp_path, swapped, f'topics = ["{topic}"]')
     with pytest.raises(PreconditionError, match="another cluster answers behind east"):
-        record_cluster(elsewhere, "east", frozenset(Subject), stop=threading.Event(), once=True)
+        record_clusters(elsewhere, ["east"], stop=threading.Event(), once=True)
     assert rows(config, "checkpoints") == rows(config, "topics") == []
 
 

@@ -13,7 +13,7 @@ from ledger.domain.offsets.supersession import SEQUENCED_KINDS, recording_order
 from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.ports.clock import Clock
-from ledger.ports.ledger import FlowPosition, Row, WriterClaim
+from ledger.ports.ledger import FlowPosition, Row, WriterClaim, require_last
 from ledger.recording.recorded_state import RecordedState
 from ledger.recording.sync_rows import flow_position
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
@@ -30,8 +30,9 @@ class MemoryFactLog:
         self._ledger = ledger
         self._clock = clock
 
-    def claim(self, writer: str, tables: Sequence[str], row: Row) -> WriterClaim:
+    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         last = max(self._version(table, writer) for table in (_WRITERS, *tables))
+        require_last(writer, epoch_of(last), after=after)
         claim = WriterClaim(writer, epoch_of(last) + 1)
         shut_out = []
         for table in tables:

@@ -74,6 +74,17 @@ class FactLogContract:
         store.log.append(second, TABLE, 1, [watermark(30)])
         assert _ends(store) == [10, 30]
 
+    def test_a_claim_that_is_to_follow_an_epoch_is_refused_after_a_later_one(self, store: Store) -> None:
+        """A later epoch counts from its first commit to a table on: its claim may become a row any moment."""
+        claimed = claim(store.log)
+        assert claim(store.log, "host:2:2", after=claimed.epoch).epoch == 2
+        with pytest.raises(ShutOutError, match="epoch 2 is known already; nothing was claimed"):
+            claim(store.log, "host:3:3", after=claimed.epoch)
+        store.log.append(replace(claimed, epoch=7), TABLE, 1, [])
+        with pytest.raises(ShutOutError, match="epoch 7 is known already"):
+            claim(store.log, "host:3:3", after=2)
+        assert claim(store.log, "host:3:3").epoch == 8
+
     def test_an_epoch_that_nobody_claimed_after_an_append_is_above_it(self, store: Store) -> None:
         """A table may know of an epoch whose claim never became a row: its driver died in between."""
         claimed = claim(store.log)
