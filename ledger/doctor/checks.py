@@ -132,6 +132,13 @@ class Check(StrEnum):
         "an operation is missing",
         "only some groups can be seen",
     )
+    RECORDED_PERMISSIONS = (
+        "recorded_permissions",
+        "flow",
+        "may the recorders read what both clusters allow to whom?",
+        None,
+        "Describe or DescribeConfigs is missing on a cluster: a kind is recorded as not_permitted",
+    )
     RETENTION_TIME = (
         "retention_time",
         "flow",

@@ -130,6 +130,7 @@ def _source_permissions(
     operations = {} if isinstance(found, Unmeasured) else found.topics
     topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
     yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
+    yield permissions.recorded(look.subject, look.source.alias, found, look.source.granting)
 
 
 def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
@@ -146,6 +147,7 @@ def _target_permissions(
     existing = [name for name in wanted if name in there]
     absent = [name for name in wanted if name not in there]
     yield from permissions.target(look.subject, found, existing, absent, look.target.granting)
+    yield permissions.recorded(look.subject, look.target.alias, found, look.target.granting)
 
 
 def _permissions(

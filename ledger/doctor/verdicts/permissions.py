@@ -15,6 +15,8 @@ TARGET_TOPIC = (
     *(Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.ALTER),
     *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
 )
+RECORDED = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+"""On the cluster: access control lists and SCRAM users need the first, client quotas the second."""
 ANY_PRINCIPAL = "User:PRINCIPAL"
 _NO_AUTHORIZER = "the cluster has no authorizer: everybody may do everything"
 
@@ -81,6 +83,22 @@ def target(
         *_groups(subject, check, permissions, granting),
     ]
     yield from found or [_all_allowed(subject, check, permissions, topics)]
+
+
+def recorded(
+    subject: str, cluster: str, permissions: Permissions | Unmeasured, granting: Granting
+) -> CheckResult:
+    """Whether the recorder of a cluster may read all kinds of permissions; records are copied in any case."""
+    check = Check.RECORDED_PERMISSIONS
+    if isinstance(permissions, Unmeasured):
+        return unknown(subject, check, permissions)
+    lacking = [operation for operation in RECORDED if operation not in (permissions.cluster or ())]
+    if not permissions.enforced or not lacking:
+        return CheckResult(subject, check, Verdict.OK, f"cluster {cluster}: all kinds")
+    measured = f"{_names(lacking)} missing on cluster {cluster}: what it allows to whom is not all recorded"
+    return CheckResult(
+        subject, check, Verdict.WARNING, measured, granting.command(lacking, [("cluster", None)])
+    )
 
 
 def _topics_lacking(

@@ -1,6 +1,7 @@
 """Verdicts on permissions: what is missing is named with its command; what is too much is a warning."""
 
 import shlex
+from itertools import pairwise
 
 import pytest
 
@@ -156,3 +157,30 @@ def test_a_principal_that_is_not_known_has_its_place_in_the_command() -> None:
     command = Granting("b:1", None).command([Operation.READ], [("topic", "with space")])
     assert "--allow-principal User:PRINCIPAL" in command
     assert command.endswith("--topic 'with space'")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "lacking"),
+    [
+        (None, ["Describe", "DescribeConfigs"]),
+        (frozenset({Operation.DESCRIBE, Operation.CREATE}), ["DescribeConfigs"]),
+        (frozenset({Operation.DESCRIBE_CONFIGS}), ["Describe"]),
+    ],
+)
+def test_what_recorders_may_not_read_is_a_warning_with_its_command(
+    cluster: frozenset[Operation] | None, lacking: list[str]
+) -> None:
+    found = permissions.recorded("flow f", "east", told({}, cluster=cluster), GRANTING)
+    assert (found.check, found.verdict) == (Check.RECORDED_PERMISSIONS, Verdict.WARNING)
+    assert found.measured.startswith(f"{', '.join(lacking)} missing on cluster east")
+    words = shlex.split(str(found.advice))
+    granted = [word for before, word in pairwise(words) if before == "--operation"]
+    assert (granted, words[-1]) == (lacking, "--cluster")
+
+
+def test_recorders_that_may_read_all_kinds_are_in_order() -> None:
+    both = frozenset({Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
+    for found in (told({}, cluster=both), told({}, enforced=False)):
+        assert permissions.recorded("flow f", "east", found, GRANTING).verdict is Verdict.OK
+    unasked = permissions.recorded("flow f", "east", Unmeasured("away"), GRANTING)
+    assert unasked.verdict is Verdict.UNKNOWN
