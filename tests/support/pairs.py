@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import Place, first_unread
+from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
-from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
-from ledger.domain.translation import Commit
 
 EAST = TopicPartition("orders", "east-id", 0)
 WEST = TopicPartition("orders", "west-id", 0)
@@ -53,13 +53,17 @@ def place(
     there: Commit | None = None,
     moved: tuple[Commit, int] | None = None,
     highest_seen: int | None = None,
+    is_seen: bool = True,
     ends: tuple[int, int] | None = None,
     kept_local: Iterable[OffsetRange] = (),
     ways: Iterable[tuple[TopicPartition, TopicPartition]] = (),
     former_lives: frozenset[str] = frozenset(),
     is_to_west: bool = False,
 ) -> Place:
-    """Where a group at west goes on at east; with `is_to_west` the other way. `moved`: from a commit there to here."""
+    """Where a group at west goes on at east; with `is_to_west` the other way. `moved`: from a commit there to here.
+
+    `is_seen`: its commit here was seen since then.
+    """
     one, other = (EAST, WEST) if is_to_west else (WEST, EAST)
     pair = known_pair(
         here=one,
@@ -71,7 +75,7 @@ def place(
         former_lives=former_lives,
     )
     move = None if moved is None else Move(left=moved[0], arrived_at=moved[1], here_topic_id=one.topic_id)
-    if highest_seen is None and here is not None:
+    if highest_seen is None and here is not None and is_seen:
         highest_seen = max(here.offset, 0 if moved is None else moved[1])
     group = KnownGroup(here=here, there=there, move=move, highest_seen=highest_seen)
     return first_unread(pair, group)

@@ -1,6 +1,6 @@
 """A pair of partitions put together from the rows of all flows that touch them.
 
-Between two lives of a topic records go by one flow, by a chain of two through a third log, or from one origin to both
+Between two partitions records go by one flow, by a chain of two through a third log, or from one origin to both
 sides. A chain counts where no flow goes there directly.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import PartitionPair, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.composition import composed
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.links import Link, Route, brought, of_one_origin, taken
+from ledger.domain.pair.read_offsets import KnownLog
 from ledger.domain.pair.routes import KnownFlows, RecordedFlow
-from ledger.domain.pair.standing import KnownLog
 from ledger.domain.pair.untold import untold
 
 
@@ -36,11 +36,11 @@ def known_pair(
     kept_local: Iterable[OffsetRange] = (),
     former_lives: frozenset[str] = frozenset(),
 ) -> KnownPair:
-    """What is known of two partitions of living topics.
+    """What is known of two partitions of topics that are there now.
 
-    `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which living
-    partitions flows copy, though they may have recorded nothing of these lives. `former_lives`: topic ids that the
-    topics had before.
+    `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which
+    partitions flows copy, though they may have recorded nothing of these topic ids. `former_lives`: topic ids that
+    the topics had before.
     """
     known = KnownFlows(tuple(flows), tuple(ways))
     links = tuple(_links(known.routes(), here, there))
@@ -58,7 +58,7 @@ def known_pair(
 def _is_former(
     flow: RecordedFlow, here: TopicPartition, there: TopicPartition, former_lives: frozenset[str]
 ) -> bool:
-    """Whether a flow has rows between the two topics of which one is of a life that is over."""
+    """Whether a flow has rows between the two topics of which one is a former topic id."""
     topic_ids = {flow.source.topic_id, flow.target.topic_id}
     return topic_ids <= {here.topic_id, there.topic_id} | former_lives
 

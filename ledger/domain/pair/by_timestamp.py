@@ -1,4 +1,4 @@
-"""What a group would skip and repeat that goes on at another offset than the first unread record.
+"""What a group would skip and repeat that continues at another offset than the first unread record.
 
 Such an offset is that of a time: the first record at or behind it. Times are the producers', no commit has one, and
 the sides hold records in orders of their own. So it is the worse alternative, and says how much worse.
@@ -6,7 +6,7 @@ the sides hold records in orders of their own. So it is the worse alternative, a
 
 from dataclasses import dataclass
 
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.claims import count, shared
 from ledger.domain.pair.first_unread import Place
 
@@ -28,7 +28,7 @@ class Difference:
 
 
 def difference(place: Place, offset: int) -> Difference | None:
-    """What going on at an offset means against the exact place; None when there is none to compare with."""
+    """What continuing at an offset means beside the exact place; None when there is none to compare with."""
     if place.offset is None:
         return None
     return Difference(shared(place.unread, 0, offset), shared(place.read, offset))

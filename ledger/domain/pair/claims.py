@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ledger.domain.facts import SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, joined, without
+from ledger.domain.offsets.offset_ranges import OffsetRange, joined, without
+from ledger.domain.offsets.translation import Truncation
 from ledger.domain.pair.untold import FlowRows, Witness, in_doubt_from, is_same
-from ledger.domain.translation import Truncation
 
 _CLAIMING = (SyncKind.COPIED, SyncKind.ADOPTED, SyncKind.UNPAIRED)
 

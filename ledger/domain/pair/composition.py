@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ledger.domain.facts import GapCause
-from ledger.domain.offset_ranges import OffsetRange
-from ledger.domain.offsets import OffsetMap, Segment, Unmapped, Unpaired
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.stretches import Segment, Unmapped, Unpaired
 from ledger.domain.pair.claims import leftover
 from ledger.domain.pair.links import Route
 

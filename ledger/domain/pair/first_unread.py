@@ -1,14 +1,14 @@
-"""Where a group that has committed here goes on there: at the first record that it has not read.
+"""Where a group that has committed here continues there: at the first record that it has not read.
 
-*Here* and *there* are a partition each, of living topics of two clusters; flows may copy either way, by a chain, or
-from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
+*Here* and *there* are a partition each, of topics of two clusters as they are now; flows may copy either way, by a
+chain, or from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
 
-The rule. What the group has read is a union over both sides (`standing`): `here_to`, all below it here; `there_to`,
+The rule. What the group has read is a union over both sides (`read_offsets`): `here_to`, all below it here; `there_to`,
 all below it there; `alone_to`, all below it there that is there alone. Unread there are
     U1  records that a map holds at `here_to` or behind it here, unless they lie below `there_to`
     U2  extras, and records of one origin that the flow to here has not come to, unless they lie below `alone_to`
     U3  records of which nobody can tell where they lie here, unless they lie below `there_to`, or the group has come
-        to where the map goes on behind them
+        to where the map continues behind them
     U4  what records here, at `here_to` or behind it, stand for of which nobody can tell where they lie there: nothing
         below the place where their flow stood, and nothing below `there_to`
 The place is the lowest of these that is not below the log start there. When there is none it is the highest of all
@@ -18,8 +18,8 @@ sides' orders differ, or something is unread there that lies before them.
 *Extras* lie there from the end of the maps to here up to the known end (high watermark, ends of all maps), less what
 rows of any flow claim and what is decided to stay. Below that end all is decided, whatever the cause: filtered,
 skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
-nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
-told from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled before it.
+nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records count as
+extras: they may cause repeats. A decision is about what nobody claims, so copies are settled before it.
 
 Invariants
     F1  no record of the pair that lies there, and that the group has not read, is below the place, unless it is decided
@@ -29,7 +29,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What the first draft of the rule would have skipped, found by simulated lives (`tests/check/domain/pair`):
+What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
     - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
       mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
       where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
@@ -40,16 +40,16 @@ What the first draft of the rule would have skipped, found by simulated lives (`
     - Copies that a `resync` took out of a map are the only ones until they are made again, and lie where they were:
       they pair as before (U1). Unpaired ones count as unpaired still (U3).
     - Rows without records (behind `adopted` ones) claim nothing: they tell of applications' records, too. Claims of
-      a life of the topic here that is over are no claims: what it wrote comes back to here.
-    - A log that lost its end is known by the flow that has looked; others' rows, and commits, are about what is not
-      there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
+      a former topic id of the topic here are no claims: what it wrote comes back to here.
+    - A log that lost its end is known by the flow that has read it since; others' rows, and commits, are about what
+      is not there any more. What any flow found holds for all (`untold`); rows in doubt make U3 or U2 of their records.
     - What unpaired rows tell of records there, not only of those here, is unread (U3).
     - Below the log start the lowest unread record that is left counts, not the log start: between them may lie others'.
 
 What cannot be known, and is taken so
     - A commit says that all below it was read, expired records too, and what was passed with `expired_on_target`.
-    - Records of a life that is over count where they have come back to here; commits on it say nothing.
-    - A lost end that no row and no leader epoch tells of. Two lost ends at one offset, of which the later is told by
+    - Records of a former topic id count where they have come back to here; commits on it say nothing.
+    - A lost end that no row and no leader epoch tells of. Two lost ends at one offset, of which the later is found by
       another flow only, are one where leader epochs tell of the former.
     - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
@@ -63,20 +63,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.facts import Absence
-from ledger.domain.offset_ranges import OffsetRange
+from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.claims import count, leftover, shared
 from ledger.domain.pair.links import Link, pairs_there
-from ledger.domain.pair.standing import KnownGroup, KnownLog, Standing, standing_of
+from ledger.domain.pair.read_offsets import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
 
 
 class PlaceStatus(StrEnum):
     """Why a place is what it is. The first that applies, in this order, is reported; the first three have no offset."""
 
-    NO_MAP = "no_map"  # nothing between these lives of both topics is recorded
+    NO_MAP = "no_map"  # nothing between these topic ids is recorded
     OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
-    OTHER_TARGET_INCARNATION = (
-        "other_target_incarnation"  # all maps go to a life of the topic there that is over
-    )
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # all maps are of a former topic id
     NO_COMMIT = (
         "no_commit"  # the group has commits on the topic and none for this partition: it has read nothing
     )
@@ -107,7 +105,7 @@ class KnownPair:
 
     `brought_from`: offsets there below it were copied to here, or shall not be; None: nothing is copied from there
     to here, so what lies there alone is of others. `kept_local`: decided to stay there.
-    `is_other_life`: there are maps, to lives of the topic there that are over.
+    `is_other_life`: there are maps, and all are between former topic ids.
     """
 
     here: KnownLog
@@ -120,7 +118,7 @@ class KnownPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a group goes on. Ranges ascend and are apart from each other; without an offset there are none.
+    """Where a group continues. Ranges ascend and are apart from each other; without an offset there are none.
 
     `unread`, `read`: records of the pair there, from the log start on; all that is unread lies at `offset` or behind.
     `others`: records there from `offset` on that none of the pair's flows carries. `ahead`: offsets here that were
@@ -137,7 +135,7 @@ class Place:
 
     @property
     def repeated(self) -> tuple[OffsetRange, ...]:
-        """Records that the group reads again; control records among extras cannot be told from them."""
+        """Records that the group reads again; control records among extras count as records."""
         return () if self.offset is None else shared(self.read, self.offset)
 
     @property
@@ -146,12 +144,12 @@ class Place:
 
 
 def first_unread(pair: KnownPair, group: KnownGroup) -> Place:
-    """Where the group goes on there."""
+    """Where the group continues there."""
     refusal = _refusal(pair, group)
     if refusal is not None:
         return Place(offset=None, status=refusal)
-    standing = standing_of(group, pair.here, pair.there)
-    return _Asked(pair, group, standing).place()
+    read = read_offsets_of(group, pair.here, pair.there)
+    return _Asked(pair, group, read).place()
 
 
 def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
@@ -164,16 +162,16 @@ def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A group's standing held against what is known of a pair."""
+    """What a group has read, and what is known of a pair."""
 
     pair: KnownPair
     group: KnownGroup
-    standing: Standing
+    read: ReadOffsets
 
     def place(self) -> Place:
         log_start = self.pair.there.log_start or 0
         unplaced = leftover(self.unplaced(), ())
-        alone = shared(self.alone(), self.standing.alone_to)
+        alone = shared(self.alone(), self.read.alone_to)
         known = leftover((*self.known_unread(), *unplaced, *alone), ())
         unread = shared(known, log_start)
         offset = max(min((*self.floors(), *(start for start, _ in unread)), default=self.end()), log_start)
@@ -196,9 +194,9 @@ class _Asked:
             part
             for link in self.pair.links
             for stretch in link.stretches
-            for part in stretch.there_from(self.standing.here_to)
+            for part in stretch.there_from(self.read.here_to)
         )
-        yield from shared(found, self.standing.there_to)
+        yield from shared(found, self.read.there_to)
 
     def unplaced(self) -> Iterator[OffsetRange]:
         """Records there of which nobody can tell where they lie here."""
@@ -206,10 +204,10 @@ class _Asked:
             one.there
             for link in self.pair.links
             for one in link.unplaced_there
-            if one.is_unread(self.standing.here_to)
+            if one.is_unread(self.read.here_to)
         )
         unclaimed = (*self.unclaimed_mirror_writes(), *self.unclaimed_between_ends())
-        yield from shared((*found, *unclaimed), self.standing.there_to)
+        yield from shared((*found, *unclaimed), self.read.there_to)
 
     def unclaimed_mirror_writes(self) -> tuple[OffsetRange, ...]:
         """What a mirror wrote there and no row tells of yet."""
@@ -241,14 +239,14 @@ class _Asked:
         """Places there below which none of the unread records lies whose place nobody knows."""
         for link in self.pair.links:
             for one in link.unplaced_here:
-                if one.here[1] > self.standing.here_to:
-                    yield max(one.there_from, self.standing.there_to)
+                if one.here[1] > self.read.here_to:
+                    yield max(one.there_from, self.read.there_to)
 
     # -- ends and columns ------------------------------------------------------------------------
 
     def end(self) -> int:
-        """Where a group goes on that has read all that is known there."""
-        return max(self.standing.alone_to, *(link.there_end for link in self.pair.links))
+        """Where a group continues that has read all that is known there."""
+        return max(self.read.alone_to, *(link.there_end for link in self.pair.links))
 
     def known_end(self) -> int:
         claimed = max((end for _, end in self.pair.there.claims), default=0)
@@ -273,11 +271,11 @@ class _Asked:
         """What lies here below the commit and has not been copied to there."""
         found: list[OffsetRange] = []
         for link in self.pair.links:
-            if link.taken_to is not None and link.taken_to < self.standing.here_to:
-                found.append((link.taken_to, self.standing.here_to))
+            if link.taken_to is not None and link.taken_to < self.read.here_to:
+                found.append((link.taken_to, self.read.here_to))
         pairs = (stretch.here for link in self.pair.links for stretch in link.stretches)
         alone = (one for link in self.pair.links for one in link.only_here)
-        on_the_way = shared(alone, 0, self.standing.here_to)
+        on_the_way = shared(alone, 0, self.read.here_to)
         return leftover((*leftover(found, (*self.pair.here.claims, *pairs)), *on_the_way), ())
 
     def status(
@@ -305,9 +303,9 @@ class _Asked:
             return PlaceStatus.AHEAD
         if commit.absence is not None:
             return _ABSENT[commit.absence]
-        if self.standing.is_capped:
+        if self.read.is_capped:
             return PlaceStatus.TRUNCATED
-        if self.standing.is_rewound:
+        if self.read.is_rewound:
             return PlaceStatus.REWOUND
         return PlaceStatus.EXACT if _holds(unread, offset) else PlaceStatus.AT_END
 

@@ -1,6 +1,6 @@
 """Which records lie at both of two logs, by one map between them: a link, seen from where a group is.
 
-*Here* is the log on which the group has committed, *there* the one on which it shall go on. A map from there to here
+*Here* is the log on which the group has committed, *there* the one on which it shall continue. A map from there to here
 has *brought* records, one from here to there has *taken* them; where both were filled from a third log, they are
 *of one origin*. A chain of maps is a map (`composition`).
 """
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import GapCause, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, without
-from ledger.domain.offsets import OffsetMap, Segment, Unpaired
+from ledger.domain.offsets.offset_map import OffsetMap
+from ledger.domain.offsets.offset_ranges import OffsetRange, without
+from ledger.domain.offsets.stretches import Segment, Unpaired
 from ledger.domain.pair.claims import leftover
 from ledger.domain.pair.untold import is_same
 
@@ -43,7 +44,7 @@ class Stretch:
 class UnplacedThere:
     """Records there of which nobody knows where they lie here.
 
-    They count as read by who has come to `passed_at` here, where the map goes on behind them; None: by nobody.
+    They count as read by who has come to `passed_at` here, where the map continues behind them; None: by nobody.
     """
 
     there: OffsetRange

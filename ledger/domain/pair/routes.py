@@ -1,6 +1,6 @@
 """The flows between some logs: their maps, each with what other flows found of its logs and it does not know yet.
 
-A flow that has recorded nothing yet between living topics has a map that holds nothing: what it will bring is on its
+A flow that has recorded nothing yet between two topic ids has a map that holds nothing: what it will bring is on its
 way. What supersession took out of a map lies at its target still, unless a log has lost it (`OldCopy`).
 """
 
@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, without
-from ledger.domain.offsets import EpochStart, OffsetMap, Segment, Unpaired, expand
+from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
+from ledger.domain.offsets.offset_ranges import OffsetRange, without
+from ledger.domain.offsets.stretches import Segment, Unpaired, expand
+from ledger.domain.offsets.supersession import effective
+from ledger.domain.offsets.translation import Truncation
 from ledger.domain.pair.claims import Found, claims_of, leftover
 from ledger.domain.pair.links import Route
 from ledger.domain.pair.untold import (
@@ -20,8 +23,6 @@ from ledger.domain.pair.untold import (
     told_of_target,
     witness_of,
 )
-from ledger.domain.supersession import effective
-from ledger.domain.translation import Truncation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class RecordedFlow:
 
 @dataclass(frozen=True, slots=True)
 class KnownFlows:
-    """All flows that have rows about some logs; `ways`: between which living logs flows copy, recorded or not."""
+    """All flows that have rows about some logs; `ways`: between which logs flows copy, recorded or not."""
 
     flows: tuple[RecordedFlow, ...]
     ways: tuple[PartitionPair, ...] = ()
@@ -59,7 +60,7 @@ class KnownFlows:
         ]
 
     def claims(self, log: TopicPartition, *, over: frozenset[str]) -> tuple[OffsetRange, ...]:
-        """What flows claim of a log; those from lives that are `over` do not count: what they copied comes back."""
+        """What flows claim of a log; those from topic ids that are `over` do not count: what they copied comes back."""
         return claims_of(
             (
                 (flow.rows, self._found_of_target(flow))

@@ -1,11 +1,11 @@
 """What one flow found of a log that another flow does not know yet: that it lost its end.
 
-A truncation is recorded by each flow when it looks (`source_truncated`, `target_truncated`, or leader epochs alone).
+A truncation is recorded by each flow when it reads on (`source_truncated`, `target_truncated`, or leader epochs alone).
 Until then its rows speak of records that are not there any more, and at their offsets lie others. A group that is
-placed by such rows passes these unread. So what any flow told of a log is put at the end of the rows of those that
-did not, as the `superseded` row that they will write.
+placed by such rows passes these unread. So what any flow recorded of a log is put at the end of the rows of those
+that did not, as the `superseded` row that they will write.
 
-Which rows are older than a truncation is told by clocks, which are taken to agree within `CLOCK_MARGIN_MS`, and a row
+Which rows are older than a truncation is judged by clocks, which are taken to agree within `CLOCK_MARGIN_MS`, and a row
 in doubt is taken for older: that repeats, and never skips. Two things prove a row to be younger whatever clocks say:
 at its source a leader epoch that begins at or behind the truncation, and at its target a gap `mirror_write` of a flow
 that has read that log again since.
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offset_ranges import OffsetRange, Share, joined, share_of
-from ledger.domain.supersession import effective, numbered_effective, restart_after_target_truncation
-from ledger.domain.translation import CLOCK_MARGIN_MS, Truncation, truncations_of
+from ledger.domain.offsets.offset_ranges import OffsetRange, Share, joined, share_of
+from ledger.domain.offsets.supersession import effective, numbered_effective, restart_after_target_truncation
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Truncation, truncations_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ _WRITTEN = (*_MAPPED, SyncKind.UNPAIRED)
 
 
 def is_same(one: TopicPartition, other: TopicPartition) -> bool:
-    """Whether two name the same partition of the same life of a topic."""
+    """Whether two name the same partition of the same topic id."""
     return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
@@ -64,7 +64,7 @@ def told_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ..
 
 
 def untold(heard: Iterable[Truncation], told: Sequence[Truncation]) -> tuple[Truncation, ...]:
-    """Those of others' truncations that a flow has not told itself, at the same offset and about the same time."""
+    """Those of others' truncations that a flow has not recorded itself, at the same offset and about the same time."""
     return tuple(cut for cut in heard if not any(_is_same_cut(own, cut) for own in told))
 
 
@@ -80,7 +80,7 @@ def as_if_told(
     of_target: Iterable[Truncation],
     at_target: Sequence[Witness] = (),
 ) -> FlowRows:
-    """The rows of a flow with what other flows found of its source and of its target's present life.
+    """The rows of a flow with what other flows found of its source and of its target as it is now.
 
     `at_target`: the flows that read its target.
     """
@@ -154,7 +154,7 @@ def _is_seen(sync: OffsetSync, cut: Truncation, witnesses: Iterable[Witness]) ->
 
 
 def _is_known_after(cut: Truncation, own: Truncation) -> bool:
-    """Whether who told of a truncation read the log again behind another one, too."""
+    """Whether who recorded a truncation read the log again behind another one, too."""
     is_later = own.recorded_at_ms > cut.recorded_at_ms + CLOCK_MARGIN_MS
     return own == cut or (is_later and own.source_start <= cut.source_start)
 

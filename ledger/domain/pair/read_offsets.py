@@ -1,7 +1,7 @@
 """What a group has read at both sides, as far as the ledger knows how it moved.
 
 A commit says that all below it was read on its log. So what was read is the union of both sides: below its commit
-here; and there below the commit that it left with, when a recorded move brought it here and it has only gone on
+here; and there below the commit that it left with, when a recorded move brought it here and it has only read on
 since. Who was put back here on purpose (rewound) wants to read again: then the commit here counts alone. That is
 seen when the commit lies below the place where the move had brought the group, or below one that the group was seen
 with since. A group may be rewound there as well, so of the commit that it left with and the last one there the lower
@@ -16,13 +16,13 @@ there, or a flow found that the end was lost, and the commit may be older (`doma
 
 from dataclasses import dataclass
 
-from ledger.domain.offsets import EpochStart
-from ledger.domain.translation import Commit, Truncation
+from ledger.domain.offsets.offset_map import EpochStart
+from ledger.domain.offsets.translation import Commit, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLog:
-    """One partition of the living topic at one side.
+    """One partition of the topic at one side, as it is now.
 
     `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `told`:
     truncations that this map has recorded, so that leader epochs tell of them as well. `heard`: truncations that
@@ -81,7 +81,7 @@ class KnownGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ReadOffsets:
     """Up to where a group has read.
 
     `here_to`: all below it here. `there_to`: all below it there, though it be here, too. `alone_to`: all below it
@@ -95,8 +95,8 @@ class Standing:
     is_capped: bool
 
 
-def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
-    """What a group has read; its commits are of these lives of both topics, or do not count."""
+def read_offsets_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> ReadOffsets:
+    """What a group has read; its commits are of these topic ids, or do not count."""
     move = group.move if group.move is not None and group.move.here_topic_id == here.topic_id else None
     committed = _committed(group, move)
     here_to = 0 if committed is None else here.valid_to(committed)
@@ -104,7 +104,7 @@ def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
     left = None if move is None else _valid(move.left, there)
     reached = max(0 if move is None else move.arrived_at, group.highest_seen or 0)
     is_rewound = committed is not None and committed.offset < reached
-    return Standing(
+    return ReadOffsets(
         here_to=here_to,
         there_to=0 if left is None or is_rewound else _lower(left, last_there),
         alone_to=0 if is_rewound else (left if last_there is None else last_there) or 0,
@@ -125,5 +125,5 @@ def _lower(offset: int, other: int | None) -> int:
 
 
 def _valid(commit: Commit | None, log: KnownLog) -> int | None:
-    """Up to where a commit of this life of the topic counts; None when it is of another, or of nobody knows which."""
+    """Up to where a commit of this topic id counts; None when it is of another, or of nobody knows which."""
     return log.valid_to(commit) if commit is not None and commit.topic_id == log.topic_id else None
