@@ -117,8 +117,7 @@ def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
     """Whether a row beyond a truncation may tell of what was there before."""
     epoch = row.sync.source_leader_epoch
     is_of_later_epoch = epoch is not None and epoch_below is not None and epoch > epoch_below
-    is_behind = row.sync.source_start >= cut.source_start
-    return cut.may_be_after(row.recorded_at_ms) and not (is_of_later_epoch and is_behind)
+    return cut.may_be_after(row.recorded_at_ms) and not is_of_later_epoch
 
 
 def _target_cut(
