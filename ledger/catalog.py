@@ -25,7 +25,17 @@ _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
 
-VIEW_SUBJECTS = ("flows", "supersession", "maps", "topics", "operations", "lag")
+VIEW_SUBJECTS = (
+    "flows",
+    "supersession",
+    "maps",
+    "topics",
+    "operations",
+    "lag",
+    "commits",
+    "targets",
+    "translation",
+)
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 
 VIEWS = "\n".join(

@@ -3,7 +3,7 @@
 MirrorLedgerError             exit 1
 ├── UsageError                exit 2   bad arguments, an unknown flow, cluster, query or cut
 │   ├── ConfigurationError    exit 2   every problem of a configuration file at once
-│   └── EnvironmentError_     exit 2   Java, Python, artifacts, a path that is not a ledger
+│   └── SetupError     exit 2   Java, Python, artifacts, a path that is not a ledger
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   └── ShutOutError          exit 5   a later writer epoch has taken over
@@ -70,7 +70,7 @@ class ConfigurationError(UsageError):
         super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
 
 
-class EnvironmentError_(UsageError):  # noqa: N801, N818  the builtin of this name is OSError
+class SetupError(UsageError):
     """The machine lacks something: Java, Python, JVM artifacts, or the path is not a ledger."""
 
 

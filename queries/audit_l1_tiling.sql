@@ -11,7 +11,7 @@
 --
 -- What holds after supersession must tile; rows that say only where the flow stood must lie where one ends and
 -- the next starts. A map may start anywhere, so its first row is never a hole. late_start: a row says that the
--- flow starts here, and is not the first of the map (one that a resync at once begins anew is). finding numbers rows that are otherwise equal.
+-- flow starts here, and is not the first of the map (one that a resync at once begins again is). finding numbers rows that are otherwise equal.
 with stretches as (
     select
         o.flow,

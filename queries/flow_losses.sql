@@ -1,5 +1,5 @@
 -- name:    flow_losses
--- answers: what did a flow lose, take back or fail to pair, and why?
+-- answers: what did a flow lose, supersede or fail to pair, and why?
 -- grain:   flow, source_topic, source_topic_id, source_partition, writer_epoch, round, kind, source_start,
 --          target_start
 -- reads:   effective_syncs, offset_syncs
@@ -11,9 +11,10 @@
 --          writer_epoch bigint, round bigint, recorded_at_ms bigint, status string
 -- status:  holds, cut, superseded
 --
--- Ranges are those that were recorded. source_offsets counts the source range: what was lost, or what was
--- taken back; records counts records at the target that cannot be paired. superseded: a later row took this
--- one back. held_offsets counts what still counts as lost. cut: a later row took back a part, from somewhere inside the source range on. holds: neither.
+-- Ranges are those that were recorded. source_offsets counts the source range: what was lost, or superseded;
+-- records counts records at the target that cannot be paired. held_offsets counts what still counts as lost.
+-- superseded: a later row voids this one. cut: a later row voids a part of it, from somewhere inside the source
+-- range on. holds: neither.
 with losses as (
     select
         o.flow,

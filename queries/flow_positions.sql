@@ -1,5 +1,5 @@
 -- name:    flow_positions
--- answers: where does a flow stand on each partition, and with which sequence does it go on?
+-- answers: what is a flow's position on each partition, and with which sequence does it continue?
 -- grain:   flow, source_topic_id, source_partition
 -- reads:   last_syncs
 -- params:  flow string

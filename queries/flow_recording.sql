@@ -7,7 +7,7 @@
 -- status:  none
 --
 -- side is source or target. A recorder appends commits that changed, and all of them at every full sweep; ends that
--- changed, and a sign of life when they did not. An age of several sweeps, or heartbeats, says that nobody records,
+-- changed, and a heartbeat when they did not. An age of several sweeps, or heartbeats, says that nobody records,
 -- null that nobody ever did (of checkpoints: or that no group has committed). Times are those of the recorder's host.
 with sides as (
     select c.flow, 'source' as side, c.source_cluster as cluster

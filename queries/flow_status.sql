@@ -1,5 +1,5 @@
 -- name:    flow_status
--- answers: what has a flow mirrored of each partition so far, and is it still going on?
+-- answers: what has a flow mirrored of each partition so far, and does it still mirror it?
 -- grain:   flow, source_topic, source_topic_id, source_partition
 -- reads:   current_maps, ended_topics, last_claims, last_partition_events, offset_syncs, writers
 -- params:  flow string
@@ -13,10 +13,10 @@
 -- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
 -- what holds after supersession; bytes, batches and recovered_rows count the work that was done, with what
 -- was superseded since. gone: the source topic was deleted, or has another topic id by now, so there is nothing
--- to go on with; a stop is told all the same. An id that was never recorded as a topic's of the source counts
--- as living. stopped: the last event of this partition stopped it. released: the flow's last word is that it
+-- left to copy; a stop is shown all the same. An id that was never recorded as a topic's of the source counts
+-- as existing. stopped: the last event of this partition stopped it. released: the flow's last word is that it
 -- ended. not_started: it runs, and nothing is recorded yet, not even where it starts. mirroring: neither;
--- whether the driver lives shows in last_recorded_at_ms, and whether it keeps up in replication_lag.
+-- whether the driver is alive shows in last_recorded_at_ms, and whether it keeps up in replication_lag.
 with last_words as (
     select
         w.event,

@@ -11,8 +11,8 @@
 -- status:  gone, unknown, other_incarnation, beyond_end, caught_up, behind
 --
 -- Lag is that of one instant, measured_at_ms: the last time at which the source's ends are known, by a read or by
--- a sign of life of the recorder. mirrored_end is where the flow stood by what it had recorded until then, so
--- newer copies are not set against older ends; source_end is how far the map has come since. What was measured
+-- a heartbeat of the recorder. mirrored_end is where the flow stood by what it had recorded until then, so
+-- newer copies are not compared with older ends; source_end is how far the map has come since. What was measured
 -- before fresh_since_ms is unknown: all lag columns are null then, last_known_records has what it was. Records
 -- are counted to the last stable offset, what lies above it cannot be copied yet; as offsets, so gaps of the part
 -- not copied count too. What other flows copied to there is left out, it is not to be copied (PROTOCOL.md,
@@ -22,8 +22,8 @@
 -- which the source is known to have had no more than is mirrored. at_least: it never was, so counted from the
 -- first read; null when there is no other.
 --
--- A row is a partition of a topic that the flow has a map of. gone: its topic ended at the source. unknown: not
--- measured lately, never, or not since the flow began with it, or the partition has no map (one that was added,
+-- A row is a partition of a topic that the flow has a map of. gone: its topic was deleted or recreated at the
+-- source. unknown: not measured lately, never, or not since the flow began with it, or the partition has no map (one that was added,
 -- say). other_incarnation: the flow has a map of this partition, but none of this topic id. beyond_end: the flow
 -- had copied more than the source had, so the source lost its end, or clocks of two hosts differ.
 with ends as (

@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from ledger.errors import EnvironmentError_, MirrorLedgerError
+from ledger.errors import MirrorLedgerError, SetupError
 
 MINIMUM_JAVA = 17
 FETCH_TIMEOUT_S = 900
@@ -147,13 +147,11 @@ def check_java() -> Path:
             [java, "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentError_(
-            f"Java {MINIMUM_JAVA} or later is needed; {java} does not run: {error}"
-        ) from error
+        raise SetupError(f"Java {MINIMUM_JAVA} or later is needed; {java} does not run: {error}") from error
     major = java_major(answer.stderr + answer.stdout)
     if major is None or major < MINIMUM_JAVA:
         found = "prints no version" if major is None else f"is version {major}"
-        raise EnvironmentError_(f"Java {MINIMUM_JAVA} or later is needed; {java} {found}")
+        raise SetupError(f"Java {MINIMUM_JAVA} or later is needed; {java} {found}")
     return Path(java)
 
 
@@ -169,9 +167,7 @@ def _java_command() -> str:
         return str(Path(java_home) / "bin" / "java")
     found = shutil.which("java")
     if found is None:
-        raise EnvironmentError_(
-            f"Java {MINIMUM_JAVA} or later is needed; no java on PATH, and JAVA_HOME is not set"
-        )
+        raise SetupError(f"Java {MINIMUM_JAVA} or later is needed; no java on PATH, and JAVA_HOME is not set")
     return found
 
 
@@ -206,9 +202,9 @@ def _run_ivy(jar_set: JarSet, work: Path) -> str:
         )
     except subprocess.TimeoutExpired as error:
         reason = f"no end after {FETCH_TIMEOUT_S} s"
-        raise EnvironmentError_(_refusal(jar_set, jar_set.artifacts, reason)) from error
+        raise SetupError(_refusal(jar_set, jar_set.artifacts, reason)) from error
     if run.returncode != 0:
-        raise EnvironmentError_(_refusal(jar_set, jar_set.artifacts, telling_line(run.stdout)))
+        raise SetupError(_refusal(jar_set, jar_set.artifacts, telling_line(run.stdout)))
     return run.stdout
 
 
@@ -252,9 +248,7 @@ def _ivy_jar() -> Path:
     places = spec.submodule_search_locations if spec else None
     jars = sorted(Path(places[0]).glob("jars/ivy-*.jar")) if places else []
     if not jars:
-        raise EnvironmentError_(
-            "PySpark's Ivy jar is missing and no JVM artifact can be fetched; reinstall pyspark"
-        )
+        raise SetupError("PySpark's Ivy jar is missing and no JVM artifact can be fetched; reinstall pyspark")
     return jars[-1]
 
 
@@ -262,16 +256,16 @@ def _check_complete(jar_set: JarSet, folder: Path, jars: Sequence[Path], reason:
     names = {jar.name for jar in jars}
     absent = [artifact for artifact in jar_set.artifacts if artifact.jar not in names]
     if absent:
-        raise EnvironmentError_(_refusal(jar_set, absent, reason))
+        raise SetupError(_refusal(jar_set, absent, reason))
     if len(jars) < jar_set.minimum_jars:
         counted = f"{len(jars)} jars, at least {jar_set.minimum_jars} expected in {folder}"
-        raise EnvironmentError_(_refusal(jar_set, jar_set.artifacts, f"{counted}; {reason}"))
+        raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{counted}; {reason}"))
 
 
 def _check_readable(jar_set: JarSet, jars: Sequence[Path]) -> None:
     for jar in jars:
         if not zipfile.is_zipfile(jar):
-            raise EnvironmentError_(_refusal(jar_set, jar_set.artifacts, f"{jar.name} is not a jar"))
+            raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{jar.name} is not a jar"))
 
 
 def _refusal(jar_set: JarSet, artifacts: Sequence[Artifact], reason: str) -> str:

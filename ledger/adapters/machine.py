@@ -9,7 +9,7 @@ class LocalMachine:
     """Implements `measurements.MachineProbe`."""
 
     def java(self) -> str:
-        """Raises `EnvironmentError_` when there is none, or one that is too old."""
+        """Raises `SetupError` when there is none, or one that is too old."""
         return f"{check_java()}, 17 or later"
 
     def python(self) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
-from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
 from ledger.domain.tables.cuts import LastAppend

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.adapters.duck import engine
 from ledger.adapters.system import SystemClock
 from ledger.catalog import Value

@@ -1,7 +1,7 @@
 """Which cluster an alias stands for: what `accept-cluster` records."""
 
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import cluster_admin, operator_operations

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
-from ledger.adapters.delta.examination import DeltaLedgerProbe
+from ledger.adapters.delta.ledger_probe import DeltaLedgerProbe
 from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
 from ledger.adapters.kafka.probes.target_probe import KafkaTargetProbe
 from ledger.adapters.machine import LocalMachine
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.doctor.check_results import CheckResult
 from ledger.doctor.examination import Examination
-from ledger.doctor.findings import Finding
 
 
 def examine(
     config: MirrorConfig, flow_names: Sequence[str], *, probe: bool, retention_share: float
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Check all that the flows need, or else all that are enabled; with `probe`, in topics of its own at targets."""
     flows = [config.flow(name) for name in flow_names] or list(config.enabled_flows)
     clusters = {alias: config.cluster(alias) for flow in flows for alias in (flow.source, flow.target)}
@@ -39,4 +39,4 @@ def examine(
             clock=clock,
             retention_share=retention_share,
         )
-        return list(examination.findings())
+        return list(examination.results())

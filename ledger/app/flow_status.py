@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaSnapshot, parse_time
+from ledger.adapters.delta.snapshots import DeltaSnapshot, parse_time
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses

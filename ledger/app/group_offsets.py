@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock

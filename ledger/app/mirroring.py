@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.spark.session import SessionFactory
@@ -17,9 +17,9 @@ from ledger.app.wiring import (
     driver_operations,
     flow_topics,
     lookout,
+    mirror_producers_of,
     operator_operations,
     worker_networks,
-    writer_directories,
 )
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
@@ -91,7 +91,7 @@ def run_flow(
             runner=SparkRoundRunner(
                 spark.sparkContext,
                 worker_networks(config, flow, limits),
-                writer_directories(config, flow, source.cluster_id()),
+                mirror_producers_of(config, flow, source.cluster_id()),
                 limits,
             ),
             clock=SystemClock(),
@@ -116,7 +116,7 @@ def run_flow(
                 stop=stop,
                 on_claimed=claimed,
                 on_round=on_round,
-                returned_elsewhere=config.returned_elsewhere(flow_name),
+                restored_by_other_flow=config.restored_by_other_flow(flow_name),
                 also_copied_by=config.also_copied_by(flow_name),
                 last_stop=last_stop,
                 recording_troubles=lambda: background.troubles,

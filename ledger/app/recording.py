@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import background_maintenance, cluster_admin, cluster_recorder

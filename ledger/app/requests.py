@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaLedger, DeltaSnapshot, open_ledger
+from ledger.adapters.delta.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.flow_status import driver_of

@@ -3,7 +3,7 @@
 from functools import partial
 
 from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.spark.merging import merge_on_spark

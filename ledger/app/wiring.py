@@ -6,15 +6,15 @@ from contextlib import closing, contextmanager
 
 from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.mirror_producers import KeptMirrorProducers
 from ledger.adapters.delta.upkeeps import table_upkeeps
-from ledger.adapters.delta.writer_directory import KeptWriterDirectory
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.kafka.connection.reach import KafkaReach
 from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.kafka.network.kept_networks import KeptNetwork
 from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.spark.rounds import DirectoryFactory
+from ledger.adapters.spark.rounds import MirrorProducersFactory
 from ledger.adapters.system import SystemClock
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
@@ -22,8 +22,8 @@ from ledger.domain.topics.topic_following import TopicFollowing
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.task.assignments import CopyLimits
+from ledger.mirror.task.mirror_producers import no_mirror_producers
 from ledger.mirror.task.troubles import Side
-from ledger.mirror.task.writer_directory import relaying_directory
 from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
@@ -97,8 +97,10 @@ def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) 
     )
 
 
-def writer_directories(config: MirrorConfig, flow: FlowConfig, source_cluster_id: str) -> DirectoryFactory:
-    return relaying_directory if flow.relay else KeptWriterDirectory(config.ledger.path, source_cluster_id)
+def mirror_producers_of(
+    config: MirrorConfig, flow: FlowConfig, source_cluster_id: str
+) -> MirrorProducersFactory:
+    return no_mirror_producers if flow.relay else KeptMirrorProducers(config.ledger.path, source_cluster_id)
 
 
 def cluster_recorder(

@@ -57,7 +57,7 @@ class MirrorConfig(Frozen):
         flow = self.flow(flow_name)
         return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow), flow.naming)
 
-    def returned_elsewhere(self, flow_name: str) -> Callable[[str], frozenset[str]]:
+    def restored_by_other_flow(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By target topic of a flow: the sources of flows with an earlier name that write to it as well."""
         flow = self.flow(flow_name)
         earlier = [

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, failed, measure, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, failed, measure, unknown
 from ledger.doctor.measurements import (
     AppendObservation,
     Broker,
@@ -135,7 +135,7 @@ def _subject(alias: str) -> str:
 
 def cluster_findings(
     look: ClusterLook, recorded_ids: Mapping[str, str] | Unmeasured, *, is_target: bool, now_ms: int
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """All that is said of a cluster, whatever flows do with it."""
     subject = _subject(look.alias)
     yield from _addresses(look)
@@ -148,7 +148,7 @@ def cluster_findings(
         yield from probing.producer_state(look.alias, look.broker_settings())
 
 
-def _addresses(look: ClusterLook) -> Iterator[Finding]:
+def _addresses(look: ClusterLook) -> Iterator[CheckResult]:
     subject, check = _subject(look.alias), Check.BOOTSTRAP_ADDRESS
     if look.unreachable is not None:
         yield failed(subject, check, look.unreachable)
@@ -157,7 +157,7 @@ def _addresses(look: ClusterLook) -> Iterator[Finding]:
         yield connectivity.reached(subject, check, address, reach)
 
 
-def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[Finding]:
+def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[CheckResult]:
     validity = measure(look.probe.client_certificate, subject)
     if isinstance(validity, Unmeasured) and look.unreachable is not None:
         validity = look.unreachable
@@ -165,7 +165,7 @@ def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[F
         yield connectivity.certificate(subject, Check.CLIENT_CERTIFICATE, validity, now_ms)
 
 
-def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iterator[Finding]:
+def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iterator[CheckResult]:
     if isinstance(look.brokers, Unmeasured):
         yield from _unknown_brokers(look, look.brokers, now_ms)
         return
@@ -177,7 +177,7 @@ def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iter
         yield from connectivity.versions(subject, reach, is_target=is_target)
 
 
-def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[Finding]:
+def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[CheckResult]:
     """A certificate is checked all the same: an expired one may be why nobody can log in."""
     subject = _subject(look.alias)
     yield unknown(subject, Check.ADVERTISED_BROKER, why)
@@ -189,7 +189,7 @@ def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterato
 
 def _certificate(
     look: ClusterLook, subject: str, address: str, now_ms: int, reach: Reach | Unmeasured
-) -> Finding:
+) -> CheckResult:
     """What keeps the broker from being reached keeps its certificate from being seen, or is that certificate."""
     validity = measure(lambda: look.probe.certificate(address), subject)
     if isinstance(reach, Unmeasured) and isinstance(validity, Unmeasured):
@@ -205,7 +205,7 @@ def _certificate(
 
 def probe_findings(
     look: ClusterLook, target: TargetProbe | None, *, is_source: bool, is_target: bool
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """What only writing tells, in topics of its own; `target` None: not asked for."""
     subject = f"cluster {look.alias}"
     if not is_target:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.doctor.check_results import CheckResult, Unmeasured, measure
 from ledger.doctor.cluster_examination import (
     ClusterLook,
     cluster_findings,
     look_at,
     probe_findings,
 )
-from ledger.doctor.findings import Finding, Unmeasured, measure
 from ledger.doctor.flow_examination import FlowLook, flow_findings, left_out, target_topics
 from ledger.doctor.measurements import (
     ClusterProbe,
@@ -42,7 +42,7 @@ class Examination:
     clock: Clock
     retention_share: float
 
-    def findings(self) -> Iterator[Finding]:
+    def results(self) -> Iterator[CheckResult]:
         """Findings as they are made: machine, ledger, clusters in order of name, flows as given."""
         yield places.java(measure(self.machine.java))
         yield places.python(self.machine.python())
@@ -53,7 +53,7 @@ class Examination:
             yield from self._cluster(look, recorded)
         yield from self._flows(looks)
 
-    def _ledger(self) -> Iterator[Finding]:
+    def _ledger(self) -> Iterator[CheckResult]:
         ledger, folder = self.ledger, self.ledger.folder
         tables = measure(self._tables, places.LEDGER)
         yield from places.ledger(tables, now_ms=self.clock.now_ms())
@@ -66,14 +66,14 @@ class Examination:
     def _tables(self) -> dict[str, TableState | None]:
         return {table.name: self.ledger.table(table.name) for table in TABLES}
 
-    def _cluster(self, look: ClusterLook, recorded: Mapping[str, str] | Unmeasured) -> Iterator[Finding]:
+    def _cluster(self, look: ClusterLook, recorded: Mapping[str, str] | Unmeasured) -> Iterator[CheckResult]:
         is_source = any(flow.source == look.alias for flow in self.flows)
         is_target = any(flow.target == look.alias for flow in self.flows)
         yield from cluster_findings(look, recorded, is_target=is_target, now_ms=self.clock.now_ms())
         target = self.targets.get(look.alias)
         yield from probe_findings(look, target, is_source=is_source, is_target=is_target)
 
-    def _flows(self, clusters: Mapping[str, ClusterLook]) -> Iterator[Finding]:
+    def _flows(self, clusters: Mapping[str, ClusterLook]) -> Iterator[CheckResult]:
         yield from map(left_out, self.left_out)
         looks = [self._flow_look(flow, clusters) for flow in self.flows]
         for look in looks:

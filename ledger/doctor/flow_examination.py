@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
+from ledger.doctor.check_results import CheckResult, Unmeasured, measure
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster_examination import ClusterLook
-from ledger.doctor.findings import Finding, Unmeasured, measure
 from ledger.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
 from ledger.doctor.verdicts import permissions, retention, selection, topic_names, topic_settings
 from ledger.doctor.verdicts.places import LEDGER
@@ -67,12 +67,12 @@ class FlowLook:
 
 def flow_findings(
     look: FlowLook, *, also_target: frozenset[str], now_ms: int, share: float
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
     selected = look.selected
     if not look.flow.enabled:
         measured = "enabled = false: run refuses it"
-        yield Finding(
+        yield CheckResult(
             look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
         )
     yield from _selection(look, selected)
@@ -88,10 +88,10 @@ def flow_findings(
     yield from topic_settings.settings(look.subject, pairs)
 
 
-def left_out(flow: FlowConfig) -> Finding:
+def left_out(flow: FlowConfig) -> CheckResult:
     """What is said of a disabled flow that nobody named."""
     advice = f"mirror-ledger doctor {flow.name} examines it all the same"
-    return Finding(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
+    return CheckResult(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
 
 
 def target_topics(look: FlowLook) -> frozenset[str]:
@@ -104,7 +104,9 @@ def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasure
     return selected if isinstance(selected, Unmeasured) else [*map(look.flow.naming.target_name, selected)]
 
 
-def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> Iterator[Finding]:
+def _selection(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> Iterator[CheckResult]:
     taken = look.taken
     refusals = {} if isinstance(taken, Unmeasured) else taken.refusals
     cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
@@ -120,23 +122,23 @@ def _selection(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeas
 
 def _source_permissions(
     look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Topics that the flow names are asked for too: what may not be described is in no listing."""
     seen = () if isinstance(selected, Unmeasured) else tuple(selected)
     asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
     found = _permissions(look, look.source, asked, selected)
-    told = {} if isinstance(found, Unmeasured) else found.topics
-    topics = [name for name in asked if name in seen or _is_hidden(told, name)]
+    operations = {} if isinstance(found, Unmeasured) else found.topics
+    topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
     yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
 
 
-def _is_hidden(told: Mapping[str, Operations | None], name: str) -> bool:
-    return told.get(name) is None
+def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
+    return operations.get(name) is None
 
 
 def _target_permissions(
     look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     names = () if isinstance(selected, Unmeasured) else tuple(selected)
     wanted = [look.flow.naming.target_name(name) for name in names]
     there = {} if isinstance(look.target.topics, Unmeasured) else look.target.topics

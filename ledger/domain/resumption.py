@@ -26,7 +26,7 @@ class Resumption:
         left = pausing([*self.earlier, self.request])
         return [pause for pause in pausing(self.earlier) if pause not in left]
 
-    def told(self, running: Collection[Place], stopped: Mapping[Place, str]) -> str:
+    def described(self, running: Collection[Place], stopped: Mapping[Place, str]) -> str:
         """Which pauses end, and what resumes.
 
         `running`: all that stands still for nothing but a pause, once the request is carried out. `stopped`: those of
@@ -37,7 +37,7 @@ class Resumption:
         held = {place for place in running if place in stopped or before.covers(place[0])}
         going = sorted(place for place in held if not after.covers(place[0]))
         waiting = sorted(place for place in held if place in stopped and after.covers(place[0]))
-        words = [f"the pause of {pause.subject} ends (paused {pause.told_by})" for pause in self.ended]
+        words = [f"the pause of {pause.subject} ends (paused {pause.asked_in_words})" for pause in self.ended]
         if going:
             words.append(f"{_counted(going)}: {partition_names.by_topic(going)}")
         elif self.ended:

@@ -8,7 +8,7 @@ from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark
 from ledger.domain.offsets.adopted import AdoptionHistory
 from ledger.domain.offsets.position import Position
-from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.finding_events import FindingKey
@@ -145,7 +145,7 @@ def require_recorded(state: LedgerState, *admins: ClusterAdmin) -> None:
         identities.require(admin.alias, live_cluster(admin))
 
 
-class WriterDirectory(Protocol):
+class MirrorProducers(Protocol):
     """Tells mirror flows from applications by their producer ids, for one Kafka cluster id."""
 
     def is_mirror(self, producer_id: int) -> bool:

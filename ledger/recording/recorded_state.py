@@ -12,7 +12,7 @@ from typing import Any
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
-from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
 from ledger.domain.operations.flow_events import ConfigurationChanged, accepted_reductions

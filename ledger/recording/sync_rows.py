@@ -15,7 +15,7 @@ from ledger.domain.facts import (
 )
 from ledger.domain.offsets.adopted import AdoptionHistory
 from ledger.domain.offsets.position import Position
-from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync, holding
 from ledger.ports.ledger import FlowPosition, Row
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ledger.doctor.causes import sentence
+from ledger.doctor.check_results import CheckResult
 from ledger.doctor.checks import Verdict
-from ledger.doctor.findings import Finding
 from ledger.reports.tables import shown
 
 _WORST_FIRST = tuple(Verdict)
@@ -17,70 +17,70 @@ _INDENT = " " * (max(map(len, Verdict)) + 2)
 _COMMAND = "kafka-acls.sh "
 
 
-def summary(findings: Sequence[Finding], printed: Sequence[Finding]) -> str:
+def summary(results: Sequence[CheckResult], printed: Sequence[CheckResult]) -> str:
     """`48 checks: 2 failed, 0 unknown, 19 unknown because of them, ...; 20 rows are not shown`."""
-    counts = Counter(finding.verdict for finding in findings)
+    counts = Counter(result.verdict for result in results)
     counted = {verdict: f"{counts[verdict]} {verdict}" for verdict in Verdict}
-    if not_made := sum(len(finding.not_made) for finding in findings):
+    if not_made := sum(len(result.not_made) for result in results):
         counted[Verdict.UNKNOWN] += f", {not_made} unknown because of them"
-    hidden = len(findings) - len(printed)
+    hidden = len(results) - len(printed)
     is_one = "row is" if hidden == 1 else "rows are"
     rest = f"; {hidden} {is_one} not shown" if hidden else ""
-    return f"{len(findings) + not_made} checks: {', '.join(counted.values())}{rest}"
+    return f"{len(results) + not_made} checks: {', '.join(counted.values())}{rest}"
 
 
-def render_text(findings: Sequence[Finding], width: int) -> str:
+def render_text(results: Sequence[CheckResult], width: int) -> str:
     """Worst first: the verdict, about what, and under it in as many lines as it takes what was measured and what to do.
 
     A command to be copied is one line, however long.
     """
-    ordered = sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.verdict))
-    return "".join(f"{line}\n" for finding in ordered for line in _lines(finding, width))
+    ordered = sorted(results, key=lambda result: _WORST_FIRST.index(result.verdict))
+    return "".join(f"{line}\n" for result in ordered for line in _lines(result, width))
 
 
-def render_json(findings: Sequence[Finding]) -> str:
+def render_json(results: Sequence[CheckResult]) -> str:
     """An array of objects; `not_made` lists subject and check of what was not made because of a row."""
-    rows = [{**_cells(finding), "not_made": _not_made(finding)} for finding in findings]
+    rows = [{**_cells(result), "not_made": _not_made(result)} for result in results]
     return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
 
 
-def render_csv(findings: Sequence[Finding]) -> str:
+def render_csv(results: Sequence[CheckResult]) -> str:
     """A header and a line per row; `not_made` is a JSON array, empty for none."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["subject", "check", "verdict", "measured", "advice", "not_made"])
-    for finding in findings:
-        not_made = json.dumps(_not_made(finding), ensure_ascii=False) if finding.not_made else None
-        lines.writerow([*_cells(finding).values(), not_made])
+    for result in results:
+        not_made = json.dumps(_not_made(result), ensure_ascii=False) if result.not_made else None
+        lines.writerow([*_cells(result).values(), not_made])
     return text.getvalue()
 
 
-RENDERERS: Mapping[str, Callable[[Sequence[Finding]], str]] = {"json": render_json, "csv": render_csv}
+RENDERERS: Mapping[str, Callable[[Sequence[CheckResult]], str]] = {"json": render_json, "csv": render_csv}
 """The forms for programs."""
 
 
-def _cells(finding: Finding) -> dict[str, str | None]:
+def _cells(result: CheckResult) -> dict[str, str | None]:
     return {
-        "subject": finding.subject,
-        "check": finding.check.value,
-        "verdict": finding.verdict.value,
-        "measured": finding.measured,
-        "advice": finding.advice,
+        "subject": result.subject,
+        "check": result.check.value,
+        "verdict": result.verdict.value,
+        "measured": result.measured,
+        "advice": result.advice,
     }
 
 
-def _not_made(finding: Finding) -> list[dict[str, str]]:
-    return [{"subject": one.subject, "check": one.check.value} for one in finding.not_made]
+def _not_made(result: CheckResult) -> list[dict[str, str]]:
+    return [{"subject": one.subject, "check": one.check.value} for one in result.not_made]
 
 
-def _lines(finding: Finding, width: int) -> Iterator[str]:
-    head = f"{finding.verdict:<{len(_INDENT)}}{shown(finding.subject)}: {finding.check}"
+def _lines(result: CheckResult, width: int) -> Iterator[str]:
+    head = f"{result.verdict:<{len(_INDENT)}}{shown(result.subject)}: {result.check}"
     yield head
-    yield from _folded(shown(finding.measured), width)
-    if finding.not_made:
-        yield from _folded(f"{sentence(finding.not_made)} because of it", width)
-    if finding.advice is not None:
-        yield from _advice(shown(finding.advice), width)
+    yield from _folded(shown(result.measured), width)
+    if result.not_made:
+        yield from _folded(f"{sentence(result.not_made)} because of it", width)
+    if result.advice is not None:
+        yield from _advice(shown(result.advice), width)
 
 
 def _advice(advice: str, width: int) -> Iterator[str]:

@@ -174,7 +174,7 @@ def _losses(report: FlowReport) -> Iterator[_Line]:
 
 def _paused(report: FlowReport) -> Iterator[_Line]:
     for request in report.pausing:
-        yield _Line("paused", f"{request.subject}, {request.told_by}")
+        yield _Line("paused", f"{request.subject}, {request.asked_in_words}")
 
 
 def _waiting(report: FlowReport) -> Iterator[_Line]:

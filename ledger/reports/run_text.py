@@ -77,7 +77,7 @@ def _blocked(summary: RunSummary) -> Iterator[str]:
 
 def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterator[str]:
     held = [left for left in summary.unreached if request.topic in (None, left.topic)]
-    yield f"paused    {request.subject}, {request.told_by}: {_left(held)}"
+    yield f"paused    {request.subject}, {request.asked_in_words}: {_left(held)}"
     yield f"          {command_line(RequestKind.RESUME, flow, topic=request.topic)}"
 
 

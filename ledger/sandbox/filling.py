@@ -10,7 +10,7 @@ RECORDS_ARE_OLDER_BY_MS = 600_000
 
 
 def produce(servers: str, workload: Workload, say: Callable[[str], None]) -> int:
-    """Create and fill every topic of the workload; returns the records produced. `told` hears how far it is."""
+    """Create and fill every topic of the workload; returns the records produced. `say` gets the progress in words."""
     source = RecordSource(workload)
     say(workload.inventory)
     produce_inventory(servers, workload, source)

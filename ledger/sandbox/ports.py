@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ledger.errors import EnvironmentError_
+from ledger.errors import SetupError
 from ledger.sandbox.properties import FarPorts, NodePorts
 
 LOWEST_PORT = 10_000
@@ -47,7 +47,7 @@ def free_ports(wanted: int) -> list[int]:
             if _binds(listener, port):
                 chosen.append(port)
     if len(chosen) < wanted:
-        raise EnvironmentError_(f"{wanted} free loopback ports are needed, found {len(chosen)}")
+        raise SetupError(f"{wanted} free loopback ports are needed, found {len(chosen)}")
     return chosen
 
 

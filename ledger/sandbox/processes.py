@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.errors import EnvironmentError_, MirrorLedgerError
+from ledger.errors import MirrorLedgerError, SetupError
 
 PROC = Path("/proc")
 ENDED = "ZX"  # a zombie or dead
@@ -58,7 +58,7 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> 
     )
     birth = birth_of(pid)
     if birth is None:
-        raise EnvironmentError_("the sandbox needs Linux: /proc does not show the process just started")
+        raise SetupError("the sandbox needs Linux: /proc does not show the process just started")
     return Process(pid, birth)
 
 

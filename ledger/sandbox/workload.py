@@ -124,7 +124,7 @@ def create_topics(
 def produce_events(
     servers: str, workload: Workload, source: RecordSource, on_progress: Callable[[], None]
 ) -> None:
-    """Fill one topic per codec, and the one whose log stamps the times; `told` hears of each slice."""
+    """Fill one topic per codec, and the one whose log stamps the times; `on_progress` is called after each slice."""
     create_topics(servers, list(workload.event_topics), partitions=PARTITIONS)
     stamping = {"message.timestamp.type": "LogAppendTime"}
     create_topics(servers, [workload.stamped], partitions=PARTITIONS, configuration=stamping)

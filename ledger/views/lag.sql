@@ -152,7 +152,12 @@ left join written_by_flows as w using (flow, source_topic, source_topic_id, sour
 -- known to have had no more than is mirrored, null if it never was; behind_at_ms that of the first read since which saw
 -- more.
 create or replace temporary view partition_lags as
-with reads as (
+with lags as (
+    select *
+    from measured_lags
+),
+
+reads as (
     select
         d.flow,
         d.source_topic,
@@ -163,7 +168,7 @@ with reads as (
         h.last_stable > d.mirrored_end as is_behind,
         h.writer_epoch,
         h.writer_epoch * 4294967296 + h.round as recorded_order
-    from measured_lags as d
+    from lags as d
     inner join high_watermarks as h
         on h.cluster = d.source_cluster
         and h.topic = d.source_topic
@@ -225,7 +230,7 @@ select
     d.lag_records_to_high_watermark,
     coalesce(s.recorded_at_ms, l.read_at_ms) as level_at_ms,
     b.read_at_ms as behind_at_ms
-from measured_lags as d
+from lags as d
 left join last_level as l using (flow, source_topic, source_topic_id, source_partition)
 left join first_behind as b using (flow, source_topic, source_topic_id, source_partition)
 left join confirmed_level as s using (flow, source_topic, source_topic_id, source_partition);

@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.system import SystemClock
 from ledger.ports.ledger import WriterClaim
 from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger

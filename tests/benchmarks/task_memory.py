@@ -25,7 +25,7 @@ from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.mirror.task.assignments import Assignment, CopyLimits
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.mirror.task.writer_directory import relaying_directory
+from ledger.mirror.task.mirror_producers import no_mirror_producers
 from ledger.ports.clusters import PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
@@ -122,7 +122,7 @@ def measure(
             position=copied_up_to(positions[partition]),
             tail=BOTH_SEEN,
             producer_id=producer_id,
-            stop_at=ends[partition].high_watermark,
+            end_offset=ends[partition].high_watermark,
             exclusive=True,
         )
         for partition in range(partitions)
@@ -130,12 +130,12 @@ def measure(
     network = KafkaNetwork(source, target, request_timeout_s=30.0)
     before_mb, started = memory_mb("VmRSS"), time.monotonic()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    task = CopyTask(assignments, network, relaying_directory(), SystemClock(), LIMITS)
+    task = CopyTask(assignments, network, no_mirror_producers(), SystemClock(), LIMITS)
     results = task.run(seconds=DEADLINE_S)
     seconds = time.monotonic() - started
     network.close()
     unreached = [
-        result for result in results if result.position.source_offset < (result.assignment.stop_at or 0)
+        result for result in results if result.position.source_offset < (result.assignment.end_offset or 0)
     ]
     if unreached:
         raise SystemExit(f"{len(unreached)} partitions did not get to their end: {unreached[0]}")

@@ -95,7 +95,8 @@ class Aftermath:
     def _check_l3(self) -> None:
         for cluster in self.clusters:
             flows = {f.flow.name for f in self.flows if f.flow.target == cluster}
-            check_l3_once(account for (flow, _), account in self._accounts.items() if flow in flows)
+            claims = (account for (flow, _), account in self._accounts.items() if flow in flows)
+            check_l3_once(claims, self._chronicles[cluster])
 
     def _check_partition(self, flow: str, place: Place) -> None:
         account = self._accounts[flow, place]

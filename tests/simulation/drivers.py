@@ -13,7 +13,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeErro
 from ledger.mirror.driver import flow_driver
 from ledger.mirror.driver.flow_driver import FlowPorts
 from ledger.mirror.driver.run_progress import RunProgress
-from ledger.mirror.task.writer_directory import relaying_directory
+from ledger.mirror.task.mirror_producers import no_mirror_producers
 from ledger.mirror.topics.acl_following import AclFollowing
 from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
@@ -25,8 +25,8 @@ from tests.simulation.driver_ports import DriverAdmin, DriverFactLog
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import Weather
 from tests.simulation.kafka.schedule import Actor, Schedule
+from tests.simulation.ledger.mirror_producers import memory_mirror_producers
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.simulation.ledger.writer_directory import memory_writer_directory
 from tests.simulation.processes import (
     FOREVER_S,
     Killed,
@@ -170,9 +170,9 @@ class FlowDrivers:
         world = self._world
         process = Process("driver", world.plan)
         writers = (
-            relaying_directory()
+            no_mirror_producers()
             if self.flow.relay
-            else memory_writer_directory(world.ledger, f"cluster-of-{self.source.alias}")
+            else memory_mirror_producers(world.ledger, f"cluster-of-{self.source.alias}")
         )
         workers = Workers(
             world.rng, world.schedule, (self.source, self.target), world.weather, writers, process

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from ledger.ports.network import Completion
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -118,7 +118,7 @@ class Workers:
         schedule: Schedule,
         clusters: tuple[MemoryCluster, MemoryCluster],
         weather: Weather,
-        writers: WriterDirectory,
+        writers: MirrorProducers,
         driver: Process,
     ) -> None:
         self._rng = rng

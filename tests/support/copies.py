@@ -107,7 +107,7 @@ class Pair:
         asked = [(self.topics[side], partition) for partition in range(self.partitions)]
         return {at[1]: end.high_watermark for at, end in self.admins[side].ends(asked).items()}
 
-    def assignments(self, *, stop_at: Mapping[int, int] | None = None) -> list[Assignment]:
+    def assignments(self, *, end_offset: Mapping[int, int] | None = None) -> list[Assignment]:
         """Every partition from where the results so far say that it stands."""
         made = []
         for partition in range(self.partitions):
@@ -119,7 +119,7 @@ class Pair:
                     position=known.position if known else copied_up_to(0),
                     tail=BOTH_SEEN,
                     producer_id=self.producer_id,
-                    stop_at=None if stop_at is None else stop_at[partition],
+                    end_offset=None if end_offset is None else end_offset[partition],
                     exclusive=self.exclusive,
                 )
             )
@@ -137,7 +137,7 @@ class Pair:
         limits: CopyLimits | None = None,
     ) -> list[PartitionResult]:
         """One task over all partitions; what it did is remembered as the ledger would."""
-        assignments = self.assignments(stop_at=self.ends() if to_the_end else None)
+        assignments = self.assignments(end_offset=self.ends() if to_the_end else None)
         used = network or self.network()
         try:
             task = CopyTask(assignments, used, writers(), SystemClock(), limits or self.limits)

@@ -6,7 +6,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.offsets.position import Position
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.partition_log import PartitionLog
@@ -24,7 +24,7 @@ class Bench:
 
     schedule: Schedule = field(default_factory=Schedule)
     weather: CalmWeather = field(default_factory=CalmWeather)
-    writers: WriterDirectory = field(default_factory=writers)
+    writers: MirrorProducers = field(default_factory=writers)
 
     def __post_init__(self) -> None:
         self.source = MemoryCluster("east", self.schedule)
@@ -45,7 +45,7 @@ class Bench:
         return self.target.log("orders", partition)
 
     def assignment(
-        self, partition: int = 0, *, exclusive: bool = True, stop_at: int | None = None
+        self, partition: int = 0, *, exclusive: bool = True, end_offset: int | None = None
     ) -> Assignment:
         source, target = (
             TopicPartition("orders", cluster.topic_by_name["orders"].topic_id, partition)
@@ -59,7 +59,7 @@ class Bench:
             ),
             tail=BOTH_SEEN,
             producer_id=OWN_PRODUCER_ID,
-            stop_at=self.source_log(partition).end if stop_at is None else stop_at,
+            end_offset=self.source_log(partition).end if end_offset is None else end_offset,
             exclusive=exclusive,
         )
 

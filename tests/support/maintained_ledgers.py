@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import data_files
 from ledger.adapters.delta.maintenance import TableUpkeep
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.ports.ledger import WriterClaim
 from tests.support.fakes import FakeClock

@@ -8,8 +8,8 @@ from ledger.app.examination import examine
 from ledger.app.tables import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.doctor.check_results import CheckResult
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding
 from tests.support.ledger_rows import append
 
 FLOW = "flow"
@@ -67,10 +67,10 @@ topics = ['{topics}']
         init_ledger(config)
         return cls(file, config)
 
-    def examined(self, *, probe: bool = False) -> list[Finding]:
+    def examined(self, *, probe: bool = False) -> list[CheckResult]:
         return examine(self.config, [], probe=probe, retention_share=0.25)
 
-    def one(self, check: Check) -> Finding:
+    def one(self, check: Check) -> CheckResult:
         """The only finding of a check."""
         (finding,) = [finding for finding in self.examined() if finding.check is check]
         return finding
@@ -100,5 +100,5 @@ topics = ['{topics}']
         append(self.config.ledger.path, table, [{**_STAMP, **row}])
 
 
-def verdicts(findings: list[Finding], subject: str) -> dict[Check, Verdict]:
+def verdicts(findings: list[CheckResult], subject: str) -> dict[Check, Verdict]:
     return {finding.check: finding.verdict for finding in findings if finding.subject == subject}

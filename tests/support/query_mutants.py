@@ -12,24 +12,39 @@ from typing import Protocol
 
 import duckdb
 
-from ledger.adapters.duck.engine import FUNCTIONS, connect, register_params
+from ledger import catalog
+from ledger.adapters.duck.engine import FUNCTIONS, register, register_params
 from ledger.catalog import Query
 from tests.support.cases import Case
 
 EQUIVALENT: Mapping[str, frozenset[str]] = {
-    "offset_translation": frozenset(
+    "asked_stripes": frozenset(
         {
-            # A stripe bounds what is compared; all that lies ahead of a place has the same answer.
-            "inner join maps as w on w.map_number = u.map_number: w.map_number = u.map_number -> true",
-            "on w.map_number = s.map_number: w.map_number = s.map_number -> true",
-            "and s.stripe = a.stripe: s.stripe = a.stripe -> true",
+            # A place that is asked of in vain changes no other answer.
+            "where kind = 'unpaired' and records > 0: > -> >=",
             # The stripe of the copy that a place lies in is asked anyway.
             "min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe: > -> >=",
             "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
+        }
+    ),
+    "next_stretches": frozenset(
+        {
+            # A stripe bounds what is compared; all that lies ahead of a place has the same answer.
+            "on w.map_number = s.map_number: w.map_number = s.map_number -> true",
+            "and s.stripe = a.stripe: s.stripe = a.stripe -> true",
             # Unpaired records lie between offset syncs: no piece begins before them and ends behind.
             "and s.piece_start >= a.place then s.piece_start: s.piece_start >= a.place -> true",
+        }
+    ),
+    "last_commits": frozenset(
+        {
             # A commit is not another offset than itself.
             "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
+            # One look of a commit has age 1.
+            "max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence: "
+            "max( -> min(",
+            # Numbers begin anew with each flow so that a choice of flows reaches the tables.
+            "partition by flow: partition by flow -> ",
         }
     ),
     "effective_syncs": frozenset(
@@ -55,9 +70,6 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "partition_lags": frozenset({"where d.lag_records > 0: > -> >="}),
 }
 """Query or view to mutants that give the same answers, each with its reason."""
-
-ONE_IN = {"offset_translation": 11, "replication_lag": 4}
-"""Query to how few of its mutants are tried here, where they take long; the long tests try all."""
 
 _CONDITION = re.compile(r"(?<=\b)(on|and) (\w+\.\w+ (?:=|<|<=|>|>=|<>) \w+\.\w+)(?= |\n)")
 _COMPARISON = re.compile(r"(?<= )(<=|>=|<>|<|>|=|is not null|is null)(?=[ \n)])")
@@ -125,6 +137,24 @@ def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
     return f"line {number}: {line}: {code[start:end]} -> {by}", code[:start] + by + code[end:]
 
 
+def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
+    """What a query reads of a case: tables, and the views that it needs, each as a table."""
+    connection = duckdb.connect(":memory:")
+    connection.execute("set threads = 1")
+    connection.execute(FUNCTIONS)
+    for table in catalog.needed(query.reads).tables:
+        register(connection, table, case.relation(table))
+    for statement in catalog.views_of(query.reads).values():
+        connection.execute(as_table(statement))
+    register_params(connection, query.params, case.params(query))
+    return connection
+
+
+def as_table(statement: str) -> str:
+    """The statement of a view as one that computes it now."""
+    return statement.replace("create or replace temporary view", "create or replace temporary table", 1)
+
+
 class Trial(Protocol):
     """A case on which mutants are tried."""
 
@@ -135,25 +165,15 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """A case laid out for a query: what the query reads as plain tables, and the answer that it must give.
-
-    Views are evaluated once, not once for each mutant.
-    """
+    """A case laid out for a query, with views as tables, and the answer that it must give."""
 
     connection: duckdb.DuckDBPyConnection
     expected: list[tuple[object, ...]]
 
     @classmethod
     def of(cls, query: Query, case: Case) -> "Bench":
-        """The relations in the query's header, as `connect` gives them for the case."""
-        connection = duckdb.connect(":memory:")
-        connection.execute("set threads = 1")
-        connection.execute(FUNCTIONS)
-        with connect(case, {}) as ledger:
-            for name in query.reads:
-                connection.from_arrow(ledger.table(name).to_arrow_table()).create(name)
-        register_params(connection, query.params, case.params(query))
-        return cls(connection, [tuple(row.values()) for row in case.expected(query).to_pylist()])
+        """What the query reads of the case."""
+        return cls(laid_out(query, case), [tuple(row.values()) for row in case.expected(query).to_pylist()])
 
     def is_met_by(self, sql: str) -> bool:
         """Whether a text gives the expected answer; one that is refused does not."""

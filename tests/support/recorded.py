@@ -6,8 +6,8 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ledger import catalog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.duck import engine
 from ledger.app import answers
 from ledger.config.mirror import MirrorConfig

@@ -6,7 +6,7 @@ from ledger.domain.facts import Gap, TopicPartition
 from ledger.domain.offsets.position import Position, TailKnowledge
 from ledger.mirror.task.assignments import Assignment
 from ledger.mirror.task.batch_plan import Copy
-from ledger.mirror.task.writer_directory import CachedWriterDirectory
+from ledger.mirror.task.mirror_producers import CachedMirrorProducers
 from ledger.ports.clusters import TopicDescription
 from ledger.ports.ledger import FlowPosition
 from ledger.wire.requests import Fetched
@@ -61,7 +61,7 @@ def assignment(
     position: int = 0,
     target_end: int = 0,
     next_sequence: int = 0,
-    stop_at: int | None = None,
+    end_offset: int | None = None,
     exclusive: bool = True,
     source_may_be_gone: bool = False,
     tail: TailKnowledge = BOTH_SEEN,
@@ -77,14 +77,14 @@ def assignment(
         ),
         tail=tail,
         producer_id=OWN_PRODUCER_ID,
-        stop_at=stop_at,
+        end_offset=end_offset,
         exclusive=exclusive,
     )
 
 
-def writers(*mirrors: int) -> CachedWriterDirectory:
+def writers(*mirrors: int) -> CachedMirrorProducers:
     """A directory in which the ids given are those of mirrors."""
-    return CachedWriterDirectory(lambda: frozenset(mirrors))
+    return CachedMirrorProducers(lambda: frozenset(mirrors))
 
 
 def copy(start: int, end: int, *gaps: Gap, raw: bool = True, timestamp: int = 100) -> Copy:

@@ -11,10 +11,9 @@ from functools import cache, cached_property
 import duckdb
 
 from ledger import catalog
-from ledger.adapters.duck.engine import FUNCTIONS, register, register_params
 from ledger.catalog import Query, parse_query
 from tests.support.cases import Case, cases_of
-from tests.support.query_mutants import uncaught
+from tests.support.query_mutants import as_table, laid_out, uncaught
 
 ONE_IN = 40
 """How few of a view's mutants the quick tests try; the long ones try all."""
@@ -48,15 +47,7 @@ class LaidOut:
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:")
-        connection.execute("set threads = 1")
-        connection.execute(FUNCTIONS)
-        for table in catalog.needed(self.query.reads).tables:
-            register(connection, table, self.case.relation(table))
-        for statement in self.views.values():
-            connection.execute(_as_table(statement))
-        register_params(connection, self.query.params, self.case.params(self.query))
-        return connection
+        return laid_out(self.query, self.case)
 
     @cached_property
     def expected(self) -> list[tuple[object, ...]]:
@@ -66,7 +57,7 @@ class LaidOut:
         """The query's answer, with all views computed again that come after this one."""
         names = list(self.views)
         for later in names[names.index(view) + 1 :]:
-            self.connection.execute(_as_table(self.views[later]))
+            self.connection.execute(as_table(self.views[later]))
         return self.connection.execute(self.query.sql).fetchall()
 
 
@@ -82,7 +73,7 @@ class ViewBench:
         self.laid.connection.execute("begin")
         try:
             before = self._rows()
-            self.laid.connection.execute(_as_table(sql))
+            self.laid.connection.execute(as_table(sql))
             return self._rows() == before or self.laid.answer_beyond(self.view) == self.laid.expected
         except duckdb.Error:
             return False
@@ -114,7 +105,3 @@ def uncaught_of(view: str, *, one_in: int) -> list[str]:
 def _laid_out() -> list[LaidOut]:
     queries = [*catalog.queries().values(), CURRENT_MAPS]
     return [LaidOut(query, case) for query in queries for case in cases_of(query.name)]
-
-
-def _as_table(statement: str) -> str:
-    return statement.replace("create or replace temporary view", "create or replace temporary table", 1)

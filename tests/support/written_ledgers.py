@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.duck.engine import Relation, Snapshot
 from ledger.schema import TABLES

@@ -33,7 +33,7 @@ from tenacity import (
 )
 
 from ledger.adapters.arrow_schema import arrow_rows
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import (
     RECORDED_AT,
     STATISTICS,
@@ -41,7 +41,7 @@ from ledger.adapters.delta.tables import (
     add_missing_table,
     table_uri,
 )
-from ledger.adapters.duck.rows import filtered_rows
+from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
 from ledger.ports.clock import Clock
@@ -56,9 +56,9 @@ class AppendFailedError(LedgerUnavailableError):
     """An append was not committed."""
 
 
-def _tell(state: RetryCallState) -> None:
+def _report(state: RetryCallState) -> None:
     """Of an append that fails again and again, once, long before it is given up: the ledger cannot tell of it."""
-    if state.attempt_number == _TOLD_AT_ATTEMPT and state.outcome is not None:
+    if state.attempt_number == _REPORTED_AT_ATTEMPT and state.outcome is not None:
         seconds = state.seconds_since_start or 0.0
         log.error(
             "the ledger takes no append since %s: %s; tried again",
@@ -83,13 +83,13 @@ _SMALL_FILES = WriterProperties(
 _WRITERS = "writers"
 _CLAIM_ROUND = 0
 _NEVER = 0
-_TOLD_AT_ATTEMPT = 7  # after three seconds at most; where writers meet one another it seldom comes so far
+_REPORTED_AT_ATTEMPT = 7  # after three seconds at most; where writers meet one another it seldom comes so far
 # The driver that a claim shuts out appends a row in every round: most attempts meet one of its commits.
 _CONFLICT_RETRIES = Retrying(
     retry=retry_if_exception_type(AppendFailedError),
     stop=stop_after_attempt(15),
     wait=wait_random_exponential(multiplier=0.05, max=2),
-    before_sleep=_tell,
+    before_sleep=_report,
     reraise=True,
 )
 

@@ -16,11 +16,11 @@ from deltalake import DeltaTable
 from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.rows import PLACE
+from ledger.adapters.duck.row_filters import PLACE
 from ledger.domain.operations.last_rows import LAST_ROWS, LastRows
 from ledger.domain.tables.last_rows import GRAINS, FileStamps, Grain, LastPlace, Noted, Split
 from ledger.domain.writer_roles import OPERATOR_WRITER
@@ -130,17 +130,17 @@ class _Look:
             rows = connection.view("files").select(
                 *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
             )
-            noted_rows, noted = _counted(_told(connection, rows, known.noted), known.noted)
+            noted_rows, noted = _counted(_with_notes(connection, rows, known.noted), known.noted)
             new = rows
             if known.noted.until:
                 columns = (ColumnExpression(name) for name in rows.columns)
-                new = _told(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
+                new = _with_notes(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
                 connection.register("known", known.last)
                 new = new.union(connection.view("known").select(StarExpression(), PLACE.alias("place")))
             return cls(TableLastRows(noted, _last(table, new)), noted_rows)
 
 
-def _told(
+def _with_notes(
     connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, noted: Noted
 ) -> duckdb.DuckDBPyRelation:
     """Rows with the place up to which those of their writer were noted; null: none was."""
@@ -155,9 +155,9 @@ _IS_NEW: Expression = ColumnExpression("noted_place").isnull() | (
 )
 
 
-def _counted(told: duckdb.DuckDBPyRelation, noted: Noted) -> tuple[int, Noted]:
+def _counted(read: duckdb.DuckDBPyRelation, noted: Noted) -> tuple[int, Noted]:
     """How many rows were noted already, and up to where all reach."""
-    per_writer = told.aggregate(
+    per_writer = read.aggregate(
         [
             ColumnExpression("writer"),
             FunctionExpression("count").alias("rows"),
@@ -204,23 +204,23 @@ def _usable(opened: DeltaTable, table: str, contents: Mapping[str, str]) -> Tabl
     if table not in contents:
         return None
     try:
-        told = LAST_ROWS[table].of_row({"operation_id": None, "content": contents[table]})
-        return _last_rows_of(opened, table, told)
+        note = LAST_ROWS[table].of_row({"operation_id": None, "content": contents[table]})
+        return _last_rows_of(opened, table, note)
     except (InvalidValueError, ValueError, TypeError, AttributeError, zlib.error, pa.ArrowException) as error:
         log.debug("%s: what was noted last cannot be used, all of it is read: %s", table, error)
         return None
 
 
-def _last_rows_of(opened: DeltaTable, table: str, told: LastRows) -> TableLastRows | None:
+def _last_rows_of(opened: DeltaTable, table: str, note: LastRows) -> TableLastRows | None:
     """None: it is of another table, or of a program that notes other rows or columns."""
-    columns = told.columns
-    is_as_here = (list(told.of_each), sorted(columns)) == (
+    columns = note.columns
+    is_as_here = (list(note.of_each), sorted(columns)) == (
         list(GRAINS[table].of_each),
         sorted(columns_of(table)),
     )
-    if not is_as_here or told.table_id != table_id(opened):
+    if not is_as_here or note.table_id != table_id(opened):
         return None
-    return TableLastRows(told.noted, pa.Table.from_pydict(columns, _schema(table)))
+    return TableLastRows(note.noted, pa.Table.from_pydict(columns, _schema(table)))
 
 
 def table_id(opened: DeltaTable) -> str:

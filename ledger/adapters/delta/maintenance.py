@@ -79,7 +79,7 @@ class TableUpkeep:
 
     def planned(self) -> Upkeep:
         """What would be done now."""
-        with _told(self._uri):
+        with _reported(self._uri):
             if (opened := self._opened()) is None:
                 return Upkeep(self.table, files=0, log_entries=None)
             files = data_files(opened)
@@ -96,7 +96,7 @@ class TableUpkeep:
 
     def due(self) -> tuple[list[DataFile], list[Merge]]:
         """The files of the newest version, and what is to be merged of them."""
-        with _told(self._uri):
+        with _reported(self._uri):
             opened = self._opened()
             files = [] if opened is None else data_files(opened)
         return files, due_merges(files, now_ms=self._clock.now_ms())
@@ -114,7 +114,7 @@ class TableUpkeep:
     def written(self, merge: Merge) -> list[WrittenFile] | None:
         """The files of a merge, which no version names yet; None: somebody else has merged and removed its files."""
         try:
-            with _told(self._uri):
+            with _reported(self._uri):
                 return write_merged(self._uri, self.table, merge)
         except LedgerUnavailableError:
             if self._still_has(merge):
@@ -135,7 +135,7 @@ class TableUpkeep:
         )
 
     def _still_has(self, merge: Merge) -> bool:
-        with _told(self._uri):
+        with _reported(self._uri):
             return {file.path for file in merge.files} <= _paths(DeltaTable(self._uri))
 
     def _commit(self, merge: Merge, written: Sequence[WrittenFile]) -> bool:
@@ -145,7 +145,7 @@ class TableUpkeep:
         it is made as the next version, or not at all. Where the answer to a commit was lost, the table tells.
         """
         merged = {file.path for file in merge.files}
-        with _told(self._uri):
+        with _reported(self._uri):
             for attempt in range(_COMMIT_ATTEMPTS):
                 opened = DeltaTable(self._uri)
                 active = _paths(opened)
@@ -180,7 +180,7 @@ class TableUpkeep:
 
     def note(self) -> bool:
         """Note the table's last rows when a start would read too much without; returns whether that was so."""
-        with _told(self._uri):
+        with _reported(self._uri):
             return self._noting.note_when_due()
 
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
@@ -189,7 +189,7 @@ class TableUpkeep:
         Superseded files go first: checkpoints forget them once the table has the properties of its upkeep. Entries go
         before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
         """
-        with _told(self._uri):
+        with _reported(self._uri):
             if (opened := self._opened()) is None:
                 return 0, 0
             removed = 0
@@ -274,7 +274,7 @@ def _paths(table: DeltaTable) -> set[str]:
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
+def _reported(uri: str) -> Iterator[None]:
     """What the store or a library refuses, as an error of ours."""
     try:
         yield

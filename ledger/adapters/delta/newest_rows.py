@@ -11,10 +11,10 @@ from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.last_rows import LastRowsReader
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
-from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.last_rows import GRAINS
@@ -38,32 +38,32 @@ class DeltaRows:
         self._last_rows = LastRowsReader(path)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        with self._told_when_unreadable(table):
+        with self._reporting_unreadable(table):
             return in_order(self._passing(table, filters))
 
     def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
         columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
-        with self._told_when_unreadable(table):
-            is_told = _decides(table, filters, grain) and not GRAINS[table].left_out
-            relation = self._last_rows.of(table).last if is_told else self.relation(table)
+        with self._reporting_unreadable(table):
+            is_noted = _decides(table, filters, grain) and not GRAINS[table].left_out
+            relation = self._last_rows.of(table).last if is_noted else self.relation(table)
             return newest_rows(relation, filters, grain, columns)
 
     def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         if not _decides(WRITERS.name, filters):
             return self.rows(WRITERS.name, filters)
-        with self._told_when_unreadable(WRITERS.name):
+        with self._reporting_unreadable(WRITERS.name):
             return in_order(filtered_rows(self._last_rows.of(WRITERS.name).last, filters))
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         appended = []
         for table in TABLES:
-            with self._told_when_unreadable(table.name):
+            with self._reporting_unreadable(table.name):
                 appended.append(self._last_recorded_at_ms(table.name, writer))
         return max((at_ms for at_ms in appended if at_ms is not None), default=None)
 
     def answer_by_last_rows(self, asked: Query, params: Mapping[str, Value]) -> list[dict[str, Any]]:
         """What a query of the catalog answers that asks for last rows only. Raises as `rows`."""
-        with self._told_when_unreadable():
+        with self._reporting_unreadable():
             found: list[dict[str, Any]] = run_query(asked, params, _LastRows(self._last_rows)).to_pylist()
             return found
 
@@ -90,7 +90,7 @@ class DeltaRows:
         return None if last is None else last.latest_ms
 
     @contextmanager
-    def _told_when_unreadable(self, table: str | None = None) -> Iterator[None]:
+    def _reporting_unreadable(self, table: str | None = None) -> Iterator[None]:
         try:
             yield
         except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:

@@ -9,7 +9,7 @@ from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.errors import EnvironmentError_, MirrorLedgerError, PreconditionError, Trouble
+from ledger.errors import MirrorLedgerError, PreconditionError, SetupError, Trouble
 from ledger.schema import (
     ADDED_COLUMNS,
     SCHEMA_VERSION,
@@ -99,7 +99,7 @@ def open_table(path: str, table: str) -> DeltaTable | None:
     """The newest version of a table, after a check that it is one of a ledger that this program can read and write.
 
     None: the ledger is from before the table was added within the schema version, and has no rows of it.
-    Raises `EnvironmentError_` where there is no such table, and `PreconditionError` for a later schema version: only
+    Raises `SetupError` where there is no such table, and `PreconditionError` for a later schema version: only
     a later program knows what its rows mean.
     """
     try:
@@ -130,8 +130,8 @@ def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
         _create(path, TABLE_BY_NAME[table], now_ms, KEEP_SUPERSEDED_HOURS)
 
 
-def _no_ledger(path: str, table: str) -> EnvironmentError_:
-    return EnvironmentError_(
+def _no_ledger(path: str, table: str) -> SetupError:
+    return SetupError(
         f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
         "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
         trouble=Trouble.LEDGER,
@@ -149,7 +149,7 @@ def _check_version(path: str, table: str, opened: DeltaTable) -> None:
             trouble=Trouble.LEDGER,
         )
     if version != str(SCHEMA_VERSION):
-        raise EnvironmentError_(
+        raise SetupError(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
             "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
             "was mirrored: mirror-ledger adopt",
@@ -160,12 +160,12 @@ def _check_version(path: str, table: str, opened: DeltaTable) -> None:
 def missing_columns(table: DeltaTable, name: str) -> list[Column]:
     """Columns that a table has gained since it was created, and does not have yet.
 
-    Raises `EnvironmentError_` when it lacks one that it always had.
+    Raises `SetupError` when it lacks one that it always had.
     """
     found = {field.name for field in table.schema().fields}
     missing = [column for column in TABLE_BY_NAME[name].columns if column.name not in found]
     if strange := [column.name for column in missing if column.name not in ADDED_COLUMNS.get(name, ())]:
-        raise EnvironmentError_(
+        raise SetupError(
             f"{table.table_uri} has no column {', '.join(strange)}: it is not a table of schema version "
             f"{SCHEMA_VERSION}; nothing was read or written"
         )

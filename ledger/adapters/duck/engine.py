@@ -14,6 +14,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.duck.in_process import connected
+from ledger.adapters.duck.views import make_views
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import UsageError
@@ -39,12 +40,8 @@ _COMMIT = (
     Named("partition", "int"),
     Named("committed_offset", "bigint"),
 )
-
-
-_COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
-"""Views with a row for each partition: joins with them are planned as what they are."""
-_COMPUTED_FOR_A_FLOW = frozenset({"measured_positions", "measured_lags"})
-"""Views that others read more than once, and queries with a parameter `flow` of that flow alone."""
+_READ_FOR_A_COMMIT = ("last_claims", "last_syncs")
+"""The views that `translated_offset.sql` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +142,11 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
         connection.execute(_sql("one_partition.sql"), partition_of)
         connection.execute(FUNCTIONS)
-        _make_views(connection, catalog.views_of(query.reads))
+        views = dict(catalog.views_of(query.reads))
+        make_views(connection, {name: views.pop(name) for name in _READ_FOR_A_COMMIT})
         register_params(connection, _COMMIT, commit)
         connection.execute(_sql("translated_offset.sql"))
+        make_views(connection, views, flow)
         return _answer(connection, query, {"flow": flow, "driver_lives": False})
 
 
@@ -179,7 +178,7 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
-    With a flow some views have its rows alone.
+    With a flow, some views have the rows of that flow alone.
     """
     relations = tuple(reads)
     connection = connected()
@@ -187,26 +186,8 @@ def connect(
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    _make_views(connection, catalog.views_of(relations), flow)
+    make_views(connection, catalog.views_of(relations), flow)
     return connection
-
-
-def _make_views(
-    connection: duckdb.DuckDBPyConnection, views: Mapping[str, str], flow: str | None = None
-) -> None:
-    """Some are computed now, once, for all that reads them: those with few rows, and of a flow what it takes long."""
-    for name, statement in views.items():
-        connection.execute(statement)
-        if name in _COMPUTED_ONCE:
-            connection.execute(f"create temporary table computed as from {name}")
-        elif flow is not None and name in _COMPUTED_FOR_A_FLOW:
-            connection.execute(
-                f"create temporary table computed as from {name} where flow = $flow", {"flow": flow}
-            )
-        else:
-            continue
-        connection.execute(f"drop view {name}")
-        connection.execute(f"alter table computed rename to {name}")
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:

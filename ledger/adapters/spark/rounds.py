@@ -14,18 +14,22 @@ from ledger.adapters.system import SystemClock
 from ledger.errors import MirrorLedgerError
 from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from ledger.ports.network import Network
 
 NetworkFactory = Callable[[], Network]
-DirectoryFactory = Callable[[], WriterDirectory]
+MirrorProducersFactory = Callable[[], MirrorProducers]
 
 
 class SparkRoundRunner:
     """Implements `round_loop.RoundRunner`; both factories are sent to the workers and must be picklable."""
 
     def __init__(
-        self, context: SparkContext, connect: NetworkFactory, writers: DirectoryFactory, limits: CopyLimits
+        self,
+        context: SparkContext,
+        connect: NetworkFactory,
+        writers: MirrorProducersFactory,
+        limits: CopyLimits,
     ) -> None:
         self._context = context
         self._connect = connect

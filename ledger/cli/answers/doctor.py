@@ -8,8 +8,8 @@ from ledger.app.examination import examine
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, terminal_width
 from ledger.doctor.causes import one_row_for_each_cause
+from ledger.doctor.check_results import CheckResult, is_safe
 from ledger.doctor.checks import Verdict
-from ledger.doctor.findings import Finding, is_safe
 from ledger.doctor.verdicts.retention import DEFAULT_SHARE
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.examination_text import RENDERERS, render_text, summary
@@ -46,13 +46,13 @@ def doctor(
     """Check all that FLOWs need (default: every flow), and say what to do. Sources are never written to."""
     wanted = _verdicts(only)
     config = configuration(context)
-    findings = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
-    printed = [finding for finding in findings if finding.verdict in wanted]
+    results = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
+    printed = [result for result in results if result.verdict in wanted]
     click.echo(_rendered(printed, output), nl=False)
-    told = summary(findings, printed)
-    if not is_safe(findings, strict=strict):
-        raise UnsafeError(f"not everything that a mirror needs is in order: {told}")
-    click.echo(told, err=True)
+    summed = summary(results, printed)
+    if not is_safe(results, strict=strict):
+        raise UnsafeError(f"not everything that a mirror needs is in order: {summed}")
+    click.echo(summed, err=True)
 
 
 def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:
@@ -65,7 +65,7 @@ def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:
     return frozenset(map(Verdict, names)) or frozenset(Verdict)
 
 
-def _rendered(printed: Sequence[Finding], output: str) -> str:
+def _rendered(printed: Sequence[CheckResult], output: str) -> str:
     if output == "table":
         return render_text(printed, width=terminal_width())
     return RENDERERS[output](printed)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
-from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.app import answers, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
 from ledger.catalog import Value

@@ -10,7 +10,7 @@ import click
 
 from ledger import catalog
 from ledger.adapters import pasted_views
-from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.app import answers
 from ledger.catalog import Named, Value

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ledger import catalog
 from ledger.adapters import jvm
-from ledger.adapters.delta.reading import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.spark.session import local_session
 from ledger.app import answers, group_offsets
 from ledger.app.mirroring import run_flow

@@ -46,26 +46,26 @@ class ProgressLines:
     flow: str
     clock: Clock
     write: Callable[[str], None]
-    _told: _Stretch = field(init=False)
+    _printed: _Stretch = field(init=False)
     _is_first: bool = True
 
     def __post_init__(self) -> None:
-        self._told = _Stretch(self.clock.monotonic())
+        self._printed = _Stretch(self.clock.monotonic())
 
     def __call__(self, progress: RunProgress) -> None:
         now = self.clock.monotonic()
         if not self._is_due(progress, now):
             return
-        rate = None if self._is_first else self._told.rate(progress, now)
+        rate = None if self._is_first else self._printed.rate(progress, now)
         self.write(progress_line(self.flow, progress, rate))
-        self._told.begin(progress, now)
+        self._printed.begin(progress, now)
         self._is_first = False
 
     def _is_due(self, progress: RunProgress, now: float) -> bool:
-        has_copied = progress.summary.records > self._told.records
+        has_copied = progress.summary.records > self._printed.records
         if self._is_first and has_copied:
             return True
-        return now - self._told.at >= (EVERY_S if has_copied or self._is_first else QUIET_EVERY_S)
+        return now - self._printed.at >= (EVERY_S if has_copied or self._is_first else QUIET_EVERY_S)
 
 
 def lines_on_stderr(flow: str) -> ProgressLines:

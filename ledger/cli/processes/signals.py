@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ledger.adapters.spark.failures import reason
-from ledger.errors import EndedBySigintError, EndedBySigtermError, EnvironmentError_, MirrorLedgerError
+from ledger.errors import EndedBySigintError, EndedBySigtermError, MirrorLedgerError, SetupError
 
 _ERRORS: dict[int, type[MirrorLedgerError]] = {
     signal.SIGTERM: EndedBySigtermError,
@@ -55,7 +55,7 @@ def _started(start: Callable[[], SparkSession], received: list[int]) -> SparkSes
             raise _ended_by(received[0]) from error
         if isinstance(error, MirrorLedgerError):
             raise
-        raise EnvironmentError_(f"Spark could not be started: {reason(error)}; nothing was copied") from error
+        raise SetupError(f"Spark could not be started: {reason(error)}; nothing was copied") from error
 
 
 def _ended_by(number: int) -> MirrorLedgerError:

@@ -3,48 +3,52 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, duration, failed, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, duration, failed, unknown
 from ledger.doctor.measurements import Reach, Validity
 
 CERTIFICATE_WARNING_MS = 14 * 86_400_000
 
 
-def reached(subject: str, check: Check, address: str, reach: Reach | Unmeasured) -> Finding:
+def reached(subject: str, check: Check, address: str, reach: Reach | Unmeasured) -> CheckResult:
     """Whether an address answers; no answer is the measurement here, not the lack of one."""
     if isinstance(reach, Unmeasured):
         return failed(subject, check, reach)
-    return Finding(subject, check, Verdict.OK, f"{address} answered, connected in {reach.connect_ms:.0f} ms")
+    return CheckResult(
+        subject, check, Verdict.OK, f"{address} answered, connected in {reach.connect_ms:.0f} ms"
+    )
 
 
-def certificate(subject: str, check: Check, validity: Validity | Unmeasured, now_ms: int) -> Finding:
+def certificate(subject: str, check: Check, validity: Validity | Unmeasured, now_ms: int) -> CheckResult:
     """Whether a certificate is valid now and for the next two weeks."""
     if isinstance(validity, Unmeasured):
         return unknown(subject, check, validity)
     left_ms = validity.not_after_ms - now_ms
     if now_ms < validity.not_before_ms:
         measured = f"not valid before {duration(validity.not_before_ms - now_ms)} from now"
-        return Finding(subject, check, Verdict.FAILED, measured, "check both clocks, or renew it")
+        return CheckResult(subject, check, Verdict.FAILED, measured, "check both clocks, or renew it")
     if left_ms <= 0:
         measured = f"expired {duration(-left_ms)} ago"
-        return Finding(subject, check, Verdict.FAILED, measured, "renew it; no connection is made with it")
+        return CheckResult(
+            subject, check, Verdict.FAILED, measured, "renew it; no connection is made with it"
+        )
     verdict = Verdict.WARNING if left_ms < CERTIFICATE_WARNING_MS else Verdict.OK
     advice = "renew it in time" if verdict is Verdict.WARNING else None
-    return Finding(subject, check, verdict, f"expires in {duration(left_ms)}", advice)
+    return CheckResult(subject, check, verdict, f"expires in {duration(left_ms)}", advice)
 
 
-def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | None) -> Finding:
+def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | None) -> CheckResult:
     """Whether a cluster is the one that the ledger knows; `recorded` None: no writer ever claimed with it."""
     check = Check.CLUSTER_IDENTITY
     for value in (now, recorded):
         if isinstance(value, Unmeasured):
             return unknown(subject, check, value)
     if recorded is None:
-        return Finding(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
+        return CheckResult(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
     if now != recorded:
         advice = "correct bootstrap_servers; or say that it is meant: mirror-ledger accept-cluster"
-        return Finding(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
-    return Finding(subject, check, Verdict.OK, f"{now}, as recorded")
+        return CheckResult(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
+    return CheckResult(subject, check, Verdict.OK, f"{now}, as recorded")
 
 
 # Versions --------------------------------------------------------------------------------------
@@ -100,8 +104,8 @@ TARGET_SIDE = (
 )
 
 
-def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Iterator[Finding]:
-    """One finding for each request that is missing, or one that says that none is."""
+def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Iterator[CheckResult]:
+    """One result for each request that is missing, or one that says that none is."""
     check = Check.BROKER_VERSION
     if isinstance(reach, Unmeasured):
         yield unknown(subject, check, reach)
@@ -109,20 +113,22 @@ def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Ite
     missing = list(_missing(BOTH_SIDES + (TARGET_SIDE if is_target else ()), reach.versions))
     for need in missing:
         verdict = Verdict.FAILED if need.needed else Verdict.WARNING
-        yield Finding(subject, check, verdict, _spoken(need, reach), f"{need.without}; upgrade the broker")
+        yield CheckResult(
+            subject, check, verdict, _spoken(need, reach), f"{need.without}; upgrade the broker"
+        )
     if not missing:
         side = "target" if is_target else "source"
-        yield Finding(subject, check, Verdict.OK, f"speaks all that a {side} needs")
+        yield CheckResult(subject, check, Verdict.OK, f"speaks all that a {side} needs")
 
 
 def _missing(
     requirements: tuple[Requirement, ...], versions: Mapping[int, tuple[int, int]]
 ) -> Iterator[Requirement]:
     """What is not spoken. A request that is needed and missing is not reported again for its better version."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for need in requirements:
-        if not need.is_met(versions) and need.key not in told:
-            told.add(need.key)
+        if not need.is_met(versions) and need.key not in reported:
+            reported.add(need.key)
             yield need
 
 

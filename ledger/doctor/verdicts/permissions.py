@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, counted, named, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
 from ledger.doctor.measurements import Operation, Operations, Permissions
 
 SOURCE_TOPIC = (Operation.DESCRIBE, Operation.READ, Operation.DESCRIBE_CONFIGS)
@@ -44,7 +44,7 @@ def source(
     granting: Granting,
     *,
     also_target: frozenset[str],
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """What the source lacks and what it allows too much; topics in `also_target` must be writable."""
     check = Check.SOURCE_PERMISSIONS
     if isinstance(permissions, Unmeasured):
@@ -66,7 +66,7 @@ def target(
     existing: Sequence[str],
     absent: Sequence[str],
     granting: Granting,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """What the target lacks, for topics that exist and for those that the flow has to create."""
     check = Check.TARGET_PERMISSIONS
     if isinstance(permissions, Unmeasured):
@@ -89,8 +89,8 @@ def _topics_lacking(
     allowed: Mapping[str, Operations | None],
     needed: Sequence[Operation],
     granting: Granting,
-) -> Iterator[Finding]:
-    """One finding for each set of operations that some topics lack."""
+) -> Iterator[CheckResult]:
+    """One result for each set of operations that some topics lack."""
     by_lack: dict[tuple[Operation, ...], list[str]] = defaultdict(list)
     for topic, operations in sorted(allowed.items()):
         by_lack[tuple(op for op in needed if operations is None or op not in operations)].append(topic)
@@ -101,70 +101,74 @@ def _topics_lacking(
         if hidden:
             measured = f"Describe missing on {named(topics)}; nothing else is reported"
         advice = granting.command(lack, [("topic", topic) for topic in topics])
-        yield Finding(subject, check, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, check, Verdict.FAILED, measured, advice)
 
 
-def _groups(subject: str, check: Check, permissions: Permissions, granting: Granting) -> Iterator[Finding]:
+def _groups(
+    subject: str, check: Check, permissions: Permissions, granting: Granting
+) -> Iterator[CheckResult]:
     if permissions.hidden_groups:
         measured = f"Describe missing on group {named(permissions.hidden_groups)}"
         advice = granting.command(
             [Operation.DESCRIBE], [("group", group) for group in permissions.hidden_groups]
         )
-        yield Finding(subject, check, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, check, Verdict.FAILED, measured, advice)
     elif not permissions.groups_seen:
         measured = (
             "Describe is not allowed on all groups: commits of groups that cannot be seen are not recorded"
         )
         advice = granting.command([Operation.DESCRIBE], [("group", "*")])
-        yield Finding(subject, check, Verdict.WARNING, measured, advice)
+        yield CheckResult(subject, check, Verdict.WARNING, measured, advice)
 
 
 def _creation(
     subject: str, permissions: Permissions, absent: Sequence[str], granting: Granting
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     if permissions.cluster is not None and Operation.CREATE in permissions.cluster:
         return
     lacking = [name for name in absent if Operation.CREATE not in (permissions.topics.get(name) or ())]
     if lacking:
         measured = f"Create missing, on the cluster and on {named(lacking)}, which the flow has to create"
         advice = granting.command([Operation.CREATE], [("topic", topic) for topic in lacking])
-        yield Finding(subject, Check.TARGET_PERMISSIONS, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, Check.TARGET_PERMISSIONS, Verdict.FAILED, measured, advice)
 
 
-def _idempotence(subject: str, permissions: Permissions, granting: Granting) -> Iterator[Finding]:
+def _idempotence(subject: str, permissions: Permissions, granting: Granting) -> Iterator[CheckResult]:
     """A producer id is given to whoever may write idempotently, or write to any topic at all."""
     granted = permissions.cluster is not None and Operation.IDEMPOTENT_WRITE in permissions.cluster
     writes = any(Operation.WRITE in (operations or ()) for operations in permissions.topics.values())
     if not granted and not writes:
         measured = "IdempotentWrite missing on the cluster, and Write on every topic: no producer id is given"
         advice = granting.command([Operation.IDEMPOTENT_WRITE], [("cluster", None)])
-        yield Finding(subject, Check.TARGET_PERMISSIONS, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, Check.TARGET_PERMISSIONS, Verdict.FAILED, measured, advice)
 
 
 def _excess(
     subject: str, permissions: Permissions, allowed: Mapping[str, Operations | None], granting: Granting
-) -> Finding:
+) -> CheckResult:
     check = Check.SOURCE_EXCESS
     if not permissions.enforced:
         advice = "the mirror never writes to a source; an authorizer would prove it"
-        return Finding(subject, check, Verdict.WARNING, _NO_AUTHORIZER, advice)
+        return CheckResult(subject, check, Verdict.WARNING, _NO_AUTHORIZER, advice)
     too_much = {topic: SOURCE_TOO_MUCH & operations for topic, operations in allowed.items() if operations}
     excessive = sorted(topic for topic, operations in too_much.items() if operations)
     if not excessive:
-        return Finding(subject, check, Verdict.OK, f"{counted(len(allowed), 'topic')}: nothing but reading")
+        return CheckResult(
+            subject, check, Verdict.OK, f"{counted(len(allowed), 'topic')}: nothing but reading"
+        )
     operations = sorted(frozenset().union(*too_much.values()))
     who = granting.principal or "the principal"
     advice = f"take {_names(operations)} from {who}: the mirror never writes to a source"
-    return Finding(
+    return CheckResult(
         subject, check, Verdict.WARNING, f"{_names(operations)} allowed on {named(excessive)}", advice
     )
 
 
-def _all_allowed(subject: str, check: Check, permissions: Permissions, topics: Sequence[str]) -> Finding:
+def _all_allowed(subject: str, check: Check, permissions: Permissions, topics: Sequence[str]) -> CheckResult:
     measured = (
         f"{counted(len(topics), 'topic')}: all that is needed" if permissions.enforced else _NO_AUTHORIZER
     )
-    return Finding(subject, check, Verdict.OK, measured)
+    return CheckResult(subject, check, Verdict.OK, measured)
 
 
 def _names(operations: Sequence[Operation]) -> str:

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import (
-    Finding,
+from ledger.doctor.check_results import (
+    CheckResult,
     Unmeasured,
     counted,
     duration,
@@ -14,6 +13,7 @@ from ledger.doctor.findings import (
     size,
     unknown,
 )
+from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.tables.cuts import ClockStep
 from ledger.domain.tables.table_upkeep import BEHIND_FILES, KEEP_SUPERSEDED_HOURS, files_behind
@@ -45,7 +45,7 @@ Tables = Mapping[str, TableState | None]
 State = Mapping[str, TableState]
 
 
-def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
+def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[CheckResult]:
     """All verdicts on the tables. Without a complete ledger the rest is unknown."""
     yield (complete := _tables(tables))
     if complete.because is not None or isinstance(tables, Unmeasured):
@@ -60,7 +60,7 @@ def ledger(tables: Tables | Unmeasured, *, now_ms: int) -> Iterator[Finding]:
     yield _commits(present, now_ms)
 
 
-def _tables(tables: Tables | Unmeasured) -> Finding:
+def _tables(tables: Tables | Unmeasured) -> CheckResult:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
         return _no_ledger(tables.reason, "check ledger.path and the rights to it")
@@ -73,35 +73,35 @@ def _tables(tables: Tables | Unmeasured) -> Finding:
         if state is not None and state.properties.get(SCHEMA_VERSION_PROPERTY) != str(SCHEMA_VERSION)
     }
     if others:
-        told = named([f"{name} has schema version {version}" for name, version in others.items()])
+        measured = named([f"{name} has schema version {version}" for name, version in others.items()])
         advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
-        return _no_ledger(told, advice)
+        return _no_ledger(measured, advice)
     there = f"{len(tables) - len(absent)} tables of schema version {SCHEMA_VERSION}"
     if absent:
         advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
-        told = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
-        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
-    return Finding(LEDGER, check, Verdict.OK, there)
+        measured = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
+        return CheckResult(LEDGER, check, Verdict.WARNING, measured, advice)
+    return CheckResult(LEDGER, check, Verdict.OK, there)
 
 
-def _no_ledger(measured: str, advice: str) -> Finding:
+def _no_ledger(measured: str, advice: str) -> CheckResult:
     return failed(LEDGER, Check.LEDGER_TABLES, Unmeasured(measured, Trouble.LEDGER, LEDGER, advice))
 
 
-def _append_only(tables: State) -> Finding:
+def _append_only(tables: State) -> CheckResult:
     check = Check.LEDGER_APPEND_ONLY
     open_ = [
         n for n, state in tables.items() if state.properties.get("delta.appendOnly", "").lower() != "true"
     ]
     if open_:
         advice = "set the table property delta.appendOnly to true, and run the audits"
-        return Finding(
+        return CheckResult(
             LEDGER, check, Verdict.FAILED, f"{named(open_)}: rows can be changed and deleted", advice
         )
-    return Finding(LEDGER, check, Verdict.OK, "all tables")
+    return CheckResult(LEDGER, check, Verdict.OK, "all tables")
 
 
-def _retention(tables: State) -> Finding:
+def _retention(tables: State) -> CheckResult:
     check = Check.LEDGER_RETENTION
     kept = {
         f"{name} {setting}": state.properties.get(setting)
@@ -115,9 +115,9 @@ def _retention(tables: State) -> Finding:
     ]
     if short:
         advice = "run `mirror-ledger maintain`: it sets what [ledger] keep_superseded_hours says"
-        return Finding(LEDGER, check, Verdict.WARNING, named(short), advice)
+        return CheckResult(LEDGER, check, Verdict.WARNING, named(short), advice)
     hours_kept = sorted({hours for value in kept.values() if (hours := _hours(value)) is not None})
-    return Finding(LEDGER, check, Verdict.OK, f"all tables, {hours_kept[0]:g} hours or longer")
+    return CheckResult(LEDGER, check, Verdict.OK, f"all tables, {hours_kept[0]:g} hours or longer")
 
 
 def _hours(interval: str | None) -> float | None:
@@ -128,31 +128,35 @@ def _hours(interval: str | None) -> float | None:
     return int(match[1]) * _HOURS_OF[match[2]] if match else None
 
 
-def _checkpoints(tables: State) -> Finding:
+def _checkpoints(tables: State) -> CheckResult:
     check = Check.LEDGER_CHECKPOINTS
     every = {
         name: int(state.properties.get("delta.checkpointInterval", DELTA_CHECKPOINT_INTERVAL))
         for name, state in tables.items()
     }
-    told = ", ".join(f"{value}" for value in sorted(set(every.values())))
+    measured = ", ".join(f"{value}" for value in sorted(set(every.values())))
     outside = [n for n, value in every.items() if not CHECKPOINTS_AT_LEAST <= value <= CHECKPOINTS_AT_MOST]
     if outside:
         advice = "set delta.checkpointInterval to 100: more make appends slow, fewer make reading slow"
-        return Finding(LEDGER, check, Verdict.WARNING, f"every {told} commits ({named(outside)})", advice)
-    return Finding(LEDGER, check, Verdict.OK, f"every {told} commits")
+        return CheckResult(
+            LEDGER, check, Verdict.WARNING, f"every {measured} commits ({named(outside)})", advice
+        )
+    return CheckResult(LEDGER, check, Verdict.OK, f"every {measured} commits")
 
 
-def _history(tables: State) -> Finding:
+def _history(tables: State) -> CheckResult:
     check = Check.LEDGER_HISTORY
-    rewrites = [_told(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
+    rewrites = [_described(name, commit) for name, commit in _all(tables) if _rewrites(commit)]
     if rewrites:
         advice = "find out who did it; recorded facts may be lost: read the version before, run the audits"
-        return Finding(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
-    strange = [_told(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS]
+        return CheckResult(LEDGER, check, Verdict.FAILED, named(rewrites), advice)
+    strange = [
+        _described(name, commit) for name, commit in _all(tables) if commit.operation not in OWN_OPERATIONS
+    ]
     if strange:
         advice = "find out who did it: no part of this program does"
-        return Finding(LEDGER, check, Verdict.WARNING, named(strange), advice)
-    return Finding(
+        return CheckResult(LEDGER, check, Verdict.WARNING, named(strange), advice)
+    return CheckResult(
         LEDGER, check, Verdict.OK, f"{len(_all(tables)):,} commits read: appends and maintenance only"
     )
 
@@ -165,12 +169,12 @@ def _rewrites(commit: TableCommit) -> bool:
     return commit.operation in REWRITES or commit.overwrites
 
 
-def _told(table: str, commit: TableCommit) -> str:
+def _described(table: str, commit: TableCommit) -> str:
     what = f"{commit.operation} (overwrite)" if commit.overwrites else commit.operation
     return f"{table} version {commit.version}: {what}"
 
 
-def _maintenance(tables: State, now_ms: int) -> Finding:
+def _maintenance(tables: State, now_ms: int) -> CheckResult:
     check = Check.LEDGER_MAINTENANCE
     waiting = {name: files_behind(state.files, now_ms=now_ms) for name, state in tables.items()}
     old = {name: _outlived(state, now_ms) for name, state in tables.items()}
@@ -194,9 +198,10 @@ def _maintenance(tables: State, now_ms: int) -> Finding:
     )
     if behind:
         advice = "run `mirror-ledger maintain`; where a driver or recorder is at work, its log says why it does not"
-        return Finding(LEDGER, check, Verdict.WARNING, f"{named(behind)}; {last}", advice)
-    told = f"{sum(len(state.files) for state in tables.values()):,} files, {sum(waiting.values()):,} wait to be merged"
-    return Finding(LEDGER, check, Verdict.OK, f"{told}; {last}")
+        return CheckResult(LEDGER, check, Verdict.WARNING, f"{named(behind)}; {last}", advice)
+    files = sum(len(state.files) for state in tables.values())
+    measured = f"{files:,} files, {sum(waiting.values()):,} wait to be merged"
+    return CheckResult(LEDGER, check, Verdict.OK, f"{measured}; {last}")
 
 
 def _outlived(table: TableState, now_ms: int) -> int:
@@ -208,15 +213,15 @@ def _outlived(table: TableState, now_ms: int) -> int:
     return sum(commit.committed_at_ms < oldest_ms for commit in table.commits)
 
 
-def _commits(tables: State, now_ms: int) -> Finding:
+def _commits(tables: State, now_ms: int) -> CheckResult:
     ages = {
         name: now_ms - state.commits[0].committed_at_ms for name, state in tables.items() if state.commits
     }
-    told = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
-    return Finding(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, told or "no commit in sight")
+    measured = ", ".join(f"{name} {duration(age)} ago" for name, age in ages.items())
+    return CheckResult(LEDGER, Check.LEDGER_COMMITS, Verdict.OK, measured or "no commit in sight")
 
 
-_OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
+_OF_TABLES: Mapping[Check, Callable[[State], CheckResult]] = {
     Check.LEDGER_APPEND_ONLY: _append_only,
     Check.LEDGER_RETENTION: _retention,
     Check.LEDGER_CHECKPOINTS: _checkpoints,
@@ -224,7 +229,7 @@ _OF_TABLES: Mapping[Check, Callable[[State], Finding]] = {
 }
 
 
-def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
+def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> CheckResult:
     """Whether times rise with rounds. What lies long back is reported and needs nothing: its times are past too."""
     check = Check.LEDGER_CLOCKS
     if isinstance(steps, Unmeasured):
@@ -235,19 +240,21 @@ def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> Finding:
         if step.back_ms > CLOCK_STEP_MS and now_ms - step.before_ms <= CLOCK_STEP_DAYS * _DAY_MS
     ]
     if matter:
-        told = named([_step(step) for step in sorted(matter, key=lambda step: step.back_ms, reverse=True)])
+        measured = named(
+            [_step(step) for step in sorted(matter, key=lambda step: step.back_ms, reverse=True)]
+        )
         advice = (
             "set the clocks of hosts that write (NTP); where --as-of names a TIME between the two, nothing counts that "
             "the writer appended there from the later time on: name a cut instead"
         )
-        return Finding(LEDGER, check, Verdict.WARNING, told, advice)
+        return CheckResult(LEDGER, check, Verdict.WARNING, measured, advice)
     if steps:
         last = _step(max(steps, key=lambda step: step.before_ms))
         short = f"by at most a second or over {CLOCK_STEP_DAYS} days ago"
-        return Finding(
+        return CheckResult(
             LEDGER, check, Verdict.OK, f"{counted(len(steps), 'step')} back, {short}; the last: {last}"
         )
-    return Finding(LEDGER, check, Verdict.OK, "the times of each writer rise in all tables")
+    return CheckResult(LEDGER, check, Verdict.OK, "the times of each writer rise in all tables")
 
 
 def _step(step: ClockStep) -> str:
@@ -258,32 +265,32 @@ def _step(step: ClockStep) -> str:
 # Where it is -----------------------------------------------------------------------------------
 
 
-def exclusive_create(folder: str | None, refused: bool | Unmeasured) -> Finding:
+def exclusive_create(folder: str | None, refused: bool | Unmeasured) -> CheckResult:
     """Whether two writers cannot make the same commit; `folder` None: not a local one."""
     check = Check.LEDGER_EXCLUSIVE_CREATE
     if folder is None:
         advice = "see that all writers use the same path and that the store puts only if absent"
-        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder", advice)
+        return CheckResult(LEDGER, check, Verdict.SKIPPED, "not a local folder", advice)
     if isinstance(refused, Unmeasured):
         return unknown(LEDGER, check, refused)
     if not refused:
         advice = "move the ledger to another file system: two drivers could make the same commit"
-        return Finding(LEDGER, check, Verdict.FAILED, f"a file at {folder} was created twice", advice)
-    return Finding(LEDGER, check, Verdict.OK, f"at {folder} the second creation of a file is refused")
+        return CheckResult(LEDGER, check, Verdict.FAILED, f"a file at {folder} was created twice", advice)
+    return CheckResult(LEDGER, check, Verdict.OK, f"at {folder} the second creation of a file is refused")
 
 
-def place() -> Finding:
+def place() -> CheckResult:
     """Nothing measurable tells which site a path belongs to."""
     measured = "cannot be known from here"
     advice = "keep the ledger at the target's side or in a third place: it must outlive the source"
-    return Finding(LEDGER, Check.LEDGER_PLACE, Verdict.SKIPPED, measured, advice)
+    return CheckResult(LEDGER, Check.LEDGER_PLACE, Verdict.SKIPPED, measured, advice)
 
 
-def disk(folder: str | None, free_bytes: int | Unmeasured) -> Finding:
+def disk(folder: str | None, free_bytes: int | Unmeasured) -> CheckResult:
     """Room for the ledger; `folder` None: not a local one."""
     check = Check.LEDGER_DISK
     if folder is None:
-        return Finding(LEDGER, check, Verdict.SKIPPED, "not a local folder")
+        return CheckResult(LEDGER, check, Verdict.SKIPPED, "not a local folder")
     if isinstance(free_bytes, Unmeasured):
         return unknown(LEDGER, check, free_bytes)
     verdict = (
@@ -294,22 +301,22 @@ def disk(folder: str | None, free_bytes: int | Unmeasured) -> Finding:
         else Verdict.OK
     )
     advice = None if verdict is Verdict.OK else "make room: a mirror that cannot record stops"
-    return Finding(LEDGER, check, verdict, f"{size(free_bytes)} free at {folder}", advice)
+    return CheckResult(LEDGER, check, verdict, f"{size(free_bytes)} free at {folder}", advice)
 
 
 # The machine -----------------------------------------------------------------------------------
 
 
-def java(found: str | Unmeasured) -> Finding:
+def java(found: str | Unmeasured) -> CheckResult:
     """The adapter refuses what is too old, as `run` would."""
     if isinstance(found, Unmeasured):
         advice = "install Java 17 or later, or set JAVA_HOME"
-        return Finding(MACHINE, Check.JAVA, Verdict.FAILED, found.reason, advice)
-    return Finding(MACHINE, Check.JAVA, Verdict.OK, found)
+        return CheckResult(MACHINE, Check.JAVA, Verdict.FAILED, found.reason, advice)
+    return CheckResult(MACHINE, Check.JAVA, Verdict.OK, found)
 
 
-def python(version: Sequence[int]) -> Finding:
-    told = ".".join(map(str, version))
+def python(version: Sequence[int]) -> CheckResult:
+    measured = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        return Finding(MACHINE, Check.PYTHON, Verdict.FAILED, told, "use Python 3.11 or later")
-    return Finding(MACHINE, Check.PYTHON, Verdict.OK, told)
+        return CheckResult(MACHINE, Check.PYTHON, Verdict.FAILED, measured, "use Python 3.11 or later")
+    return CheckResult(MACHINE, Check.PYTHON, Verdict.OK, measured)

@@ -7,8 +7,8 @@ and that a hole and an overlap are refused. Partition 1 shows the same where seq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, duration, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, duration, unknown
 from ledger.doctor.measurements import AppendObservation, ClockObservation, Send, Settings
 from ledger.domain.facts import SEQUENCE_MODULUS
 from ledger.wire.error_codes import ErrorCode
@@ -46,11 +46,11 @@ ENDS = {0: 7, 1: 5}
 NOT_ASKED = "not asked for: --probe creates and deletes a topic at the target"
 
 
-def skipped_probe(subject: str) -> Finding:
-    return Finding(subject, Check.COMPARE_AND_APPEND, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
+def skipped_probe(subject: str) -> CheckResult:
+    return CheckResult(subject, Check.COMPARE_AND_APPEND, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
 
 
-def compare_and_append(subject: str, observed: AppendObservation | Unmeasured) -> Finding:
+def compare_and_append(subject: str, observed: AppendObservation | Unmeasured) -> CheckResult:
     """Whether every answer was the one that exactly-once rests on."""
     check = Check.COMPARE_AND_APPEND
     if isinstance(observed, Unmeasured):
@@ -58,14 +58,14 @@ def compare_and_append(subject: str, observed: AppendObservation | Unmeasured) -
     wrong = [*_wrong_answers(observed), *_wrong_ends(observed.ends)]
     if wrong:
         advice = "do not mirror to this cluster: repeated writes would leave duplicates or holes"
-        return Finding(subject, check, Verdict.FAILED, "; ".join(wrong), advice)
+        return CheckResult(subject, check, Verdict.FAILED, "; ".join(wrong), advice)
     measured = (
         f"{len(SCRIPT)} of {len(SCRIPT)} answers as expected in topic {observed.topic}, deleted since: "
     )
     measured += (
         "repetitions are answered, holes and overlaps refused, also after foreign records and the wrap"
     )
-    return Finding(subject, check, Verdict.OK, measured)
+    return CheckResult(subject, check, Verdict.OK, measured)
 
 
 def _wrong_answers(observed: AppendObservation) -> Iterator[str]:
@@ -86,19 +86,19 @@ def _wrong_ends(ends: Mapping[int, int]) -> Iterator[str]:
 # Clocks ----------------------------------------------------------------------------------------
 
 
-def source_clock(subject: str) -> Finding:
+def source_clock(subject: str) -> CheckResult:
     """Only a write tells a broker's time, and a source is never written to."""
     measured = "cannot be measured without writing to the source"
-    return Finding(subject, Check.BROKER_CLOCK, Verdict.SKIPPED, measured)
+    return CheckResult(subject, Check.BROKER_CLOCK, Verdict.SKIPPED, measured)
 
 
 def target_clocks(
     cluster: str, observed: Sequence[ClockObservation] | Unmeasured | None
-) -> Iterator[Finding]:
-    """One finding for each broker; `observed` None: no probe was asked for."""
+) -> Iterator[CheckResult]:
+    """One result for each broker; `observed` None: no probe was asked for."""
     check = Check.BROKER_CLOCK
     if observed is None:
-        yield Finding(f"cluster {cluster}", check, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
+        yield CheckResult(f"cluster {cluster}", check, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
     elif isinstance(observed, Unmeasured):
         yield unknown(f"cluster {cluster}", check, observed)
     else:
@@ -106,7 +106,7 @@ def target_clocks(
             yield _clock(f"broker {cluster}/{one.node_id}", one)
 
 
-def _clock(subject: str, one: ClockObservation) -> Finding:
+def _clock(subject: str, one: ClockObservation) -> CheckResult:
     """The broker stamped somewhere between sending and answering: only what lies outside is its fault."""
     ahead_ms, behind_ms = one.stamped_ms - one.answered_ms, one.sent_ms - one.stamped_ms
     off_ms = max(ahead_ms, behind_ms, 0)
@@ -114,15 +114,15 @@ def _clock(subject: str, one: ClockObservation) -> Finding:
         direction = "ahead of" if ahead_ms > 0 else "behind"
         measured = f"at least {duration(off_ms)} {direction} this machine"
         advice = "set both clocks by NTP: lag in seconds, retention and --as-of times are off by that much"
-        return Finding(subject, Check.BROKER_CLOCK, Verdict.WARNING, measured, advice)
+        return CheckResult(subject, Check.BROKER_CLOCK, Verdict.WARNING, measured, advice)
     measured = f"within {duration(max(off_ms, one.answered_ms - one.sent_ms, 1))} of this machine's"
-    return Finding(subject, Check.BROKER_CLOCK, Verdict.OK, measured)
+    return CheckResult(subject, Check.BROKER_CLOCK, Verdict.OK, measured)
 
 
 # Producer state --------------------------------------------------------------------------------
 
 
-def producer_state(cluster: str, brokers: Mapping[int, Settings] | Unmeasured) -> Iterator[Finding]:
+def producer_state(cluster: str, brokers: Mapping[int, Settings] | Unmeasured) -> Iterator[CheckResult]:
     """How long target brokers remember producers, as they report it."""
     check = Check.PRODUCER_STATE
     if isinstance(brokers, Unmeasured):
@@ -132,7 +132,7 @@ def producer_state(cluster: str, brokers: Mapping[int, Settings] | Unmeasured) -
         yield _producer_state(f"broker {cluster}/{node_id}", settings)
 
 
-def _producer_state(subject: str, settings: Settings) -> Finding:
+def _producer_state(subject: str, settings: Settings) -> CheckResult:
     """Brokers before 3.5 do not tell the first of the two: then it is the second."""
     transactional = settings["transactional.id.expiration.ms"]
     producer = settings.get("producer.id.expiration.ms", transactional)
@@ -144,5 +144,5 @@ def _producer_state(subject: str, settings: Settings) -> Finding:
         advice = (
             "raise producer.id.expiration.ms: after that pause only the tail of the log tells repetitions"
         )
-        return Finding(subject, Check.PRODUCER_STATE, Verdict.WARNING, measured, advice)
-    return Finding(subject, Check.PRODUCER_STATE, Verdict.OK, measured)
+        return CheckResult(subject, Check.PRODUCER_STATE, Verdict.WARNING, measured, advice)
+    return CheckResult(subject, Check.PRODUCER_STATE, Verdict.OK, measured)

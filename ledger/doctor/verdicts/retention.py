@@ -7,8 +7,8 @@ without it is still larger than `retention.bytes`. So a record stays at least as
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, counted, duration, named, size, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, counted, duration, named, size, unknown
 
 DEFAULT_SHARE = 0.25
 
@@ -61,7 +61,7 @@ class Headroom:
 
 def retention(
     subject: str, standings: Sequence[Standing] | Unmeasured, *, now_ms: int, share: float
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """The three verdicts on a flow, each with its worst partition."""
     if isinstance(standings, Unmeasured):
         for check in (Check.RETENTION_TIME, Check.RETENTION_BYTES, Check.TOMBSTONES):
@@ -72,7 +72,7 @@ def retention(
     yield _tombstones(subject, standings, now_ms, share)
 
 
-def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> Finding:
+def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
     check = Check.RETENTION_TIME
     lost = [standing for standing in standings if standing.lost]
     if lost:
@@ -82,7 +82,7 @@ def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float
             f"the log starts at {worst.log_start}: {worst.lost:,} offsets were deleted"
         )
         advice = "what was deleted is recorded as lost when the flow runs; see on_loss, resume and skip-to"
-        return Finding(subject, check, Verdict.FAILED, measured, advice)
+        return CheckResult(subject, check, Verdict.FAILED, measured, advice)
     found = [
         Headroom(s, s.timestamp_ms + s.retention_ms - now_ms, s.retention_ms)
         for s in _behind(standings)
@@ -92,7 +92,7 @@ def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float
     return _by_worst(subject, check, standings, found, share, duration, advice)
 
 
-def _bytes(subject: str, standings: Sequence[Standing], share: float) -> Finding:
+def _bytes(subject: str, standings: Sequence[Standing], share: float) -> CheckResult:
     check = Check.RETENTION_BYTES
     bounded = [s for s in _behind(standings) if s.retention_bytes is not None]
     unsized = [s.name for s in bounded if s.bytes is None]
@@ -109,7 +109,7 @@ def _bytes(subject: str, standings: Sequence[Standing], share: float) -> Finding
     return _by_worst(subject, check, standings, found, share, size, advice)
 
 
-def _tombstones(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> Finding:
+def _tombstones(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
     found = [
         Headroom(s, s.timestamp_ms + s.delete_retention_ms - now_ms, s.delete_retention_ms)
         for s in _behind(standings)
@@ -140,12 +140,14 @@ def _by_worst(
     share: float,
     shown: Callable[[int], str],
     advice: str,
-) -> Finding:
+) -> CheckResult:
     if not found:
         lag = sum(standing.lag for standing in standings)
         why = "no limit applies" if lag else "caught up"
         measured = f"{counted(len(standings), 'partition')}, {lag:,} records behind: {why}"
-        return Finding(subject, check, Verdict.OK, measured if standings else "the flow has no position yet")
+        return CheckResult(
+            subject, check, Verdict.OK, measured if standings else "the flow has no position yet"
+        )
     worst = min(found, key=lambda headroom: headroom.share)
     at_risk = sum(headroom.share < share for headroom in found)
     left = (
@@ -156,5 +158,5 @@ def _by_worst(
     measured = f"worst {worst.standing.name}: {left}, {worst.standing.lag:,} records behind"
     if at_risk:
         measured = f"{counted(at_risk, 'partition')} at risk; {measured}"
-        return Finding(subject, check, Verdict.WARNING, measured, advice)
-    return Finding(subject, check, Verdict.OK, measured)
+        return CheckResult(subject, check, Verdict.WARNING, measured, advice)
+    return CheckResult(subject, check, Verdict.OK, measured)

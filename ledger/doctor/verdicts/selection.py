@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, counted, named, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
 from ledger.domain.topics.idle_patterns import IdlePattern
 from ledger.domain.topics.naming import NamePatterns, matches_any, plain_name
 
@@ -12,9 +12,9 @@ _ALL = ".*"
 
 def selected_topics(
     subject: str, cluster: str, topics: Sequence[str] | Unmeasured, idle: Sequence[IdlePattern]
-) -> Finding:
+) -> CheckResult:
     """`topics` that are selected, and patterns that do nothing at the source `cluster`."""
-    wrong = [pattern.told(cluster) for pattern in idle if not pattern.is_guard]
+    wrong = [pattern.described(cluster) for pattern in idle if not pattern.is_guard]
     guards = [pattern.pattern for pattern in idle if pattern.is_guard]
     advice = "correct the patterns; or topics do not exist yet, or the principal may not describe them"
     return _finding(subject, Check.SELECTED_TOPICS, topics, "topic", wrong, guards, advice)
@@ -22,7 +22,7 @@ def selected_topics(
 
 def selected_groups(
     subject: str, cluster: str, groups: Sequence[str] | Unmeasured, patterns: NamePatterns
-) -> Finding:
+) -> CheckResult:
     """`groups`: all that the principal is shown."""
     if isinstance(groups, Unmeasured):
         return unknown(subject, Check.SELECTED_GROUPS, groups)
@@ -32,10 +32,12 @@ def selected_groups(
         *(f"groups has '{p}'" for p in patterns.include if p != _ALL and not any(_matching(p, selected))),
         *(f"groups_exclude has '{p}'" for p in unmatched if plain_name(p) is not None),
     ]
-    told = [f"{pattern}: no group of {cluster} that this principal is shown matches it" for pattern in wrong]
+    problems = [
+        f"{pattern}: no group of {cluster} that this principal is shown matches it" for pattern in wrong
+    ]
     guards = [pattern for pattern in unmatched if plain_name(pattern) is None]
     advice = "correct the patterns; or groups do not exist yet, or the principal may not describe them"
-    return _finding(subject, Check.SELECTED_GROUPS, selected, "group", told, guards, advice)
+    return _finding(subject, Check.SELECTED_GROUPS, selected, "group", problems, guards, advice)
 
 
 def _matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
@@ -50,12 +52,12 @@ def _finding(
     wrong: Sequence[str],
     guards: Sequence[str],
     advice: str,
-) -> Finding:
+) -> CheckResult:
     if isinstance(selected, Unmeasured):
         return unknown(subject, check, selected)
     listed = f"{counted(len(selected), kind)}: {named(list(selected))}" if selected else f"no {kind}"
     so_far = [f"nothing to exclude so far: {named(guards)}"] if guards else []
     measured = "; ".join([listed, *wrong, *so_far])
-    return Finding(
+    return CheckResult(
         subject, check, Verdict.WARNING if wrong else Verdict.OK, measured, advice if wrong else None
     )

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, counted, named, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, counted, named, unknown
 from ledger.domain.topics.naming import TakenTopics
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 
@@ -13,17 +13,17 @@ def metric_name(topic: str) -> str:
     return topic.replace(".", "_")
 
 
-def conflicts(subject: str, taken: TakenTopics | Unmeasured) -> Iterator[Finding]:
+def conflicts(subject: str, taken: TakenTopics | Unmeasured) -> Iterator[CheckResult]:
     """Why a driver refuses to start, or leaves topics out when they come later."""
     if not isinstance(taken, Unmeasured) and taken.conflicts:
         measured = "; ".join(dict.fromkeys(taken.conflicts.values()))
         advice = EXPLAINED[FindingName.TARGET_NAME_CONFLICT].next
-        yield Finding(subject, Check.TOPIC_NAMES, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, Check.TOPIC_NAMES, Verdict.FAILED, measured, advice)
 
 
 def topic_names(
     subject: str, wanted: Sequence[str] | Unmeasured, there: Collection[str] | Unmeasured
-) -> Finding:
+) -> CheckResult:
     """`wanted`: target topics of the flow; `there`: all topics that the target has."""
     check = Check.TOPIC_NAMES
     for names in (wanted, there):
@@ -33,12 +33,12 @@ def topic_names(
     assert not isinstance(there, Unmeasured)
     shared = _shared(wanted, there)
     if not shared:
-        return Finding(subject, check, Verdict.OK, f"{counted(len(wanted), 'name')} of their own")
+        return CheckResult(subject, check, Verdict.OK, f"{counted(len(wanted), 'name')} of their own")
     measured = named([f"{' and '.join(names)} are both {metric_name(names[0])}" for names in shared])
     missing = [name for names in shared for name in names if name not in there]
     refused = f"; brokers refuse to create {named(missing)} beside the other" if missing else ""
     advice = f"rename one of them by a rename rule, or exclude it: metrics do not tell them apart{refused}"
-    return Finding(subject, check, Verdict.WARNING, measured, advice)
+    return CheckResult(subject, check, Verdict.WARNING, measured, advice)
 
 
 def _shared(wanted: Sequence[str], there: Collection[str]) -> list[list[str]]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, counted, named, size, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, counted, named, size, unknown
 from ledger.doctor.measurements import Settings
 from ledger.domain.topics.topic_settings import is_fence
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
@@ -51,7 +51,7 @@ Measured = tuple[TopicPair, ...] | Unmeasured
 
 def batch_size(
     subject: str, pairs: Measured, brokers: Mapping[int, Settings] | Unmeasured
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Whether the largest batch that a source topic takes passes all limits on its way."""
     check = Check.BATCH_SIZE
     if isinstance(pairs, Unmeasured):
@@ -59,7 +59,7 @@ def batch_size(
         return
     found = [*_topic_limits(subject, pairs), *_broker_limits(subject, pairs, brokers)]
     largest = max(map(_largest_batch, pairs), default=0)
-    yield from found or [Finding(subject, check, Verdict.OK, f"batches of up to {size(largest)} pass")]
+    yield from found or [CheckResult(subject, check, Verdict.OK, f"batches of up to {size(largest)} pass")]
 
 
 def _largest_batch(pair: TopicPair) -> int:
@@ -68,7 +68,7 @@ def _largest_batch(pair: TopicPair) -> int:
     return 0 if is_fence("max.message.bytes", limit) else int(limit)
 
 
-def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]:
+def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[CheckResult]:
     smaller = [pair for pair in pairs if FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE in pair.concerns]
     if smaller:
         worst = max(smaller, key=lambda pair: _largest_batch(pair) - pair.target.number("max.message.bytes"))
@@ -77,12 +77,12 @@ def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[Finding]
             f"{_largest_batch(worst):,} B, {worst.target.name} of up to {worst.target.number('max.message.bytes'):,} B"
         )
         advice = f"raise max.message.bytes of the target topics to {_largest_batch(worst)}: a larger batch stops them"
-        yield Finding(subject, Check.BATCH_SIZE, Verdict.FAILED, measured, advice)
+        yield CheckResult(subject, Check.BATCH_SIZE, Verdict.FAILED, measured, advice)
 
 
 def _broker_limits(
     subject: str, pairs: Sequence[TopicPair], brokers: Mapping[int, Settings] | Unmeasured
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     check = Check.BATCH_SIZE
     if isinstance(brokers, Unmeasured):
         yield unknown(subject, check, brokers)
@@ -93,19 +93,19 @@ def _broker_limits(
         requests, replicas = (
             int(settings[name]) for name in ("socket.request.max.bytes", "replica.fetch.max.bytes")
         )
-        told = f"of target broker {node_id} is below the {largest:,} B that a batch may have"
+        below = f"of target broker {node_id} is below the {largest:,} B that a batch may have"
         if requests < largest + REQUEST_OVERHEAD_BYTES:
-            measured = f"socket.request.max.bytes ({requests:,}) {told}"
-            yield Finding(subject, check, Verdict.FAILED, measured, "raise socket.request.max.bytes")
+            measured = f"socket.request.max.bytes ({requests:,}) {below}"
+            yield CheckResult(subject, check, Verdict.FAILED, measured, "raise socket.request.max.bytes")
         if replicated and replicas + BATCH_OVERHEAD_BYTES < largest:
-            measured = f"replica.fetch.max.bytes ({replicas:,}) {told}"
-            yield Finding(subject, check, Verdict.WARNING, measured, "raise replica.fetch.max.bytes")
+            measured = f"replica.fetch.max.bytes ({replicas:,}) {below}"
+            yield CheckResult(subject, check, Verdict.WARNING, measured, "raise replica.fetch.max.bytes")
 
 
 # Replication -----------------------------------------------------------------------------------
 
 
-def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Iterator[Finding]:
+def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Iterator[CheckResult]:
     """Whether acknowledged records survive a broker."""
     check = Check.TARGET_REPLICATION
     for value in (pairs, brokers):
@@ -119,8 +119,8 @@ def replication(subject: str, pairs: Measured, brokers: int | Unmeasured) -> Ite
         *_weaknesses(subject, check, rules, pairs),
         *_raised(subject, check, _RAISED_OF_REPLICATION, pairs),
     ]
-    told = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
-    yield from found or [Finding(subject, check, Verdict.OK, told)]
+    measured = f"{counted(len(pairs), 'topic')}: replicated, no unclean elections"
+    yield from found or [CheckResult(subject, check, Verdict.OK, measured)]
 
 
 Rule = tuple[Verdict, Callable[[TopicPair], bool], str, str]
@@ -166,7 +166,7 @@ def _replication_rules(brokers: int) -> tuple[Rule, ...]:
     )
 
 
-def partitions(subject: str, pairs: Measured) -> Iterator[Finding]:
+def partitions(subject: str, pairs: Measured) -> Iterator[CheckResult]:
     """Whether source and target partitions match."""
     check = Check.TARGET_PARTITIONS
     if isinstance(pairs, Unmeasured):
@@ -188,11 +188,11 @@ def partitions(subject: str, pairs: Measured) -> Iterator[Finding]:
     )
     found = list(_weaknesses(subject, check, rules, pairs))
     yield from found or [
-        Finding(subject, check, Verdict.OK, f"{counted(len(pairs), 'topic')}: as at the source")
+        CheckResult(subject, check, Verdict.OK, f"{counted(len(pairs), 'topic')}: as at the source")
     ]
 
 
-def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
+def settings(subject: str, pairs: Measured) -> Iterator[CheckResult]:
     """Whether target topics keep records as they are. Those that do not exist yet are made so."""
     check = Check.TARGET_SETTINGS
     if isinstance(pairs, Unmeasured):
@@ -200,27 +200,27 @@ def settings(subject: str, pairs: Measured) -> Iterator[Finding]:
         return
     existing = [pair for pair in pairs if pair.exists]
     found = list(_raised(subject, check, _RAISED_OF_SETTINGS, existing))
-    told = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
-    yield from found or [Finding(subject, check, Verdict.OK, told)]
+    measured = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
+    yield from found or [CheckResult(subject, check, Verdict.OK, measured)]
 
 
 def _weaknesses(
     subject: str, check: Check, rules: Sequence[Rule], pairs: Sequence[TopicPair]
-) -> Iterator[Finding]:
-    """One finding for each rule that some topics break."""
+) -> Iterator[CheckResult]:
+    """One result for each rule that some topics break."""
     for verdict, applies, what, advice in rules:
         topics = [pair.target.name for pair in pairs if applies(pair)]
         if topics:
-            yield Finding(subject, check, verdict, f"{named(topics)}: {what}", advice)
+            yield CheckResult(subject, check, verdict, f"{named(topics)}: {what}", advice)
 
 
 def _raised(
     subject: str, check: Check, names: Sequence[FindingName], pairs: Sequence[TopicPair]
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """What a driver of the flow would raise, by the rules that it goes by: one for each name, with an example."""
     for name in names:
         found = {pair.target.name: pair.concerns[name] for pair in pairs if name in pair.concerns}
         if found:
             explained, example = EXPLAINED[name], next(iter(found.values()))
             measured = f"{named(list(found))}: {explained.meaning} ({example})"
-            yield Finding(subject, check, Verdict.WARNING, measured, explained.next)
+            yield CheckResult(subject, check, Verdict.WARNING, measured, explained.next)

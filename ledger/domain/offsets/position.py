@@ -47,7 +47,7 @@ class Position:
         """As it is for a producer id that nothing was written with, after one that all of it was."""
         return replace(self, next_sequence=0, former_sequence=(former_producer_id, self.next_sequence))
 
-    def told_by(self, syncs: Sequence[OffsetSync]) -> "Position":
+    def after(self, syncs: Sequence[OffsetSync]) -> "Position":
         """As it is known to be by what a task has to record; the next driver will tell the same from the last row."""
         may_be_gone = self.source_may_be_gone
         if any(sync.records and not sync.recovered for sync in syncs):

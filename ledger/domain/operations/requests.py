@@ -163,7 +163,7 @@ class AskedBy:
         """As a row of `operations` has it."""
         return cls(row["operator"], row["reason"], row["ticket"])
 
-    def told(self, operation_id: str, requested_at_ms: int) -> str:
+    def described(self, operation_id: str, requested_at_ms: int) -> str:
         """In words, with the operation that they can be looked up by."""
         why = "".join(f", {text}" for text in (self.reason, self.ticket) if text is not None)
         return f"by {self.operator} {instant(requested_at_ms)}{why}; operation {operation_id}"
@@ -205,9 +205,9 @@ class OperatorRequest:
         return self.asked.offset
 
     @property
-    def told_by(self) -> str:
+    def asked_in_words(self) -> str:
         """Who asked, when, why, and the operation."""
-        return self.asked_by.told(self.operation_id, self.requested_at_ms)
+        return self.asked_by.described(self.operation_id, self.requested_at_ms)
 
     @property
     def subject(self) -> str:
@@ -256,7 +256,7 @@ class FlowRequests:
             asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] in REQUEST_CLASSES),
             answered=frozenset(Receipt.of_row(row).request for row in rows if row["kind"] == Receipt.kind),
             last_stop=stops[-1]["round"] if stops else 0,
-            last_stop_by=_told_by(stops[-1]) if stops else None,
+            last_stop_by=_asked_in_words(stops[-1]) if stops else None,
         )
 
     def asks_to_stop(self, *, since: int) -> bool:
@@ -272,8 +272,8 @@ class FlowRequests:
         return tuple(request for request in self.asked if request.operation_id not in self.answered)
 
 
-def _told_by(row: Row) -> str:
-    return AskedBy.of_row(row).told(row["operation_id"], row["recorded_at_ms"])
+def _asked_in_words(row: Row) -> str:
+    return AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A pair of partitions put together from the rows of all flows that touch them.
 
-Between two partitions records go by one flow, by a chain of two through a third log, or from one origin to both
-sides. A chain counts where no flow goes there directly.
+Between two incarnations of a topic records go by a flow, by a chain of two through a third log, or from one origin
+to both sides. A chain counts where no flow goes there directly.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,10 +36,10 @@ def known_pair(
     kept_local: Iterable[OffsetRange] = (),
     former_lives: frozenset[str] = frozenset(),
 ) -> KnownPair:
-    """What is known of two partitions of topics that are there now.
+    """What is known of two partitions of current topics.
 
-    `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which
-    partitions flows copy, though they may have recorded nothing of these topic ids. `former_lives`: topic ids that
+    `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which current
+    partitions flows copy, though they may have recorded nothing of these incarnations. `former_lives`: topic ids that
     the topics had before.
     """
     known = KnownFlows(tuple(flows), tuple(ways))
@@ -58,7 +58,7 @@ def known_pair(
 def _is_former(
     flow: RecordedFlow, here: TopicPartition, there: TopicPartition, former_lives: frozenset[str]
 ) -> bool:
-    """Whether a flow has rows between the two topics of which one is a former topic id."""
+    """Whether a flow has rows between the two topics of which one is of an incarnation that has ended."""
     topic_ids = {flow.source.topic_id, flow.target.topic_id}
     return topic_ids <= {here.topic_id, there.topic_id} | former_lives
 

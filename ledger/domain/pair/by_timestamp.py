@@ -28,7 +28,7 @@ class Difference:
 
 
 def difference(place: Place, offset: int) -> Difference | None:
-    """What continuing at an offset means beside the exact place; None when there is none to compare with."""
+    """What continuing at an offset means against the exact place; None when there is none to compare with."""
     if place.offset is None:
         return None
     return Difference(shared(place.unread, 0, offset), shared(place.read, offset))

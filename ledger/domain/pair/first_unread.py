@@ -1,7 +1,7 @@
 """Where a group that has committed here continues there: at the first record that it has not read.
 
-*Here* and *there* are a partition each, of topics of two clusters as they are now; flows may copy either way, by a
-chain, or from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
+*Here* and *there* are a partition each, of current topics of two clusters; flows may copy either way, by a chain, or
+from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
 
 The rule. What the group has read is a union over both sides (`read_offsets`): `here_to`, all below it here; `there_to`,
 all below it there; `alone_to`, all below it there that is there alone. Unread there are
@@ -18,8 +18,8 @@ sides' orders differ, or something is unread there that lies before them.
 *Extras* lie there from the end of the maps to here up to the known end (high watermark, ends of all maps), less what
 rows of any flow claim and what is decided to stay. Below that end all is decided, whatever the cause: filtered,
 skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
-nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records count as
-extras: they may cause repeats. A decision is about what nobody claims, so copies are settled before it.
+nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
+distinguished from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled first.
 
 Invariants
     F1  no record of the pair that lies there, and that the group has not read, is below the place, unless it is decided
@@ -29,7 +29,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
+What the first draft of the rule would have skipped, found by simulated histories (`tests/check/domain/pair`):
     - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
       mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
       where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
@@ -40,16 +40,16 @@ What simpler rules would skip, found by simulated histories (`tests/check/domain
     - Copies that a `resync` took out of a map are the only ones until they are made again, and lie where they were:
       they pair as before (U1). Unpaired ones count as unpaired still (U3).
     - Rows without records (behind `adopted` ones) claim nothing: they tell of applications' records, too. Claims of
-      a former topic id of the topic here are no claims: what it wrote comes back to here.
-    - A log that lost its end is known by the flow that has read it since; others' rows, and commits, are about what
-      is not there any more. What any flow found holds for all (`untold`); rows in doubt make U3 or U2 of their records.
+      an ended incarnation of the topic here are no claims: what it wrote comes back to here.
+    - A log that lost its end is known by the flow that has read it; others' rows, and commits, are about what is not
+      there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
     - What unpaired rows tell of records there, not only of those here, is unread (U3).
     - Below the log start the lowest unread record that is left counts, not the log start: between them may lie others'.
 
 What cannot be known, and is taken so
     - A commit says that all below it was read, expired records too, and what was passed with `expired_on_target`.
-    - Records of a former topic id count where they have come back to here; commits on it say nothing.
-    - A lost end that no row and no leader epoch tells of. Two lost ends at one offset, of which the later is found by
+    - Records of an ended incarnation count where they have come back to here; commits on it say nothing.
+    - A lost end that no row and no leader epoch shows. Two lost ends at one offset, of which the later is shown by
       another flow only, are one where leader epochs tell of the former.
     - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
@@ -105,7 +105,7 @@ class KnownPair:
 
     `brought_from`: offsets there below it were copied to here, or shall not be; None: nothing is copied from there
     to here, so what lies there alone is of others. `kept_local`: decided to stay there.
-    `is_other_life`: there are maps, and all are between former topic ids.
+    `is_other_life`: there are maps, to ended incarnations of the topic there.
     """
 
     here: KnownLog
@@ -135,7 +135,7 @@ class Place:
 
     @property
     def repeated(self) -> tuple[OffsetRange, ...]:
-        """Records that the group reads again; control records among extras count as records."""
+        """Records that the group reads again; control records among extras cannot be distinguished from them."""
         return () if self.offset is None else shared(self.read, self.offset)
 
     @property
@@ -162,7 +162,7 @@ def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a group has read, and what is known of a pair."""
+    """What a group has read, compared with what is known of a pair."""
 
     pair: KnownPair
     group: KnownGroup
@@ -246,7 +246,7 @@ class _Asked:
 
     def end(self) -> int:
         """Where a group continues that has read all that is known there."""
-        return max(self.read.alone_to, *(link.there_end for link in self.pair.links))
+        return max(self.standing.alone_to, *(link.there_end for link in self.pair.links))
 
     def known_end(self) -> int:
         claimed = max((end for _, end in self.pair.there.claims), default=0)

@@ -22,7 +22,7 @@ from ledger.domain.offsets.translation import Commit, Truncation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLog:
-    """One partition of the topic at one side, as it is now.
+    """One partition of the current topic at one side.
 
     `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `told`:
     truncations that this map has recorded, so that leader epochs tell of them as well. `heard`: truncations that
@@ -95,8 +95,8 @@ class ReadOffsets:
     is_capped: bool
 
 
-def read_offsets_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> ReadOffsets:
-    """What a group has read; its commits are of these topic ids, or do not count."""
+def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
+    """What a group has read; its commits are of these incarnations of both topics, or do not count."""
     move = group.move if group.move is not None and group.move.here_topic_id == here.topic_id else None
     committed = _committed(group, move)
     here_to = 0 if committed is None else here.valid_to(committed)
@@ -125,5 +125,5 @@ def _lower(offset: int, other: int | None) -> int:
 
 
 def _valid(commit: Commit | None, log: KnownLog) -> int | None:
-    """Up to where a commit of this topic id counts; None when it is of another, or of nobody knows which."""
+    """Up to where a commit of this incarnation of the topic counts; None: it is of another, or unknown."""
     return log.valid_to(commit) if commit is not None and commit.topic_id == log.topic_id else None

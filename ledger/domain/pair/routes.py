@@ -1,6 +1,6 @@
 """The flows between some logs: their maps, each with what other flows found of its logs and it does not know yet.
 
-A flow that has recorded nothing yet between two topic ids has a map that holds nothing: what it will bring is on its
+A flow that has recorded nothing yet between current topics has a map that holds nothing: what it will bring is on its
 way. What supersession took out of a map lies at its target still, unless a log has lost it (`OldCopy`).
 """
 
@@ -46,7 +46,7 @@ class RecordedFlow:
 
 @dataclass(frozen=True, slots=True)
 class KnownFlows:
-    """All flows that have rows about some logs; `ways`: between which logs flows copy, recorded or not."""
+    """All flows that have rows about some logs; `ways`: between which current logs flows copy, recorded or not."""
 
     flows: tuple[RecordedFlow, ...]
     ways: tuple[PartitionPair, ...] = ()
@@ -60,7 +60,7 @@ class KnownFlows:
         ]
 
     def claims(self, log: TopicPartition, *, over: frozenset[str]) -> tuple[OffsetRange, ...]:
-        """What flows claim of a log; those from topic ids that are `over` do not count: what they copied comes back."""
+        """What flows claim of a log; those from incarnations that are `over` do not count: their copies come back."""
         return claims_of(
             (
                 (flow.rows, self._found_of_target(flow))

@@ -1,11 +1,11 @@
 """What one flow found of a log that another flow does not know yet: that it lost its end.
 
-A truncation is recorded by each flow when it reads on (`source_truncated`, `target_truncated`, or leader epochs alone).
+A truncation is recorded by each flow when it reads the log (`source_truncated`, `target_truncated`, leader epochs).
 Until then its rows speak of records that are not there any more, and at their offsets lie others. A group that is
-placed by such rows passes these unread. So what any flow recorded of a log is put at the end of the rows of those
-that did not, as the `superseded` row that they will write.
+placed by such rows passes these unread. So what any flow recorded of a log is put at the end of the rows of those that
+did not, as the `superseded` row that they will write.
 
-Which rows are older than a truncation is judged by clocks, which are taken to agree within `CLOCK_MARGIN_MS`, and a row
+Which rows are older than a truncation is known by clocks, which are taken to agree within `CLOCK_MARGIN_MS`, and a row
 in doubt is taken for older: that repeats, and never skips. Two things prove a row to be younger whatever clocks say:
 at its source a leader epoch that begins at or behind the truncation, and at its target a gap `mirror_write` of a flow
 that has read that log again since.
@@ -45,7 +45,7 @@ _WRITTEN = (*_MAPPED, SyncKind.UNPAIRED)
 
 
 def is_same(one: TopicPartition, other: TopicPartition) -> bool:
-    """Whether two name the same partition of the same topic id."""
+    """Whether two name the same partition of the same incarnation of a topic."""
     return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
@@ -80,7 +80,7 @@ def as_if_told(
     of_target: Iterable[Truncation],
     at_target: Sequence[Witness] = (),
 ) -> FlowRows:
-    """The rows of a flow with what other flows found of its source and of its target as it is now.
+    """The rows of a flow with what other flows found of its source and of its target's present incarnation.
 
     `at_target`: the flows that read its target.
     """

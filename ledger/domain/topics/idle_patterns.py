@@ -43,7 +43,7 @@ class IdlePattern:
         """Whether it may be meant for what is to come: an expression that excludes."""
         return self.key is PatternKey.EXCLUDE and plain_name(self.pattern) is None
 
-    def told(self, cluster: str) -> str:
+    def described(self, cluster: str) -> str:
         """A sentence about the pattern and the cluster that it was compared with."""
         if not self.passed_over:
             return f"{self.key} has '{self.pattern}': no topic of {cluster} that this principal is shown matches it"

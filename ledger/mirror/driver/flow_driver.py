@@ -14,7 +14,7 @@ from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.driver.configuration_change import config_hash
 from ledger.mirror.driver.heartbeat import Heartbeat
-from ledger.mirror.driver.loop_prevention import LoopPrevention, ReturnedElsewhere
+from ledger.mirror.driver.loop_prevention import LoopPrevention, RestoredByOtherFlow
 from ledger.mirror.driver.round_loop import RoundLoop, RoundRunner, StopSignal
 from ledger.mirror.driver.run_progress import RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
@@ -67,7 +67,7 @@ def run_flow(
     stop: StopSignal,
     on_round: Callable[[RunProgress], None],
     on_claimed: Callable[[], None] = lambda: None,
-    returned_elsewhere: ReturnedElsewhere = lambda _topic: frozenset(),
+    restored_by_other_flow: RestoredByOtherFlow = lambda _topic: frozenset(),
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
     recording_troubles: Troubles = dict,
@@ -109,7 +109,7 @@ def run_flow(
             foreign_writers=run.foreign_writers(),
             stop_events=run.stop_events,
             watch=run.partition_watch(),
-            selection=LoopPrevention(flow, ports.state, returned_elsewhere),
+            selection=LoopPrevention(flow, ports.state, restored_by_other_flow),
             recording=RecordingWatch(run.findings(RECORDING_FINDINGS), recording_troubles),
             reach=run.reach,
             heartbeat=Heartbeat(flow, session, ports.clock),

@@ -6,11 +6,11 @@ from dataclasses import replace
 from ledger.config.flow import FlowConfig
 from ledger.domain.offsets.adopted import adopted_ranges, not_returning
 from ledger.domain.offsets.offset_ranges import OffsetRange, from_offset
-from ledger.domain.offsets.returning import returning_ranges
+from ledger.domain.offsets.restored_history import returning_ranges
 from ledger.mirror.task.assignments import Assignment
 from ledger.ports.ledger import LedgerState
 
-ReturnedElsewhere = Callable[[str], frozenset[str]]
+RestoredByOtherFlow = Callable[[str], frozenset[str]]
 """By target topic: clusters from which a flow that goes before this one copies to it."""
 
 _Key = tuple[str, int, str]
@@ -23,10 +23,12 @@ class LoopPrevention:
     not grow either while a driver is at work that reads it: adopting waits for its end.
     """
 
-    def __init__(self, flow: FlowConfig, state: LedgerState, returned_elsewhere: ReturnedElsewhere) -> None:
+    def __init__(
+        self, flow: FlowConfig, state: LedgerState, restored_by_other_flow: RestoredByOtherFlow
+    ) -> None:
         self._flow = flow
         self._state = state
-        self._returned_elsewhere = returned_elsewhere
+        self._returned_elsewhere = restored_by_other_flow
         self._filter = flow.filter.record_filter
         self._returning: dict[_Key, tuple[OffsetRange, ...]] = {}
         self._adopted: dict[_Key, tuple[OffsetRange, ...]] = {}

@@ -331,12 +331,12 @@ class RoundLoop:
 
     def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""
-        if state.stop_at is None:
+        if state.end_offset is None:
             return
         at = (state.pair.source.topic, state.pair.source.partition)
         ends = self.source.ends([at]).get(at)
         if ends is not None:
-            state.stop_at = min(state.stop_at, ends.last_stable)
+            state.end_offset = min(state.end_offset, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
         """Append and read back: what comes next relies on it.

@@ -87,11 +87,11 @@ class SourceEnds:
         waits: list[float] = []
         for state in states:
             seen = self._seen.get(key_of(state.pair))
-            if state.stop_at is None and seen is None:
+            if state.end_offset is None and seen is None:
                 unknown += 1
                 continue
             partitions += 1
-            end = state.stop_at
+            end = state.end_offset
             if end is None and seen is not None:
                 end = seen.end
                 ages.append(now - seen.asked_at)

@@ -134,7 +134,7 @@ class FlowProgress:
                 tail=state.tail,
                 producer_id=producer.current,
                 former_producer_ids=producer.former,
-                stop_at=state.stop_at,
+                end_offset=state.end_offset,
                 exclusive=exclusive,
                 accepted_below=state.accepted_below,
                 target_log_start=state.target_log_start,
@@ -162,7 +162,7 @@ class FlowProgress:
         return [
             Unreached(state.pair.source.topic, state.pair.source.partition, at, end)
             for state in self._states.values()
-            if (end := state.stop_at) is not None
+            if (end := state.end_offset) is not None
             and state.stop is None
             and (at := state.position.source_offset) < end
         ]

@@ -24,7 +24,7 @@ class PartitionState:
     position: Position
     tail: TailKnowledge = NOTHING_KNOWN
     accepted_below: int = 0
-    stop_at: int | None = None
+    end_offset: int | None = None
     stop: Stop | None = None
     copied_bytes: int = 0
     is_first_time: bool = False
@@ -55,12 +55,12 @@ class PartitionState:
     @property
     def has_reached_end(self) -> bool:
         """Where it is to end; it is checked all the same, once: either side may have truncated its log."""
-        is_there = self.stop_at is not None and self.position.source_offset >= self.stop_at
+        is_there = self.end_offset is not None and self.position.source_offset >= self.end_offset
         return is_there and self.tail.both_sides_seen
 
     def end_at(self, source: PartitionEnds) -> None:
         """Go up to what is stable now."""
-        self.stop_at = source.last_stable
+        self.end_offset = source.last_stable
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""

@@ -22,7 +22,7 @@ class ResumeRules(RequestRules):
             return nothing(f"{ask.subject} is neither paused nor stopped")
         others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
         existing = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
-        return needed(resumption.told(existing - others | stopped.keys(), stopped))
+        return needed(resumption.described(existing - others | stopped.keys(), stopped))
 
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
@@ -36,7 +36,7 @@ class ResumeRules(RequestRules):
         for state in stopped:
             partitions.go_on(state)
         going = [_place(state) for state in partitions.progress.states if state.stop is None]
-        return facts, Resumption(request, earlier).told(going, causes)
+        return facts, Resumption(request, earlier).described(going, causes)
 
 
 def _unasked(ask: Request) -> OperatorRequest:

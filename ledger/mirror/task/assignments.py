@@ -84,7 +84,7 @@ class Assignment:
     """One partition of a copy task, where it stands, and how far it is to go.
 
     It is written with `producer_id`. `former_producer_ids`: the flow wrote with these before, so batches with them
-    are its own, too. `stop_at`: the source offset to reach (None: no end); until both sides were seen they are read
+    are its own, too. `end_offset`: the source offset to reach (None: no end); until both sides were seen they are read
     though the partition may be there. `exclusive`: nobody else may write to the target partition,
     except below `accepted_below`, where an operator accepted what lies there.
     `target_log_start`: where the target's log began when it was found to begin behind the position: whatever the
@@ -100,7 +100,7 @@ class Assignment:
     target: TopicPartition
     position: Position
     producer_id: int
-    stop_at: int | None
+    end_offset: int | None
     exclusive: bool
     tail: TailKnowledge = NOTHING_KNOWN
     former_producer_ids: frozenset[int] = frozenset()

@@ -85,9 +85,9 @@ class _AbortedRanges:
 
 
 def plan_batches(
-    fetched: Fetched, *, position: int, stop_at: int | None, rules: RecordRules
+    fetched: Fetched, *, position: int, end_offset: int | None, rules: RecordRules
 ) -> Iterator[Step]:
-    """Steps that tile `[position, ...)` without a hole, in order, up to `stop_at` or the last whole batch.
+    """Steps that tile `[position, ...)` without a hole, in order, up to `end_offset` or the last whole batch.
 
     Raises `ProtocolError` for a batch whose CRC or records do not add up, and `LedgerUnavailableError` for
     one whose writer cannot be looked up.
@@ -97,7 +97,7 @@ def plan_batches(
         if header.end_offset <= position:
             aborted.pass_over(header, batch)
             continue
-        if stop_at is not None and position >= stop_at:
+        if end_offset is not None and position >= end_offset:
             return
         if header.base_offset > position:
             yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)

@@ -16,7 +16,7 @@ from ledger.mirror.task.open_requests import Asked
 from ledger.mirror.task.partition_copy import PartitionCopy
 from ledger.mirror.task.troubles import LEDGER, Side
 from ledger.ports.clock import Clock
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from ledger.ports.network import ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, describe
 from ledger.wire.requests import Fetched, Produced
@@ -47,7 +47,7 @@ class CopyTask:
         self,
         assignments: Iterable[Assignment],
         network: Network,
-        writers: WriterDirectory,
+        writers: MirrorProducers,
         clock: Clock,
         limits: CopyLimits,
     ) -> None:
@@ -61,7 +61,7 @@ class CopyTask:
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
 
     def run(self, *, seconds: float) -> list[PartitionResult]:
-        """Copy until the deadline, until every partition has reached its `stop_at`, or until none can continue.
+        """Copy until the deadline, until every partition has reached its `end_offset`, or until none can continue.
 
         Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
         """

@@ -17,7 +17,7 @@ from ledger.mirror.task.tail import partition_stops
 from ledger.mirror.task.tail.reconciliation import TailReconciliation
 from ledger.mirror.task.tail.target_tail import TargetTail
 from ledger.mirror.task.troubles import LEDGER, WRITING, Side, Troubles
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from ledger.wire.requests import Fetched
 
 _REFUSED_SEQUENCES = 6
@@ -26,7 +26,7 @@ _REFUSED_SEQUENCES = 6
 class PartitionCopy:
     """The state of one partition; does no IO and knows no clock beyond the instants passed in."""
 
-    def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
+    def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
         self.assignment = assignment
         self.troubles = Troubles()
         self._requests = OpenRequests()
@@ -218,7 +218,7 @@ class PartitionCopy:
         """What was done; the copy is finished with."""
         builder, troubles = self._target.builder, self.troubles
         syncs = builder.syncs()
-        position = builder.position.told_by(syncs)
+        position = builder.position.after(syncs)
         refused = 0 if self.stop is not None else self._refused_sequences
         return PartitionResult(
             assignment=self.assignment,

@@ -6,15 +6,15 @@ from ledger.domain.offsets.position import Position
 from ledger.mirror.task.assignments import Assignment, Divergence
 from ledger.mirror.task.batch_plan import Step, plan_batches
 from ledger.mirror.task.record_rules import RecordRules
-from ledger.ports.ledger import WriterDirectory
+from ledger.ports.ledger import MirrorProducers
 from ledger.wire.requests import Fetched
 
 
 class SourceReading:
     """Plans what is fetched, in source order (P1)."""
 
-    def __init__(self, assignment: Assignment, writers: WriterDirectory) -> None:
-        self._stop_at = assignment.stop_at
+    def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
+        self._stop_at = assignment.end_offset
         self._rules = RecordRules(
             writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
         )
@@ -78,7 +78,7 @@ class SourceReading:
         """
         try:
             for step in plan_batches(
-                fetched, position=self._position, stop_at=self._stop_at, rules=self._rules
+                fetched, position=self._position, end_offset=self._stop_at, rules=self._rules
             ):
                 self._position = step.source_end
                 if step.leader_epoch is not None:

@@ -171,7 +171,7 @@ class FlowTopics:
             Finding(
                 name=FindingName.PATTERN_MATCHES_NOTHING,
                 topic=idle.pattern,
-                message=idle.told(self._source.alias),
+                message=idle.described(self._source.alias),
             )
             for idle in idle_patterns(self._selection, refusals)
             if not idle.is_guard and not any(matches_any([idle.pattern], topic) for topic in deleted)

@@ -18,10 +18,10 @@ from ledger.domain.facts import OffsetSync, PartitionPair
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.driver.flow_driver import claim_row
-from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.other_mirrors import signs_of_mirror_maker
 from ledger.operations.adoption.pairing import pair_partition
+from ledger.operations.adoption.pairing_result import PairingResult, RefusedPartitionError
 from ledger.operations.adoption.reading import PartitionLog, TargetLog
 from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, check_consent, judged
 from ledger.ports.clock import Clock
@@ -212,7 +212,7 @@ class _Comparison:
         goes_on_at = (syncs[-1].source_end, syncs[-1].target_end)
         return judged(pair, findings, target=target, goes_on_at=goes_on_at), syncs
 
-    def _findings(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> Findings:
+    def _findings(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PairingResult:
         network, clock = self._ports.network, self._ports.clock
         network.source.refresh([pair.source.topic])
         network.target.refresh([pair.target.topic])

@@ -5,12 +5,12 @@ from heapq import merge
 
 from ledger.domain.facts import Gap, OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.domain.offsets.offset_ranges import OffsetRange, overlapping, without
-from ledger.operations.adoption.findings import Findings, Run
+from ledger.operations.adoption.pairing_result import PairingResult, Run
 
 _GAPS_PER_ROW = 10_000
 
 
-def adoption_syncs(pair: PartitionPair, findings: Findings, *, target_end: int) -> list[OffsetSync]:
+def adoption_syncs(pair: PartitionPair, findings: PairingResult, *, target_end: int) -> list[OffsetSync]:
     """`started`, then what was paired and what is missing, in order; the last row ends at `target_end`.
 
     The rows tile the source from `findings.source_start` on (L1). What the target holds behind the last pair
@@ -32,7 +32,7 @@ def adoption_syncs(pair: PartitionPair, findings: Findings, *, target_end: int) 
 Piece = Run | Gap | OffsetRange
 
 
-def _pieces(findings: Findings) -> Iterator[Piece]:
+def _pieces(findings: PairingResult) -> Iterator[Piece]:
     """Runs, gaps and missing stretches (as ranges) in source order, without an overlap."""
     missing = list(findings.missing)
     sides: list[Iterable[Piece]] = [findings.runs, _without(findings.gaps, missing), missing]

@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 
 from ledger.operations.adoption.alignment import Alignment, align
-from ledger.operations.adoption.findings import Findings, Ranges, RefusedPartitionError
 from ledger.operations.adoption.history import PassedRecords
+from ledger.operations.adoption.pairing_result import PairingResult, Ranges, RefusedPartitionError
 from ledger.operations.adoption.records import (
     WINDOW_RECORDS,
     LogRecord,
@@ -42,7 +42,7 @@ Decision = tuple[LogRecord, LogRecord | None]
 """A source record, and the target record that it is paired with."""
 
 
-def pair_partition(source: ReadableLog, target: ReadableLog, *, is_target_compacted: bool) -> Findings:
+def pair_partition(source: ReadableLog, target: ReadableLog, *, is_target_compacted: bool) -> PairingResult:
     """Compare two partitions up to their ends. Raises `RefusedPartitionError` when they cannot be paired."""
     return _PartitionPairing(source, target, is_target_compacted=is_target_compacted).run()
 
@@ -53,7 +53,7 @@ class _PartitionPairing:
     def __init__(self, source: ReadableLog, target: ReadableLog, *, is_target_compacted: bool) -> None:
         self._source_log, self._target_log = source, target
         self._source, self._target = (Lookahead(log.read(log.start)) for log in (source, target))
-        self._findings = Findings(is_target_compacted, source.start)
+        self._findings = PairingResult(is_target_compacted, source.start)
         self._recent: deque[Decision] = deque()
         self._is_recent_cut = False
         self._furthest = (0, 0)
@@ -64,7 +64,7 @@ class _PartitionPairing:
         self._findings.is_stamped = first is not None and first.stamped
         self._match = by_content if self._findings.is_stamped else by_time_and_content
 
-    def run(self) -> Findings:
+    def run(self) -> PairingResult:
         while (target := self._target.head()) is not None:
             source = self._source.head()
             if source is None and self._has_paired:

@@ -8,7 +8,7 @@ from ledger.domain.filters import KEEP_ALL, RecordFilter
 from ledger.errors import ClusterUnavailableError
 from ledger.mirror.task.batch_plan import Copy, Skip, plan_batches
 from ledger.mirror.task.record_rules import RecordRules, filtered
-from ledger.operations.adoption.findings import RefusedPartitionError
+from ledger.operations.adoption.pairing_result import RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from ledger.ports.clock import Clock
 from ledger.ports.network import ClusterLink, FetchItem, Network, answer_to
@@ -72,7 +72,7 @@ class PartitionLog:
         steps = plan_batches(
             fetched,
             position=position,
-            stop_at=self.end,
+            end_offset=self.end,
             rules=RecordRules(self._mirror_producer_ids.__contains__),
         )
         for step in steps:

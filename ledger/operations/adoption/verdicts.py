@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ledger.domain.facts import PartitionPair
-from ledger.operations.adoption.findings import Findings, Ranges, RefusedPartitionError
+from ledger.operations.adoption.pairing_result import PairingResult, Ranges, RefusedPartitionError
 from ledger.ports.clusters import PartitionEnds
 
 _SHOWN_RANGES = 5
@@ -34,7 +34,7 @@ class PartitionAdoption:
 
     pair: PartitionPair
     verdict: Verdict
-    findings: Findings | None
+    findings: PairingResult | None
     goes_on_at: tuple[int, int] | None
     remarks: tuple[str, ...]
 
@@ -53,7 +53,7 @@ class PartitionAdoption:
         return replace(self, remarks=(*self.remarks, *remarks))
 
 
-def check_consent(findings: Findings, consent: Consent, source: PartitionEnds) -> None:
+def check_consent(findings: PairingResult, consent: Consent, source: PartitionEnds) -> None:
     """Raises `RefusedPartitionError` for what the operator has not accepted."""
     if findings.missing and not consent.missing:
         raise RefusedPartitionError(
@@ -71,7 +71,7 @@ def check_consent(findings: Findings, consent: Consent, source: PartitionEnds) -
 
 
 def judged(
-    pair: PartitionPair, findings: Findings, *, target: PartitionEnds, goes_on_at: tuple[int, int]
+    pair: PartitionPair, findings: PairingResult, *, target: PartitionEnds, goes_on_at: tuple[int, int]
 ) -> PartitionAdoption:
     """The verdict of a partition that may be taken over."""
     is_bounded = findings.missing or findings.ambiguous or (findings.before and target.log_start > 0)
@@ -79,7 +79,7 @@ def judged(
     return PartitionAdoption(pair, verdict, findings, goes_on_at, tuple(_remarks(findings, target)))
 
 
-def _remarks(findings: Findings, target: PartitionEnds) -> Iterator[str]:
+def _remarks(findings: PairingResult, target: PartitionEnds) -> Iterator[str]:
     if findings.before:
         expired = ", its copies may have expired" if target.log_start > 0 else ""
         yield f"the map begins after source offsets {shown(findings.before)}{expired}"
@@ -133,6 +133,6 @@ def _ranges_text(ranges: Ranges) -> str | None:
     return shown(ranges) if ranges else None
 
 
-def _unmatched_target(findings: Findings) -> str | None:
+def _unmatched_target(findings: PairingResult) -> str | None:
     parts = (findings.target_before, findings.target_between, findings.foreign)
     return ", ".join(shown(part) for part in parts if part) or None

@@ -18,7 +18,7 @@ from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.driver.flow_driver import claim_row
 from ledger.mirror.findings.finding_log import Finding, FindingName, Findings
 from ledger.mirror.task.assignments import Assignment
-from ledger.operations.adoption.findings import RefusedPartitionError
+from ledger.operations.adoption.pairing_result import RefusedPartitionError
 from ledger.operations.adoption.reading import PartitionLog
 from ledger.operations.adoption.records import LogRecord
 from ledger.operations.key_resync.comparison import KeyComparison, compare_keys
@@ -236,7 +236,7 @@ class _Deletion:
             target=pair.target,
             position=recorded.position,
             producer_id=self._producer_id,
-            stop_at=recorded.position.source_offset,
+            end_offset=recorded.position.source_offset,
             exclusive=True,
         )
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from ledger import catalog
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.cli.answers.prompt import Prompt
 from ledger.errors import UsageError

@@ -66,7 +66,7 @@ def test_a_disabled_flow_copies_nothing_that_another_would_copy_twice_or_leave_t
     north = 'source = "north"\ntarget = "west"\ntopic_naming = "identity"\ntopics = ["orders"]\n'
     for disabled, elsewhere in (("", {"east"}), (DISABLED, set())):
         config = written(tmp_path, a=IDENTITY + disabled, z=north)
-        assert config.returned_elsewhere("z")("orders") == elsewhere
+        assert config.restored_by_other_flow("z")("orders") == elsewhere
 
 
 def test_a_disabled_flow_is_known_and_may_not_be_run(tmp_path: Path) -> None:

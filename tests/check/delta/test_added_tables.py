@@ -13,15 +13,15 @@ from deltalake import DeltaTable
 from ledger import catalog
 from ledger.adapters.delta import tables
 from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.errors import EnvironmentError_, LedgerUnavailableError, UsageError
+from ledger.errors import LedgerUnavailableError, SetupError, UsageError
 from ledger.schema import ADDED_TABLES, TABLE_BY_NAME
 from tests.support.added_tables import ADDED, add_within_the_version, made_before
 from tests.support.fakes import FakeClock
@@ -126,7 +126,7 @@ def test_a_table_that_was_always_there_is_missed(before: str) -> None:
     Path(table_uri(before, "checkpoints")).rename(f"{before}-checkpoints")
     with pytest.raises(LedgerUnavailableError, match="checkpoints cannot be read"):
         state.last_checkpoints("e")
-    with pytest.raises(EnvironmentError_, match=r"no table checkpoints of one\); nothing was read"):
+    with pytest.raises(SetupError, match=r"no table checkpoints of one\); nothing was read"):
         open_ledger(before)
 
 
@@ -139,7 +139,7 @@ def test_a_ledger_that_is_away_is_no_ledger_without_the_table(before: str) -> No
     for asked in (*reads, upkeep.due, upkeep.clean):
         with pytest.raises(LedgerUnavailableError):
             asked()
-    with pytest.raises(EnvironmentError_, match="is not a ledger"):
+    with pytest.raises(SetupError, match="is not a ledger"):
         open_ledger(before)
 
 

@@ -13,8 +13,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.examination import DeltaLedgerProbe
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.ledger_probe import DeltaLedgerProbe
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb

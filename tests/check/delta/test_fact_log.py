@@ -8,8 +8,8 @@ from tenacity import wait_none
 
 from ledger.adapters.delta import fact_log
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
 from ledger.errors import LedgerUnavailableError

@@ -17,13 +17,13 @@ from deltalake import DeltaTable
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import data_files
 from ledger.adapters.delta.last_rows import file_stamps, read_last_rows, recorded_last_rows
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.noting import NOTED_BY, LastRowsNoting
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.duck.rows import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.catalog import query
 from ledger.domain.operations.last_rows import LAST_ROWS, LastOffsetSyncs
 from ledger.domain.tables import last_rows as rules

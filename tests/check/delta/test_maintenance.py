@@ -18,7 +18,7 @@ from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import data_files, write_merged
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, TableUpkeep, Upkeep, maintain
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri, upkeep_properties
 from ledger.domain.tables.table_upkeep import DAY_MS, FANOUT
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError

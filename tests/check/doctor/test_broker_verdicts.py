@@ -2,8 +2,8 @@
 
 import pytest
 
+from ledger.doctor.check_results import CheckResult, Unmeasured, is_safe
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured, is_safe
 from ledger.doctor.measurements import Answer, AppendObservation, ClockObservation, Reach, Validity
 from ledger.doctor.verdicts import connectivity, probing
 
@@ -19,14 +19,14 @@ NEWEST = {
 
 
 def test_an_address_that_answers_says_how_fast() -> None:
-    finding = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Reach(12.4, {}))
-    assert (finding.verdict, finding.measured) == (Verdict.OK, "b:1 answered, connected in 12 ms")
+    result = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Reach(12.4, {}))
+    assert (result.verdict, result.measured) == (Verdict.OK, "b:1 answered, connected in 12 ms")
 
 
 def test_an_address_that_does_not_answer_has_failed_with_the_reason() -> None:
-    finding = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Unmeasured("b:1 refused"))
-    assert (finding.verdict, finding.measured) == (Verdict.FAILED, "b:1 refused")
-    assert finding.advice
+    result = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Unmeasured("b:1 refused"))
+    assert (result.verdict, result.measured) == (Verdict.FAILED, "b:1 refused")
+    assert result.advice
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_certificate_begins(early_ms: int, verdict: Verdict) -> None:
 
 
 def test_a_certificate_that_was_not_shown_is_unknown() -> None:
-    finding = connectivity.certificate("broker b", Check.TLS_CERTIFICATE, NO_ANSWER, NOW)
-    assert (finding.verdict, finding.measured) == (Verdict.UNKNOWN, "no answer")
+    result = connectivity.certificate("broker b", Check.TLS_CERTIFICATE, NO_ANSWER, NOW)
+    assert (result.verdict, result.measured) == (Verdict.UNKNOWN, "no answer")
 
 
 @pytest.mark.parametrize(
@@ -74,29 +74,29 @@ def test_a_cluster_is_the_recorded_one(
 # Versions --------------------------------------------------------------------------------------
 
 
-def versions_of(spoken: dict[int, tuple[int, int]], *, is_target: bool = True) -> list[Finding]:
+def versions_of(spoken: dict[int, tuple[int, int]], *, is_target: bool = True) -> list[CheckResult]:
     return list(connectivity.versions("broker b", Reach(1.0, spoken), is_target=is_target))
 
 
 def test_a_broker_that_speaks_all() -> None:
-    (finding,) = versions_of(NEWEST)
-    assert (finding.verdict, finding.measured) == (Verdict.OK, "speaks all that a target needs")
+    (result,) = versions_of(NEWEST)
+    assert (result.verdict, result.measured) == (Verdict.OK, "speaks all that a target needs")
 
 
 @pytest.mark.parametrize("need", connectivity.BOTH_SIDES + connectivity.TARGET_SIDE, ids=str)
 def test_each_missing_request_is_told_with_what_is_lost(need: connectivity.Requirement) -> None:
     lacking = {**NEWEST, need.key: (0, need.oldest - 1)}
-    (finding,) = versions_of(lacking)
-    assert finding.verdict is (Verdict.FAILED if need.needed else Verdict.WARNING)
-    assert need.request in finding.measured
-    assert need.without in str(finding.advice)
+    (result,) = versions_of(lacking)
+    assert result.verdict is (Verdict.FAILED if need.needed else Verdict.WARNING)
+    assert need.request in result.measured
+    assert need.without in str(result.advice)
     (unknown_request,) = versions_of({key: value for key, value in NEWEST.items() if key != need.key})
     assert "the request is unknown" in unknown_request.measured
 
 
 def test_a_broker_too_new_for_the_program_is_told() -> None:
-    (finding,) = versions_of({**NEWEST, 9: (9, 12)})
-    assert (finding.verdict, finding.measured) == (
+    (result,) = versions_of({**NEWEST, 9: (9, 12)})
+    assert (result.verdict, result.measured) == (
         Verdict.FAILED,
         "OffsetFetch 8 is not spoken; 9 to 12 are",
     )
@@ -104,14 +104,14 @@ def test_a_broker_too_new_for_the_program_is_told() -> None:
 
 def test_a_source_needs_less() -> None:
     source = {need.key: NEWEST[need.key] for need in connectivity.BOTH_SIDES}
-    (finding,) = versions_of(source, is_target=False)
-    assert finding.verdict is Verdict.OK
+    (result,) = versions_of(source, is_target=False)
+    assert result.verdict is Verdict.OK
     assert {f.verdict for f in versions_of(source)} == {Verdict.FAILED, Verdict.WARNING}
 
 
 def test_versions_of_a_broker_that_does_not_answer_are_unknown() -> None:
-    (finding,) = connectivity.versions("broker b", NO_ANSWER, is_target=False)
-    assert finding.verdict is Verdict.UNKNOWN
+    (result,) = connectivity.versions("broker b", NO_ANSWER, is_target=False)
+    assert result.verdict is Verdict.UNKNOWN
 
 
 # The probe -------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def as_expected() -> list[Answer]:
     ]
 
 
-def observed(answers: list[Answer], ends: dict[int, int] | None = None) -> Finding:
+def observed(answers: list[Answer], ends: dict[int, int] | None = None) -> CheckResult:
     found = AppendObservation("t", tuple(answers), probing.ENDS if ends is None else ends)
     return probing.compare_and_append("cluster west", found)
 
@@ -141,9 +141,9 @@ def test_the_script_ends_where_its_written_batches_end() -> None:
 
 
 def test_a_target_that_compares() -> None:
-    finding = observed(as_expected())
-    assert finding.verdict is Verdict.OK
-    assert "12 of 12 answers" in finding.measured
+    result = observed(as_expected())
+    assert result.verdict is Verdict.OK
+    assert "12 of 12 answers" in result.measured
 
 
 @pytest.mark.parametrize("index", range(len(probing.SCRIPT)))
@@ -151,15 +151,15 @@ def test_each_wrong_answer_fails_and_is_named(index: int) -> None:
     for wrong in (Answer(0, 99), Answer(47, -1)):
         answers = as_expected()
         answers[index] = wrong
-        finding = observed(answers)
-        assert finding.verdict is Verdict.FAILED
-        assert finding.measured.startswith(probing.SCRIPT[index].shows)
-        assert finding.measured.count("wanted") == 1
+        result = observed(answers)
+        assert result.verdict is Verdict.FAILED
+        assert result.measured.startswith(probing.SCRIPT[index].shows)
+        assert result.measured.count("wanted") == 1
 
 
 def test_a_repetition_that_was_written_after_all_fails() -> None:
-    finding = observed(as_expected(), {0: 10, 1: 5})
-    assert (finding.verdict, finding.measured) == (Verdict.FAILED, "partition 0 ends at 10, not at 7")
+    result = observed(as_expected(), {0: 10, 1: 5})
+    assert (result.verdict, result.measured) == (Verdict.FAILED, "partition 0 ends at 10, not at 7")
 
 
 def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
@@ -179,8 +179,8 @@ def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
 )
 def test_a_clock_is_off_by_what_lies_outside_the_round_trip(stamped_ms: int, verdict: Verdict) -> None:
     seen = ClockObservation(node_id=3, sent_ms=1_000, stamped_ms=stamped_ms, answered_ms=1_040)
-    (finding,) = probing.target_clocks("west", [seen])
-    assert (finding.subject, finding.verdict) == ("broker west/3", verdict)
+    (result,) = probing.target_clocks("west", [seen])
+    assert (result.subject, result.verdict) == ("broker west/3", verdict)
 
 
 def test_the_direction_of_a_wrong_clock_is_told() -> None:
@@ -203,15 +203,15 @@ def test_producer_state_is_told_by_broker(expires_ms: int, verdict: Verdict) -> 
         "producer.id.expiration.ms": str(expires_ms),
         "transactional.id.expiration.ms": "604800000",
     }
-    (finding,) = probing.producer_state("west", {2: settings})
-    assert (finding.subject, finding.verdict) == ("broker west/2", verdict)
-    assert f"producer.id.expiration.ms {expires_ms}" in finding.measured
-    assert "7 d" in finding.measured
+    (result,) = probing.producer_state("west", {2: settings})
+    assert (result.subject, result.verdict) == ("broker west/2", verdict)
+    assert f"producer.id.expiration.ms {expires_ms}" in result.measured
+    assert "7 d" in result.measured
 
 
 def test_producer_state_of_old_brokers_is_that_of_transactions() -> None:
-    (finding,) = probing.producer_state("west", {2: {"transactional.id.expiration.ms": "1000"}})
-    assert finding.verdict is Verdict.WARNING
+    (result,) = probing.producer_state("west", {2: {"transactional.id.expiration.ms": "1000"}})
+    assert result.verdict is Verdict.WARNING
     (nothing,) = probing.producer_state("west", NO_ANSWER)
     assert (nothing.subject, nothing.verdict) == ("cluster west", Verdict.UNKNOWN)
 
@@ -230,6 +230,6 @@ def test_producer_state_of_old_brokers_is_that_of_transactions() -> None:
     ],
 )
 def test_what_is_safe(verdict: Verdict, safe: bool, strictly: bool) -> None:
-    found = [Finding("x", Check.JAVA, Verdict.OK, ""), Finding("x", Check.JAVA, verdict, "")]
+    found = [CheckResult("x", Check.JAVA, Verdict.OK, ""), CheckResult("x", Check.JAVA, verdict, "")]
     assert is_safe(found, strict=False) is safe
     assert is_safe(found, strict=True) is strictly

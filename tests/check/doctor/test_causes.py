@@ -1,17 +1,17 @@
 """One cause is one row, which counts the checks that could not be made because of it."""
 
 from ledger.doctor.causes import one_row_for_each_cause, sentence
+from ledger.doctor.check_results import CheckResult, NotMade, Unmeasured, failed, is_safe, unknown
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, NotMade, Unmeasured, failed, is_safe, unknown
 from ledger.errors import Trouble
 
 EAST, WEST, FLOW = "cluster east", "cluster west", "flow f"
 REFUSED = Unmeasured("b:1 refused", Trouble.REFUSED, EAST)
-FINE = Finding("machine", Check.JAVA, Verdict.OK, "17")
+FINE = CheckResult("machine", Check.JAVA, Verdict.OK, "17")
 
 
-def shape(findings: list[Finding]) -> list[tuple[str, Check, Verdict, int]]:
-    return [(f.subject, f.check, f.verdict, len(f.not_made)) for f in one_row_for_each_cause(findings)]
+def shape(results: list[CheckResult]) -> list[tuple[str, Check, Verdict, int]]:
+    return [(f.subject, f.check, f.verdict, len(f.not_made)) for f in one_row_for_each_cause(results)]
 
 
 def test_what_failed_stands_for_what_is_unknown_for_the_same_cause() -> None:

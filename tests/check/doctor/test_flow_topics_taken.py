@@ -6,9 +6,9 @@ import pytest
 
 from ledger.config.flow import FlowConfig
 from ledger.config.renaming import RenameConfig
+from ledger.doctor.check_results import Unmeasured
 from ledger.doctor.checks import Verdict
 from ledger.doctor.cluster_examination import ClusterLook
-from ledger.doctor.findings import Unmeasured
 from ledger.doctor.flow_examination import FlowLook
 from ledger.doctor.measurements import ClusterProbe, LedgerProbe
 from ledger.doctor.verdicts import topic_names
@@ -61,7 +61,7 @@ def test_topics_and_refused_names_are_those_of_a_driver(
     for topic in topics:
         flow.source(topic)
     look = doctor_on(flow, config)
-    refusals = [finding.verdict for finding in topic_names.conflicts("flow f", look.taken)]
+    refusals = [result.verdict for result in topic_names.conflicts("flow f", look.taken)]
     assert not isinstance(look.selected, Unmeasured)
     told = list(look.selected)
     try:

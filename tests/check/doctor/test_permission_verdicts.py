@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from ledger.doctor.check_results import CheckResult, Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.measurements import Operation, Permissions
 from ledger.doctor.verdicts import permissions
 from ledger.doctor.verdicts.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
@@ -26,18 +26,20 @@ def told(
     return Permissions(enforced, cluster, topics, groups_seen, hidden)
 
 
-def source_of(found: Permissions | Unmeasured, *, also_target: frozenset[str] = frozenset()) -> list[Finding]:
+def source_of(
+    found: Permissions | Unmeasured, *, also_target: frozenset[str] = frozenset()
+) -> list[CheckResult]:
     topics = [] if isinstance(found, Unmeasured) else list(found.topics)
     return list(permissions.source("flow f", found, topics, GRANTING, also_target=also_target))
 
 
-def target_of(found: Permissions | Unmeasured, *absent: str) -> list[Finding]:
+def target_of(found: Permissions | Unmeasured, *absent: str) -> list[CheckResult]:
     topics = [] if isinstance(found, Unmeasured) else [name for name in found.topics if name not in absent]
     return list(permissions.target("flow f", found, topics, absent, GRANTING))
 
 
-def verdicts(findings: list[Finding]) -> list[Verdict]:
-    return [finding.verdict for finding in findings]
+def verdicts(results: list[CheckResult]) -> list[Verdict]:
+    return [result.verdict for result in results]
 
 
 def test_a_source_that_may_only_be_read() -> None:
@@ -126,10 +128,10 @@ def test_groups_that_cannot_be_seen() -> None:
 def test_a_topic_that_is_to_be_made_needs_create(
     on_cluster: frozenset[Operation] | None, on_topic: frozenset[Operation], verdict: Verdict
 ) -> None:
-    (finding,) = target_of(told({"new": on_topic}, cluster=on_cluster), "new")
-    assert finding.verdict is verdict
+    (result,) = target_of(told({"new": on_topic}, cluster=on_cluster), "new")
+    assert result.verdict is verdict
     if verdict is Verdict.FAILED:
-        assert str(finding.advice).endswith("--operation Create --topic new")
+        assert str(result.advice).endswith("--operation Create --topic new")
 
 
 def test_a_topic_that_is_there_needs_no_create() -> None:

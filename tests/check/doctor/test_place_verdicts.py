@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ledger import schema
+from ledger.doctor.check_results import CheckResult, Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.doctor.verdicts import places
 from ledger.domain.tables.cuts import ClockStep
@@ -30,18 +30,18 @@ def table(*commits: TableCommit, **properties: str | None) -> TableState:
     return TableState(merged, (*commits, APPENDED, CREATED), ())
 
 
-def findings(*tables: TableState | None) -> dict[Check, Finding]:
+def results(*tables: TableState | None) -> dict[Check, CheckResult]:
     found = places.ledger({f"t{number}": state for number, state in enumerate(tables)}, now_ms=NOW)
-    return {finding.check: finding for finding in found}
+    return {result.check: result for result in found}
 
 
 def verdict(check: Check, changed: TableState) -> Verdict:
-    return findings(table(), changed)[check].verdict
+    return results(table(), changed)[check].verdict
 
 
 def test_a_good_ledger() -> None:
-    found = findings(table(), table())
-    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    found = results(table(), table())
+    assert {result.verdict for result in found.values()} == {Verdict.OK}
     assert found[Check.LEDGER_COMMITS].measured == "t0 2 s ago, t1 2 s ago"
     assert len(found) == 7
 
@@ -55,21 +55,21 @@ def test_a_good_ledger() -> None:
     ],
 )
 def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | None, telling: str) -> None:
-    found = findings(table(), state)
+    found = results(table(), state)
     assert found[Check.LEDGER_TABLES].verdict is Verdict.FAILED
     assert telling in found[Check.LEDGER_TABLES].measured
-    rest = {check: finding.verdict for check, finding in found.items() if check is not Check.LEDGER_TABLES}
+    rest = {check: result.verdict for check, result in found.items() if check is not Check.LEDGER_TABLES}
     assert len(rest) == 6
     assert set(rest.values()) == {Verdict.UNKNOWN}
 
 
 def test_a_table_that_came_within_the_schema_version_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "ADDED_TABLES", frozenset({"t1"}))
-    found = findings(table(), None)
+    found = results(table(), None)
     tables = found.pop(Check.LEDGER_TABLES)
     assert (tables.verdict, "no table t1, which has come since" in tables.measured) == (Verdict.WARNING, True)
-    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
-    assert findings(None, table())[Check.LEDGER_TABLES].verdict is Verdict.FAILED
+    assert {result.verdict for result in found.values()} == {Verdict.OK}
+    assert results(None, table())[Check.LEDGER_TABLES].verdict is Verdict.FAILED
 
 
 def test_a_store_that_cannot_be_read_fails() -> None:
@@ -79,7 +79,7 @@ def test_a_store_that_cannot_be_read_fails() -> None:
         Verdict.FAILED,
         "no such bucket",
     )
-    assert {finding.verdict for finding in rest} == {Verdict.UNKNOWN}
+    assert {result.verdict for result in rest} == {Verdict.UNKNOWN}
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_checkpoints(value: str | None, expected: Verdict) -> None:
 )
 def test_history(operation: str, overwrites: bool, expected: Verdict) -> None:
     changed = table(TableCommit(7, operation, overwrites, NOW))
-    finding = findings(table(), changed)[Check.LEDGER_HISTORY]
-    assert finding.verdict is expected
+    result = results(table(), changed)[Check.LEDGER_HISTORY]
+    assert result.verdict is expected
     if expected is not Verdict.OK:
-        assert f"t1 version 7: {operation}" in finding.measured
+        assert f"t1 version 7: {operation}" in result.measured
 
 
 def small(count: int) -> tuple[DataFile, ...]:
@@ -149,13 +149,13 @@ def small(count: int) -> tuple[DataFile, ...]:
     ("files", "expected"), [(0, Verdict.OK), (BEHIND_FILES - 1, Verdict.OK), (BEHIND_FILES, Verdict.WARNING)]
 )
 def test_files_that_wait_to_be_merged(files: int, expected: Verdict) -> None:
-    finding = findings(replace(table(), files=small(files)))[Check.LEDGER_MAINTENANCE]
-    assert finding.verdict is expected
+    result = results(replace(table(), files=small(files)))[Check.LEDGER_MAINTENANCE]
+    assert result.verdict is expected
     told = (
         f"t0: {files} of {files} files wait to be merged" if expected is Verdict.WARNING else f"{files} wait"
     )
-    assert told in finding.measured or files == 0
-    assert finding.measured.endswith("no merge in the logs as they are kept")
+    assert told in result.measured or files == 0
+    assert result.measured.endswith("no merge in the logs as they are kept")
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ def test_files_that_wait_to_be_merged(files: int, expected: Verdict) -> None:
 def test_entries_of_the_log_that_should_be_gone(hours_ago: float, count: int, expected: Verdict) -> None:
     at_ms = NOW - round(hours_ago * 3_600_000)
     commits = [TableCommit(version, "WRITE", False, at_ms) for version in range(count)]
-    assert findings(table(*commits))[Check.LEDGER_MAINTENANCE].verdict is expected
+    assert results(table(*commits))[Check.LEDGER_MAINTENANCE].verdict is expected
 
 
 def test_when_files_were_merged_last() -> None:
     merges = [TableCommit(version, "WRITE", False, NOW - version * 60_000, merges=True) for version in (3, 2)]
     assert (
-        findings(table(*merges))[Check.LEDGER_MAINTENANCE].measured
+        results(table(*merges))[Check.LEDGER_MAINTENANCE].measured
         == "0 files, 0 wait to be merged; last merge 2 min ago"
     )
 
 
 def test_a_table_without_commits_in_sight_has_no_age() -> None:
-    assert findings(TableState(PROPERTIES, (), ()))[Check.LEDGER_COMMITS].measured == "no commit in sight"
+    assert results(TableState(PROPERTIES, (), ()))[Check.LEDGER_COMMITS].measured == "no commit in sight"
 
 
 # Where it is -----------------------------------------------------------------------------------

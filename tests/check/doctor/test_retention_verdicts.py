@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.doctor.check_results import CheckResult, Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.verdicts.retention import Standing, retention
 
 NOW = 1_700_000_000_000
@@ -24,25 +24,25 @@ BEHIND = Standing(
 )
 
 
-def findings(*standings: Standing, share: float = 0.25) -> dict[Check, Finding]:
-    return {finding.check: finding for finding in retention("flow f", standings, now_ms=NOW, share=share)}
+def results(*standings: Standing, share: float = 0.25) -> dict[Check, CheckResult]:
+    return {result.check: result for result in retention("flow f", standings, now_ms=NOW, share=share)}
 
 
 def verdict(check: Check, standing: Standing) -> Verdict:
-    return findings(standing)[check].verdict
+    return results(standing)[check].verdict
 
 
 def test_a_flow_that_keeps_up() -> None:
-    found = findings(BEHIND)
-    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    found = results(BEHIND)
+    assert {result.verdict for result in found.values()} == {Verdict.OK}
     assert (
         found[Check.RETENTION_TIME].measured == "worst orders/0: 4 d 3 h of 4 d 4 h left, 100 records behind"
     )
 
 
 def test_a_flow_without_positions_and_one_that_has_caught_up() -> None:
-    assert {finding.measured for finding in findings().values()} == {"the flow has no position yet"}
-    found = findings(replace(BEHIND, position=1_000, timestamp_ms=None))
+    assert {result.measured for result in results().values()} == {"the flow has no position yet"}
+    found = results(replace(BEHIND, position=1_000, timestamp_ms=None))
     assert {(f.verdict, f.measured) for f in found.values()} == {
         (Verdict.OK, "1 partition, 0 records behind: caught up")
     }
@@ -57,7 +57,7 @@ def test_a_position_before_the_log_start_has_lost_records(position: int, expecte
 
 def test_what_is_gone_is_counted() -> None:
     lost = replace(BEHIND, position=40, log_start=100, partition=3)
-    measured = findings(BEHIND, lost)[Check.RETENTION_TIME].measured
+    measured = results(BEHIND, lost)[Check.RETENTION_TIME].measured
     assert (
         measured
         == "orders/3: the flow stands at 40 of orders/3, the log starts at 100: 60 offsets were deleted"
@@ -73,9 +73,9 @@ def test_time_runs_out(age_h: int, expected: Verdict) -> None:
 
 
 def test_a_record_older_than_the_retention_time_may_go_at_any_time() -> None:
-    finding = findings(replace(BEHIND, timestamp_ms=NOW - 101 * HOUR))[Check.RETENTION_TIME]
-    assert "1 partition at risk" in finding.measured
-    assert "may be deleted at any time" in finding.measured
+    result = results(replace(BEHIND, timestamp_ms=NOW - 101 * HOUR))[Check.RETENTION_TIME]
+    assert "1 partition at risk" in result.measured
+    assert "may be deleted at any time" in result.measured
 
 
 @pytest.mark.parametrize(
@@ -101,21 +101,21 @@ def test_tombstones_are_dropped(age_h: int, expected: Verdict) -> None:
 
 def test_no_limit_is_no_risk() -> None:
     old = replace(BEHIND, timestamp_ms=0, retention_ms=None, retention_bytes=None, delete_retention_ms=None)
-    assert {f.measured for f in findings(old).values()} == {
+    assert {f.measured for f in results(old).values()} == {
         "1 partition, 100 records behind: no limit applies"
     }
 
 
 def test_the_worst_partition_is_told() -> None:
     worse = replace(BEHIND, partition=7, timestamp_ms=NOW - 90 * HOUR)
-    finding = findings(BEHIND, worse, replace(BEHIND, partition=8))[Check.RETENTION_TIME]
-    assert finding.verdict is Verdict.WARNING
-    assert finding.measured.startswith("1 partition at risk; worst orders/7: 10 h of 4 d 4 h left")
+    result = results(BEHIND, worse, replace(BEHIND, partition=8))[Check.RETENTION_TIME]
+    assert result.verdict is Verdict.WARNING
+    assert result.measured.startswith("1 partition at risk; worst orders/7: 10 h of 4 d 4 h left")
 
 
 def test_the_share_is_as_asked() -> None:
-    assert findings(BEHIND, share=0.995)[Check.RETENTION_TIME].verdict is Verdict.WARNING
-    assert findings(BEHIND, share=0.0)[Check.RETENTION_TIME].verdict is Verdict.OK
+    assert results(BEHIND, share=0.995)[Check.RETENTION_TIME].verdict is Verdict.WARNING
+    assert results(BEHIND, share=0.0)[Check.RETENTION_TIME].verdict is Verdict.OK
 
 
 def test_positions_that_cannot_be_had_are_unknown() -> None:

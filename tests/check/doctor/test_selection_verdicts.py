@@ -2,8 +2,8 @@
 
 import pytest
 
+from ledger.doctor.check_results import Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Unmeasured
 from ledger.doctor.verdicts.selection import selected_groups, selected_topics
 from ledger.domain.topics.idle_patterns import IdlePattern, PatternKey
 from ledger.domain.topics.naming import NamePatterns

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.doctor.check_results import CheckResult, Unmeasured
 from ledger.doctor.checks import Verdict
-from ledger.doctor.findings import Finding, Unmeasured
 from ledger.doctor.verdicts import topic_settings
 from ledger.doctor.verdicts.topic_settings import SideOfPair, TopicPair
 from ledger.mirror.findings.finding_log import FindingName
@@ -40,12 +40,12 @@ def pair(
     )
 
 
-def only(findings: list[Finding]) -> Finding:
-    (finding,) = findings
-    return finding
+def only(results: list[CheckResult]) -> CheckResult:
+    (result,) = results
+    return result
 
 
-def sizes(*pairs: TopicPair, **broker: int) -> list[Finding]:
+def sizes(*pairs: TopicPair, **broker: int) -> list[CheckResult]:
     brokers = {1: {**BROKERS[1], **{name.replace("_", "."): str(value) for name, value in broker.items()}}}
     return list(topic_settings.batch_size("flow f", pairs, brokers))
 
@@ -54,8 +54,8 @@ def sizes(*pairs: TopicPair, **broker: int) -> list[Finding]:
 
 
 def test_batches_pass() -> None:
-    finding = only(sizes(pair()))
-    assert (finding.verdict, finding.measured) == (Verdict.OK, "batches of up to 1.0 MiB pass")
+    result = only(sizes(pair()))
+    assert (result.verdict, result.measured) == (Verdict.OK, "batches of up to 1.0 MiB pass")
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(1_048_588, Verdict.OK), (1_048_587, Verdict.FAILED)])
@@ -65,9 +65,9 @@ def test_a_target_topic_that_takes_less(limit: int, verdict: Verdict) -> None:
 
 def test_the_widest_gap_is_told_with_both_limits() -> None:
     smaller = pair(target={"max.message.bytes": "1000"})
-    finding = only(sizes(pair(target={"max.message.bytes": "1048000"}), smaller))
-    assert "a takes batches of up to 1,048,588 B, east.a of up to 1,000 B" in finding.measured
-    assert "1048588" in str(finding.advice)
+    result = only(sizes(pair(target={"max.message.bytes": "1048000"}), smaller))
+    assert "a takes batches of up to 1,048,588 B, east.a of up to 1,000 B" in result.measured
+    assert "1048588" in str(result.advice)
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(128, Verdict.OK), (129, Verdict.FAILED)])
@@ -101,7 +101,7 @@ def test_sizes_that_are_not_told_are_unknown() -> None:
 
 def replication(one: TopicPair, brokers: int = 3) -> list[tuple[Verdict, str]]:
     found = topic_settings.replication("flow f", (one,), brokers)
-    return [(finding.verdict, finding.measured) for finding in found]
+    return [(result.verdict, result.measured) for result in found]
 
 
 def test_well_replicated_topics() -> None:
@@ -158,9 +158,9 @@ def test_partitions(partitions: tuple[int, int], verdict: Verdict) -> None:
 )
 def test_settings_that_change_or_refuse_records(setting: str, value: str) -> None:
     changed = pair(target={setting: value})
-    finding = only(list(topic_settings.settings("flow f", (pair(), changed))))
-    assert finding.verdict is Verdict.WARNING
-    assert finding.measured.startswith(f"east.a: {setting}")
+    result = only(list(topic_settings.settings("flow f", (pair(), changed))))
+    assert result.verdict is Verdict.WARNING
+    assert result.measured.startswith(f"east.a: {setting}")
     to_be_made = replace(changed, exists=False)
     assert only(list(topic_settings.settings("flow f", (to_be_made,)))).verdict is Verdict.OK
 
@@ -185,7 +185,7 @@ RAISED = {
 
 @pytest.mark.parametrize("name", RAISED)
 def test_what_a_driver_raises_of_settings_is_told_before_and_nothing_else(name: FindingName) -> None:
-    """Both by the same rules: neither a finding without a verdict nor a verdict without a finding."""
+    """Both by the same rules: neither a result without a verdict nor a verdict without a result."""
     one = RAISED[name]
     raised = target_findings(
         one.target.name,
@@ -198,8 +198,8 @@ def test_what_a_driver_raises_of_settings_is_told_before_and_nothing_else(name: 
         *topic_settings.replication("flow f", (one,), 3),
         *topic_settings.settings("flow f", (one,)),
     ]
-    assert [finding.name for finding in raised] == [name]
-    assert len([finding for finding in told if finding.verdict is not Verdict.OK]) == 1
+    assert [result.name for result in raised] == [name]
+    assert len([result for result in told if result.verdict is not Verdict.OK]) == 1
     assert len(told) == 3
 
 

@@ -13,7 +13,7 @@ from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.config.secrets import SecretReference
 from ledger.doctor.advice import OF_TROUBLE
-from ledger.doctor.findings import Unmeasured, measure
+from ledger.doctor.check_results import Unmeasured, measure
 from ledger.errors import Trouble
 from tests.support.beside import beside
 from tests.support.tls_servers import TlsServer, make_certificate

@@ -7,9 +7,9 @@ import pytest
 
 from ledger.domain.facts import GapCause, PartitionPair, TopicPartition
 from ledger.operations.adoption import pairing
-from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.pairing import pair_partition
+from ledger.operations.adoption.pairing_result import PairingResult, RefusedPartitionError
 from ledger.operations.adoption.records import LogRecord
 from tests.support.adopted_histories import MemoryLog, encoded
 
@@ -33,11 +33,11 @@ def log_of(letters: Iterable[str], *, start: int = 0, stamped: bool = False) -> 
     return MemoryLog(start, end, records)
 
 
-def found(source: MemoryLog, target: MemoryLog, *, compacted: bool = False) -> Findings:
+def found(source: MemoryLog, target: MemoryLog, *, compacted: bool = False) -> PairingResult:
     return pair_partition(source, target, is_target_compacted=compacted)
 
 
-def pairs(findings: Findings) -> dict[int, int]:
+def pairs(findings: PairingResult) -> dict[int, int]:
     return {
         run.source_start + at: run.target_start + at for run in findings.runs for at in range(run.records)
     }

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind, TopicPartition
 from ledger.domain.offsets.offset_map import OffsetMap
 from ledger.operations.adoption import pairing
-from ledger.operations.adoption.findings import Findings, RefusedPartitionError
 from ledger.operations.adoption.offset_syncs import adoption_syncs
 from ledger.operations.adoption.pairing import pair_partition
+from ledger.operations.adoption.pairing_result import PairingResult, RefusedPartitionError
 from tests.support.adopted_histories import History, histories
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=150)
@@ -20,17 +20,17 @@ PAIR = PartitionPair(TopicPartition("orders", "source-id", 0), TopicPartition("e
 UNIQUE, REPEATING = histories(unique=True), histories(unique=False)
 
 
-def paired(history: History) -> Findings:
+def paired(history: History) -> PairingResult:
     return pair_partition(history.source, history.target, is_target_compacted=history.is_target_compacted)
 
 
-def pairs_of(findings: Findings) -> list[tuple[int, int]]:
+def pairs_of(findings: PairingResult) -> list[tuple[int, int]]:
     return [
         (run.source_start + at, run.target_start + at) for run in findings.runs for at in range(run.records)
     ]
 
 
-def syncs_of(history: History, findings: Findings) -> list[OffsetSync]:
+def syncs_of(history: History, findings: PairingResult) -> list[OffsetSync]:
     return adoption_syncs(PAIR, findings, target_end=history.target.end)
 
 
@@ -85,7 +85,7 @@ def test_no_translation_passes_an_unread_record(history: History) -> None:
     event(f"ambiguous: {bool(findings.ambiguous)}, a copied record has a twin: {history.has_copied_twin()}")
 
 
-def check_translations(history: History, findings: Findings) -> None:
+def check_translations(history: History, findings: PairingResult) -> None:
     rows = [s for s in syncs_of(history, findings) if s.kind in (SyncKind.ADOPTED, SyncKind.LOST)]
     if not rows:
         return

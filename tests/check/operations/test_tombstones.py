@@ -108,7 +108,7 @@ def test_the_flow_goes_on_behind_recorded_tombstones() -> None:
     (sync,) = write(bench, assignment, keys(600)).syncs
     bench.write(2)
     after = moved(
-        replace(assignment, stop_at=9),
+        replace(assignment, end_offset=9),
         target_offset=sync.target_end,
         next_sequence=sync.first_sequence + sync.records,
     )
@@ -122,7 +122,7 @@ def test_tombstones_that_nobody_recorded_stop_the_partition_until_they_are_accep
     assignment = mirrored(bench)
     write(bench, assignment, keys(600))
     bench.write(2)
-    unknowing = replace(assignment, stop_at=9)
+    unknowing = replace(assignment, end_offset=9)
     (stopped,) = bench.run(unknowing)
     assert (cause(stopped), stopped.position.source_offset) == (StopCause.TAIL_MISMATCH, 7)
     (accepted,) = bench.run(replace(unknowing, accepted_below=607))

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import add_missing_columns, create_tables, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed

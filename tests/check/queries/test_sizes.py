@@ -13,8 +13,6 @@ from tests.support.checkout import CHECKOUT
 
 MAXIMUM_LINES = 120
 MAXIMUM_CTES = 7
-LARGER = frozenset({"offset_translation", "uncommitted_partitions"})
-"""To be made smaller."""
 FILES = sorted([*(CHECKOUT / "queries").glob("*.sql"), *(CHECKOUT / "ledger").rglob("*.sql")])
 _STATEMENT_END = re.compile(r"(?<=;)\n")
 _MADE = re.compile(r"create (?:or replace )?temporary \w+ (\w+)")
@@ -23,7 +21,7 @@ _CTE = re.compile(r"\b(\w+) as (?:materialized )?\(")
 
 def test_statements_are_small() -> None:
     found = [problem for file in FILES for problem in size_problems(file.stem, file.read_text())]
-    assert [problem for problem in found if problem.split(":")[0] not in LARGER] == []
+    assert found == []
 
 
 def size_problems(file: str, text: str) -> Iterator[str]:

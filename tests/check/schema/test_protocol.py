@@ -59,7 +59,7 @@ def test_every_view_is_stated() -> None:
     assert set(definitions(section(PROTOCOL, "Views"))) == provided
 
 
-INNER_VIEWS = {"sync_pieces"}
+INNER_VIEWS = {"asked_stripes", "sync_pieces"}
 """Views that only other views read."""
 
 

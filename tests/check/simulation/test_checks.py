@@ -6,8 +6,10 @@ from ledger.domain.facts import GapCause
 from tests.simulation.accounts import Account, At, Expired
 from tests.simulation.checks import (
     Copied,
+    check_cleaned_records_are_gone,
     check_expired_records_are_counted,
     check_gaps_have_their_cause,
+    check_l3_once,
     check_records_are_the_same,
 )
 from tests.simulation.chronicles import Chronicles
@@ -118,3 +120,50 @@ def test_records_that_a_target_lost_at_its_end_count_as_expired_behind_it(
     else:
         with pytest.raises(AssertionError):
             check_expired_records_are_counted(life.copied())
+
+
+@pytest.mark.parametrize(
+    ("is_truncated", "key", "is_right"), [(True, b"k", True), (True, b"other", False), (False, b"k", False)]
+)
+def test_what_a_target_lost_may_look_as_if_a_cleaner_had_taken_it_where_its_key_has_a_later_record(
+    is_truncated: bool, key: bytes, is_right: bool
+) -> None:
+    """The copy of offset 0 went with the target's end, that of offset 1 came late and lies there now."""
+    life = Life()
+    for name, value in ((b"k", b"first"), (key, b"later")):
+        life.source.append(application_batch([content(name, value)], [5]), now_ms=5)
+    if is_truncated:
+        write(life.target, 1, producer_id=FLOW_ID)
+        life.target.lose_end(0)
+    late = application_batch([content(key, b"later")], [5], producer=Producer(FLOW_ID, 0, 1))
+    life.target.append(late, now_ms=6)
+    life.account.gaps, life.account.pairs = {0: GapCause.COMPACTED}, {1: life.at(0)}
+    life.account.cleaned = {(life.account.target_topic_id, 0)}
+    if is_right:
+        check_gaps_have_their_cause(life.copied())
+        check_cleaned_records_are_gone(life.copied())
+    else:
+        with pytest.raises(AssertionError):
+            check_gaps_have_their_cause(life.copied())
+    if not is_truncated:
+        with pytest.raises(AssertionError):
+            check_cleaned_records_are_gone(life.copied())
+
+
+@pytest.mark.parametrize(("log_start", "is_right"), [(9, True), (5, True), (4, False)])
+def test_two_flows_may_claim_a_place_that_a_target_lost_and_deleted_since(
+    log_start: int, is_right: bool
+) -> None:
+    """One flow's record at offset 4 went with the target's end, the other one's came there; nobody can read it now."""
+    life, other = Life(), Account("g", "t", ("other", 0))
+    write(life.target, 9, producer_id=FLOW_ID)
+    life.target.lose_end(0)
+    write(life.target, 9, producer_id=FLOW_ID + 1)
+    life.target.delete_before(log_start)
+    life.account.pairs, other.pairs = {4: life.at(4)}, {0: life.at(4)}
+    claims = [life.account, other]
+    if is_right:
+        check_l3_once(claims, life.copied().targets)
+    else:
+        with pytest.raises(AssertionError):
+            check_l3_once(claims, life.copied().targets)

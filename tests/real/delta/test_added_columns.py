@@ -11,12 +11,12 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta import reading
+from ledger.adapters.delta import snapshots
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
-from ledger.errors import EnvironmentError_
+from ledger.errors import SetupError
 from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
@@ -76,7 +76,7 @@ def with_duckdb(_monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_deltalake(monkeypatch: pytest.MonkeyPatch) -> None:
     """As from an object store."""
-    monkeypatch.setattr(reading, "_GLOB", re.compile(""))
+    monkeypatch.setattr(snapshots, "_GLOB", re.compile(""))
 
 
 @pytest.fixture(params=[with_duckdb, with_deltalake])
@@ -143,7 +143,7 @@ def test_a_claim_adds_the_column_before_it_appends(before: str) -> None:
 def test_a_column_that_was_always_there_is_not_added(tmp_path: Path) -> None:
     uri = table_uri(str(tmp_path), "writers")
     write_deltalake(uri, pa.table({"writer": ["w"]}))
-    with pytest.raises(EnvironmentError_, match=r"no column writer_epoch, .*nothing was read or written"):
+    with pytest.raises(SetupError, match=r"no column writer_epoch, .*nothing was read or written"):
         missing_columns(DeltaTable(uri), "writers")
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.maintenance import Upkeep, maintain
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.spark.merging import merge_on_spark
 from ledger.app.tables import init_ledger

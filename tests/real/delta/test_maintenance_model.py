@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import WrittenFile, data_files
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep
-from ledger.adapters.delta.reading import open_ledger
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.system import SystemClock
 from ledger.domain.tables.cuts import Cut

@@ -10,8 +10,8 @@ from ledger.adapters.system import SystemClock
 from ledger.config.secrets import SecretReference
 from ledger.doctor.advice import OF_TROUBLE
 from ledger.doctor.causes import one_row_for_each_cause
+from ledger.doctor.check_results import CheckResult
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding
 from ledger.errors import Trouble
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.guarded import SECRET, Guarded, Login, make_keys
@@ -28,7 +28,7 @@ def _toml(value: str | SecretReference) -> str:
     return f'"{value}"' if isinstance(value, str) else f'{{ env = "{value.env}" }}'
 
 
-def bad_rows(folder: Path, address: str, login: Login) -> list[Finding]:
+def bad_rows(folder: Path, address: str, login: Login) -> list[CheckResult]:
     """Rows that are not safe, of a flow within the cluster at an address: source and target are one alias each."""
     mirror = Mirror.of(folder, {"east": address, "west": address}, "orders", properties=lines(login))
     rows = one_row_for_each_cause(mirror.examined())
@@ -46,7 +46,7 @@ def only_trouble(folder: Path, address: str, login: Login) -> Trouble | None:
     return east.because.trouble
 
 
-def _addresses(row: Finding, address: str) -> set[str]:
+def _addresses(row: CheckResult, address: str) -> set[str]:
     """Certificates are asked for by address where TLS is configured."""
     return {one.subject for one in row.not_made} & {f"cluster east at {address}"}
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ledger.adapters import jvm
+from ledger.doctor.check_results import CheckResult, is_safe
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import Finding, is_safe
 from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror
@@ -49,7 +49,7 @@ def grant(advice: str | None, everything_allowed: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def permissions(mirror: Mirror) -> list[Finding]:
+def permissions(mirror: Mirror) -> list[CheckResult]:
     return [finding for finding in mirror.examined() if finding.check in MINE]
 
 

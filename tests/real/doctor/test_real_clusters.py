@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.file import load_config
+from ledger.doctor.check_results import is_safe
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.findings import is_safe
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.mirrors import Mirror, verdicts
 

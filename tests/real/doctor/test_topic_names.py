@@ -9,8 +9,8 @@ import pytest
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
+from ledger.doctor.check_results import Unmeasured
 from ledger.doctor.checks import Verdict
-from ledger.doctor.findings import Unmeasured
 from ledger.doctor.verdicts.topic_names import topic_names
 from ledger.errors import MirrorLedgerError
 from ledger.sandbox import SandboxCluster

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.duck import engine
 from ledger.app import answers, group_offsets
 from ledger.app.key_resync import resync_keys

@@ -93,7 +93,7 @@ def test_a_denial_stops_the_partitions_of_its_topic_and_no_others(
         for pair in (denied, allowed):
             pair.produce(50)
         guarded.allow_only(user, denied.topics[side], *rights)
-        assignments = [pair.assignments(stop_at=pair.ends())[0] for pair in (denied, allowed)]
+        assignments = [pair.assignments(end_offset=pair.ends())[0] for pair in (denied, allowed)]
         results = CopyTask(assignments, network, writers(), SystemClock(), LIMITS).run(seconds=15)
         by_topic = {result.assignment.source.topic: result for result in results}
         stopped = by_topic[denied.topics["source"]]

@@ -314,7 +314,9 @@ class WatchedTask:
     def __init__(self, pair: Pair, network: KafkaNetwork, bounded: CopyLimits) -> None:
         self._network, self.most_buffered = network, 0
         self.source, self.target = network.source, network.target
-        self._task = CopyTask(pair.assignments(stop_at=pair.ends()), self, writers(), SystemClock(), bounded)
+        self._task = CopyTask(
+            pair.assignments(end_offset=pair.ends()), self, writers(), SystemClock(), bounded
+        )
 
     def run(self) -> list[PartitionResult]:
         return self._task.run(seconds=30)

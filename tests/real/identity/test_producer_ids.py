@@ -6,8 +6,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock

@@ -49,7 +49,7 @@ class Copying:
         assert producer.flush(30) == 0
 
     def run(
-        self, *, position: int = 0, seconds: float = 30.0, stop_at: int | None = RECORDS
+        self, *, position: int = 0, seconds: float = 30.0, end_offset: int | None = RECORDS
     ) -> PartitionResult:
         assignment = Assignment(
             source=self.source,
@@ -57,7 +57,7 @@ class Copying:
             position=copied_up_to(position),
             tail=BOTH_SEEN,
             producer_id=self.producer_id,
-            stop_at=stop_at,
+            end_offset=end_offset,
             exclusive=True,
         )
         with closing(KafkaNetwork(self.config, self.config, request_timeout_s=10)) as network:
@@ -112,7 +112,7 @@ def test_a_topic_that_is_gone_stops_its_partition(
     copying.delete(name)
     if recreated == "recreated":
         copying.admin.create_topic(name, partitions=1, replication_factor=1, configuration={})
-    result = copying.run(position=RECORDS, stop_at=None)
+    result = copying.run(position=RECORDS, end_offset=None)
     assert result.stop is not None
     assert result.stop.cause is cause
     assert (result.position.source_offset, result.syncs) == (RECORDS, ())

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ledger import catalog
-from ledger.adapters.delta.reading import DeltaSnapshot, open_ledger
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.pasted_views import for_spark

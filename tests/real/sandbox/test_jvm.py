@@ -11,7 +11,7 @@ from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from ledger.adapters import jvm
-from ledger.errors import EnvironmentError_
+from ledger.errors import SetupError
 from tests.support.checkout import CHECKOUT
 
 NOBODY_LISTENS = "http://127.0.0.1:9/"
@@ -77,21 +77,21 @@ def test_a_set_is_fetched_once_without_what_is_excluded(own_home: Path, reposito
 
 def test_a_missing_dependency_installs_nothing(own_home: Path, repository: Path) -> None:
     (repository / "org/example/needed/1.0/needed-1.0.jar").unlink()
-    with pytest.raises(EnvironmentError_, match=r"org\.example:small:1\.0 .*needed.*nothing was installed"):
+    with pytest.raises(SetupError, match=r"org\.example:small:1\.0 .*needed.*nothing was installed"):
         jvm.fetched(SMALL)
     assert sets_in(own_home) == []
 
 
 def test_a_damaged_jar_installs_nothing(own_home: Path, repository: Path) -> None:
     (repository / "org/example/needed/1.0/needed-1.0.jar").write_text("<html>sign in</html>")
-    with pytest.raises(EnvironmentError_, match=r"needed-1\.0\.jar is not a jar; nothing was installed"):
+    with pytest.raises(SetupError, match=r"needed-1\.0\.jar is not a jar; nothing was installed"):
         jvm.fetched(SMALL)
     assert sets_in(own_home) == []
 
 
 def test_an_unreachable_repository_is_named_as_such(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIRROR_LEDGER_MAVEN", NOBODY_LISTENS)
-    with pytest.raises(EnvironmentError_, match=r"delta-spark_4\.2_2\.13:4\.4\.0 .*Connection refused"):
+    with pytest.raises(SetupError, match=r"delta-spark_4\.2_2\.13:4\.4\.0 .*Connection refused"):
         jvm.delta_jars()
     assert sets_in(own_home) == []
 
@@ -99,7 +99,7 @@ def test_an_unreachable_repository_is_named_as_such(own_home: Path, monkeypatch:
 @pytest.mark.usefixtures("repository")
 def test_a_jar_that_was_taken_out_is_noticed(own_home: Path) -> None:
     jvm.fetched(SMALL)[0].unlink()
-    with pytest.raises(EnvironmentError_, match=r"1 jars, at least 2 expected.*; delete .* and run again"):
+    with pytest.raises(SetupError, match=r"1 jars, at least 2 expected.*; delete .* and run again"):
         jvm.fetched(SMALL)
     assert sets_in(own_home) == ["small-1.0"]
 
@@ -123,15 +123,15 @@ def test_two_processes_do_not_race(own_home: Path) -> None:
 def test_java_that_is_missing_or_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvm, "check_java", jvm.check_java.__wrapped__)  # its answer is kept per process
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EnvironmentError_, match=r"Java 17 or later is needed; .* does not run"):
+    with pytest.raises(SetupError, match=r"Java 17 or later is needed; .* does not run"):
         jvm.check_java()
     (tmp_path / "bin").mkdir()
     java = tmp_path / "bin" / "java"
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
-    with pytest.raises(EnvironmentError_, match="is version 11"):
+    with pytest.raises(SetupError, match="is version 11"):
         jvm.check_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(EnvironmentError_, match="no java on PATH"):
+    with pytest.raises(SetupError, match="no java on PATH"):
         jvm.check_java()

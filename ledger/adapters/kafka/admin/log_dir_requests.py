@@ -22,8 +22,8 @@ async def partition_sizes(
     for broker in (await metadata(manager, [])).brokers:
         answer = await manager.send(request, node_id=broker.node_id)
         require(getattr(answer, "error_code", 0) or 0, None)
-        for told in (t for result in answer.results for t in result.topics):
-            for entry in told.partitions:
-                key = (told.name, entry.partition_index)
+        for topic in (t for result in answer.results for t in result.topics):
+            for entry in topic.partitions:
+                key = (topic.name, entry.partition_index)
                 found[key] = max(found.get(key, 0), entry.partition_size)
     return found

@@ -65,6 +65,6 @@ async def _active_producers(manager: KafkaConnectionManager, at: TopicPartition)
     topic = DescribeProducersRequest.TopicRequest(name=at.topic, partition_indexes=[at.partition])
     request = DescribeProducersRequest(topics=[topic])
     answer = await manager.send(request, node_id=await leader_of(manager, at))
-    [partition] = [entry for told in answer.topics for entry in told.partitions]
+    [partition] = [entry for one in answer.topics for entry in one.partitions]
     require(partition.error_code, at.topic)
     return {known.producer_id: known for known in partition.active_producers}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.domain.words.time_words import instant
-from ledger.mirror.task.writer_directory import NO_PRODUCER_ID
+from ledger.mirror.task.mirror_producers import NO_PRODUCER_ID
 from ledger.wire.record_batch import BatchHeader
 
 _NO_TIME = -1

@@ -95,8 +95,8 @@ class TailReconciliation:
 
     @property
     def has_reached_end(self) -> bool:
-        stop_at = self.assignment.stop_at
-        is_there = stop_at is not None and self._builder.position.source_offset >= stop_at
+        end_offset = self.assignment.end_offset
+        is_there = end_offset is not None and self._builder.position.source_offset >= end_offset
         is_seen = self._source.ends is not None and not self.tail.needs_read
         return is_there and (is_seen or self.assignment.tail.both_sides_seen)
 

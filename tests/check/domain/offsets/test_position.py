@@ -67,7 +67,7 @@ def test_new_records_explain_the_tail_and_unpaired_ones_leave_it_open(
     syncs: Sequence[OffsetSync], before: bool, after: bool
 ) -> None:
     at = Position(source_offset=9, target_offset=7, next_sequence=5, source_may_be_gone=before)
-    assert at.told_by(syncs).source_may_be_gone is after
+    assert at.after(syncs).source_may_be_gone is after
 
 
 def test_behind_a_loss_no_leader_is_known() -> None:

@@ -89,12 +89,12 @@ def test_a_sentence_says_why(
     selection = selecting(pattern, exclude=("orders-eu",))
     [found] = idle_patterns(selection, selection.refusals(TOPICS))
     assert found == IdlePattern(PatternKey.TOPICS, pattern, passed_over)
-    assert found.told("east") == told
+    assert found.described("east") == told
 
 
 def test_a_rule_is_told_with_what_it_matches() -> None:
     selection = selecting("orders", rename=("orders", "pay.*", "ordres"))
-    told = [found.told("east") for found in idle_patterns(selection, selection.refusals(TOPICS))]
+    told = [found.described("east") for found in idle_patterns(selection, selection.refusals(TOPICS))]
     assert told == [
         "rename has 'pay.*': nothing of east is mirrored because of it, for topics does not have payments.eu",
         "rename has 'ordres': no topic of east that this principal is shown matches it",
@@ -104,4 +104,4 @@ def test_a_rule_is_told_with_what_it_matches() -> None:
 def test_a_topic_that_no_rule_names_says_so() -> None:
     selection = selecting("orders", "orders-eu", rename=("orders-eu",))
     [found] = idle_patterns(selection, selection.refusals(TOPICS))
-    assert found.told("east").endswith("because of it, for no rename rule matches orders")
+    assert found.described("east").endswith("because of it, for no rename rule matches orders")

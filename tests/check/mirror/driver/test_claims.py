@@ -11,8 +11,8 @@ from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.producer_ids import BLOCK
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.mirror_producers import memory_mirror_producers
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.simulation.ledger.writer_directory import memory_writer_directory
 from tests.support.operation_logs import operators
 
 
@@ -68,9 +68,9 @@ def test_after_a_declared_rebuild_ids_are_given_anew() -> None:
     other = world.claim("g")
     world.clusters["west"].format()
     world.accept("west", rebuilt=True)
-    assert memory_writer_directory(world.ledger, "cluster-of-west").is_mirror(first) is False
+    assert memory_mirror_producers(world.ledger, "cluster-of-west").is_mirror(first) is False
     assert world.claim("g") == first
-    directory = memory_writer_directory(world.ledger, "cluster-of-west")
+    directory = memory_mirror_producers(world.ledger, "cluster-of-west")
     assert directory.is_mirror(first)
     assert not directory.is_mirror(other), "an application may have it by now"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
 from ledger.domain.offsets.position import Position
-from ledger.domain.offsets.returning import FormerCopy
+from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.mirror.driver.loop_prevention import LoopPrevention
 from ledger.mirror.task.assignments import Assignment
 from ledger.recording.sync_rows import FlowIdentity, sync_row
@@ -46,7 +46,7 @@ def told(position: int = 0, *, partition: int = 0) -> Assignment:
         target=replace(AT_EAST, partition=partition),
         position=Position(source_offset=position, target_offset=0, next_sequence=0),
         producer_id=1,
-        stop_at=None,
+        end_offset=None,
         exclusive=False,
     )
 

@@ -13,9 +13,9 @@ from tests.support.sources import SOURCE, TARGET, assignment, copied_up_to
 PAIR = PartitionPair(SOURCE, TARGET)
 
 
-def state(position: int, *, stop_at: int | None = None, topic_id: str = SOURCE.topic_id) -> PartitionState:
+def state(position: int, *, end_offset: int | None = None, topic_id: str = SOURCE.topic_id) -> PartitionState:
     pair = PartitionPair(replace(SOURCE, topic_id=topic_id), TARGET)
-    return PartitionState(pair, copied_up_to(position), stop_at=stop_at)
+    return PartitionState(pair, copied_up_to(position), end_offset=end_offset)
 
 
 def result(position: int, end: int | None) -> PartitionResult:
@@ -65,8 +65,8 @@ def test_many_ends_are_thinned_and_the_first_is_kept() -> None:
 
 
 def test_a_run_with_an_end_knows_what_is_left() -> None:
-    assert SourceEnds().lag([state(30, stop_at=90)], now=1) == Lag(offsets=60, partitions=1)
-    assert SourceEnds().lag([state(90, stop_at=90)], now=1) == Lag(offsets=0, partitions=1)
+    assert SourceEnds().lag([state(30, end_offset=90)], now=1) == Lag(offsets=60, partitions=1)
+    assert SourceEnds().lag([state(90, end_offset=90)], now=1) == Lag(offsets=0, partitions=1)
 
 
 def test_the_oldest_answer_is_the_age_of_the_sum() -> None:

@@ -178,7 +178,7 @@ def result_of(
         target=target,
         position=copied_up_to(0),
         producer_id=7,
-        stop_at=None,
+        end_offset=None,
         exclusive=True,
     )
     return PartitionResult(

@@ -17,10 +17,10 @@ from tests.support.sources import BOTH_SEEN, RECORDED, SOURCE, TARGET, assignmen
 PAIR = PartitionPair(SOURCE, TARGET)
 
 
-def taking_care(*, stop_at: int | None = None) -> FlowProgress:
+def taking_care(*, end_offset: int | None = None) -> FlowProgress:
     progress = FlowProgress([RECORDED])
     state = PartitionState(PAIR, RECORDED.position)
-    state.stop_at = stop_at
+    state.end_offset = end_offset
     progress.take_on(state)
     return progress
 
@@ -28,7 +28,7 @@ def taking_care(*, stop_at: int | None = None) -> FlowProgress:
 def assigned(progress: FlowProgress) -> list[tuple[int, int, int, int | None]]:
     told = progress.assignments(FlowProducer(7), exclusive=True)
     return [
-        (a.position.source_offset, a.position.target_offset, a.position.next_sequence, a.stop_at)
+        (a.position.source_offset, a.position.target_offset, a.position.next_sequence, a.end_offset)
         for a in told
     ]
 
@@ -45,13 +45,13 @@ def result(position: int, tail: TailKnowledge = BOTH_SEEN) -> PartitionResult:
 
 
 def test_a_known_partition_goes_on_where_the_ledger_says() -> None:
-    progress = taking_care(stop_at=99)
+    progress = taking_care(end_offset=99)
     assert assigned(progress) == [(30, 25, 24, 99)]
     assert progress.unknown([PAIR]) == []
 
 
 def test_a_round_moves_the_position_and_the_end_takes_a_partition_out() -> None:
-    progress = taking_care(stop_at=99)
+    progress = taking_care(end_offset=99)
     progress.take(result(98))
     assert assigned(progress) == [(98, 93, 92, 99)]
     progress.take(result(99))
@@ -59,7 +59,7 @@ def test_a_round_moves_the_position_and_the_end_takes_a_partition_out() -> None:
 
 
 def test_a_partition_at_its_end_is_looked_at_once_in_a_run() -> None:
-    progress = taking_care(stop_at=30)
+    progress = taking_care(end_offset=30)
     [first] = progress.assignments(FlowProducer(7), exclusive=True)
     progress.take(result(30, NOTHING_KNOWN))
     [second] = progress.assignments(FlowProducer(7), exclusive=True)
@@ -139,18 +139,20 @@ def test_an_incarnation_that_never_began_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "stop_at"),
+    ("ends", "end_offset"),
     [(PartitionEnds(0, 40, 50, 0), 40), (PartitionEnds(0, 20, 30, 0), 20)],
 )
-def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(ends: PartitionEnds, stop_at: int) -> None:
+def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(
+    ends: PartitionEnds, end_offset: int
+) -> None:
     state = PartitionState(PAIR, RECORDED.position)
     state.end_at(ends)
-    assert state.stop_at == stop_at
+    assert state.end_offset == end_offset
 
 
 @pytest.mark.parametrize(("last_stable", "left"), [(30, 0), (31, 1)])
 def test_a_run_until_caught_up_knows_what_it_has_not_reached(last_stable: int, left: int) -> None:
-    progress = taking_care(stop_at=last_stable)
+    progress = taking_care(end_offset=last_stable)
     assert progress.unreached() == [Unreached(SOURCE.topic, 0, position=30, end=last_stable)][:left]
     assert taking_care().unreached() == [], "a run without an end waits for nothing"
 

@@ -82,7 +82,7 @@ def test_what_is_accepted_of_the_former_id_does_not_count_for_the_new_one() -> N
     assert rows(result) == [(SyncKind.UNPAIRED, 2, 5, 2, OLD), (SyncKind.COPIED, 5, 6, 2, None)]
     assert written(bench) == [(NEW, 0, 2), (OLD, 70, 3), (NEW, 2, 1)]
     again = moved(told, source_offset=3, target_offset=6, next_sequence=result.position.next_sequence)
-    [idle] = bench.run(replace(again, stop_at=3, tail=NOTHING_KNOWN))
+    [idle] = bench.run(replace(again, end_offset=3, tail=NOTHING_KNOWN))
     assert (idle.stop, idle.syncs) == (None, ())
 
 

@@ -57,21 +57,27 @@ def cleaned(base_offset: int, deltas: list[int], *, last: int) -> StoredBatch:
 
 
 def planned(
-    fetched: Fetched, position: int = 0, *, stop_at: int | None = None, mirrors: frozenset[int] = frozenset()
+    fetched: Fetched,
+    position: int = 0,
+    *,
+    end_offset: int | None = None,
+    mirrors: frozenset[int] = frozenset(),
 ) -> list[Step]:
     return list(
-        plan_batches(fetched, position=position, stop_at=stop_at, rules=RecordRules(mirrors.__contains__))
+        plan_batches(
+            fetched, position=position, end_offset=end_offset, rules=RecordRules(mirrors.__contains__)
+        )
     )
 
 
 def plan(
     *batches: StoredBatch,
     position: int = 0,
-    stop_at: int | None = None,
+    end_offset: int | None = None,
     mirrors: frozenset[int] = frozenset(),
 ) -> list[Step]:
     fetched = answer(b"".join(batch.encoded() for batch in batches))
-    return planned(fetched, position, stop_at=stop_at, mirrors=mirrors)
+    return planned(fetched, position, end_offset=end_offset, mirrors=mirrors)
 
 
 def copy_in(steps: list[Step]) -> Copy:
@@ -217,9 +223,9 @@ def test_log_append_time_keeps_what_the_sources_readers_saw() -> None:
     assert {timestamp for timestamp, _ in seen} == {NOW_MS + 77_000}
 
 
-@pytest.mark.parametrize(("stop_at", "ends"), [(0, []), (1, [2]), (2, [2]), (3, [4]), (4, [4]), (9, [4])])
-def test_planning_ends_with_the_batch_that_reaches_stop_at(stop_at: int, ends: list[int]) -> None:
-    steps = plan(dense(2), dense(2, base_offset=2), stop_at=stop_at)
+@pytest.mark.parametrize(("end_offset", "ends"), [(0, []), (1, [2]), (2, [2]), (3, [4]), (4, [4]), (9, [4])])
+def test_planning_ends_with_the_batch_that_reaches_stop_at(end_offset: int, ends: list[int]) -> None:
+    steps = plan(dense(2), dense(2, base_offset=2), end_offset=end_offset)
     assert [step.source_end for step in steps][-1:] == ends
 
 
@@ -236,7 +242,7 @@ def returned(*ranges: tuple[int, int], count: int = 6) -> list[Step]:
     """The plan of one batch of a mirror, ranges of which are to be copied back."""
     rules = RecordRules(frozenset({40}).__contains__, returning=ranges)
     fetched = answer(dense(count, base_offset=2, producer=MIRROR).encoded())
-    return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
+    return list(plan_batches(fetched, position=2, end_offset=None, rules=rules))
 
 
 def test_what_a_mirror_wrote_is_copied_where_it_returns() -> None:
@@ -271,7 +277,7 @@ def left_out(
         mirrors.__contains__, adopted=ranges, record_filter=record_filter, returning=returning
     )
     fetched = answer(dense(6, base_offset=2, producer=producer).encoded())
-    return list(plan_batches(fetched, position=2, stop_at=None, rules=rules))
+    return list(plan_batches(fetched, position=2, end_offset=None, rules=rules))
 
 
 def test_what_was_adopted_is_left_out_whoever_wrote_it() -> None:
@@ -307,7 +313,7 @@ def test_what_is_known_to_be_empty_or_aborted_needs_no_look_into_the_ledger() ->
     log = PartitionLog()
     transactions(log, (7, "write"), (7, "abort"))
     rules = RecordRules(nobody_knows)
-    steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
+    steps = list(plan_batches(fetched_from(log, 0), position=0, end_offset=None, rules=rules))
     assert told(steps) == [(0, 2, GapCause.ABORTED), (2, 3, GapCause.CONTROL)]
 
 
@@ -318,7 +324,7 @@ def test_what_comes_before_an_unknown_writer_is_planned() -> None:
         return False
 
     batches = dense(2).encoded() + dense(2, base_offset=2, producer=Producer(9, 0, 0)).encoded()
-    steps = plan_batches(answer(batches), position=0, stop_at=None, rules=RecordRules(known))
+    steps = plan_batches(answer(batches), position=0, end_offset=None, rules=RecordRules(known))
     assert next(steps).source_end == 2
     with pytest.raises(LedgerUnavailableError):
         next(steps)
@@ -327,7 +333,7 @@ def test_what_comes_before_an_unknown_writer_is_planned() -> None:
 def filtered(*batches: StoredBatch, exclude_keys: tuple[str, ...], position: int = 0) -> list[Step]:
     fetched = answer(b"".join(batch.encoded() for batch in batches))
     chosen = RecordRules(frozenset({40}).__contains__, record_filter=RecordFilter(exclude_keys=exclude_keys))
-    return list(plan_batches(fetched, position=position, stop_at=None, rules=chosen))
+    return list(plan_batches(fetched, position=position, end_offset=None, rules=chosen))
 
 
 def test_a_batch_that_is_wholly_kept_stays_raw() -> None:
@@ -376,7 +382,7 @@ def test_times_are_those_that_readers_of_the_source_see() -> None:
     log = PartitionLog(log_append_time=True)
     log.append(dense(3), now_ms=NOW_MS + 77_000)
     rules = RecordRules(frozenset().__contains__, record_filter=RecordFilter(until_ms=NOW_MS + 77_000))
-    steps = list(plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules))
+    steps = list(plan_batches(fetched_from(log, 0), position=0, end_offset=None, rules=rules))
     assert told(steps) == [(0, 3, GapCause.FILTERED)]
 
 
@@ -390,7 +396,7 @@ def test_a_broken_crc_stops_before_anything_of_the_batch_is_planned() -> None:
     steps = plan_batches(
         answer(dense(2).encoded() + bytes(broken)),
         position=0,
-        stop_at=None,
+        end_offset=None,
         rules=RecordRules(writers().is_mirror),
     )
     assert next(steps).source_end == 2
@@ -418,7 +424,7 @@ def test_a_delete_horizon_is_not_the_time_that_a_batch_begins_with() -> None:
     [header] = log.headers()
     assert (header.has_delete_horizon, header.base_timestamp) == (True, NOW_MS + day_ms)
     rules = RecordRules(writers().is_mirror)
-    [step] = plan_batches(fetched_from(log, 0), position=0, stop_at=None, rules=rules)
+    [step] = plan_batches(fetched_from(log, 0), position=0, end_offset=None, rules=rules)
     assert isinstance(step, Copy)
     assert (step.raw, step.base_timestamp) == (True, NOW_MS - 3 * day_ms)
     assert step.max_timestamp == NOW_MS - 2 * day_ms

@@ -142,7 +142,7 @@ def test_a_target_without_anything_there_is_read_from_the_recorded_end() -> None
 
 
 def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
-    target = again(written_log(), replace(AT_ITS_END, stop_at=OWN_END, tail=NOTHING_KNOWN))
+    target = again(written_log(), replace(AT_ITS_END, end_offset=OWN_END, tail=NOTHING_KNOWN))
     assert target.copy.is_active
     target.read_tail()
     assert target.copy.wants_records(0.0, buffer_limit=1)

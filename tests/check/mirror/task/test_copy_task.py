@@ -35,7 +35,7 @@ def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:
 def test_a_deadline_ends_a_task_that_has_no_end() -> None:
     bench = Bench()
     bench.write(3)
-    [result] = bench.run(bench.assignment(stop_at=99), seconds=2.0)
+    [result] = bench.run(bench.assignment(end_offset=99), seconds=2.0)
     assert (result.position.source_offset, cause(result)) == (3, None)
     assert 2.0 <= bench.schedule.monotonic() < 2.2
 
@@ -166,7 +166,7 @@ def test_14_16_a_topic_that_is_gone_stops_its_partitions_within_a_round(
 ) -> None:
     bench = Bench()
     bench.write(3)
-    told = bench.assignment(stop_at=99)
+    told = bench.assignment(end_offset=99)
     cluster = bench.source if side == "source" else bench.target
 
     def disappear() -> None:
@@ -188,7 +188,7 @@ def test_14_16_a_topic_that_is_gone_stops_its_partitions_within_a_round(
 
 def test_14_a_target_that_is_gone_from_the_start_stops_an_idle_partition() -> None:
     bench = Bench()
-    told = bench.assignment(stop_at=99)
+    told = bench.assignment(end_offset=99)
     bench.target.delete_topic("orders")
     [result] = bench.run(told)
     assert cause(result) is StopCause.TARGET_TOPIC_GONE
@@ -229,7 +229,7 @@ def test_12_retention_that_overtakes_stops_the_partition_where_it_stood() -> Non
 def test_12_what_was_fetched_before_retention_came_is_still_copied() -> None:
     bench = Bench()
     bench.write(5, 5)
-    told = bench.assignment(stop_at=99)
+    told = bench.assignment(end_offset=99)
 
     arrived: list[int] = []
 

@@ -308,7 +308,7 @@ def test_pauses_grow_up_to_two_seconds() -> None:
 
 
 def test_the_end_is_reached_when_it_is_recorded() -> None:
-    target = Target(source_log(2, 3), assignment(stop_at=2))
+    target = Target(source_log(2, 3), assignment(end_offset=2))
     target.read_tail()
     target.fetch()
     base_offset = target.send()[1]

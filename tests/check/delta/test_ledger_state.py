@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.kept_rows import KeptRows
-from ledger.adapters.delta.reading import open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import ParquetFiles
 from ledger.config.flow import FlowConfig

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.reading import (
+from ledger.adapters.delta.snapshots import (
     DeltaLedger,
     open_ledger,
     parse_time,
@@ -18,7 +18,7 @@ from ledger.adapters.delta.reading import (
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
 from ledger.domain.tables.cuts import LastAppend
-from ledger.errors import EnvironmentError_, PreconditionError, UsageError
+from ledger.errors import PreconditionError, SetupError, UsageError
 from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
@@ -180,14 +180,14 @@ def test_what_names_no_cut_is_refused(ledger: DeltaLedger, as_of: str, message: 
 
 
 def test_a_path_without_a_ledger(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentError_, match=r"is not a ledger .* nothing was read"):
+    with pytest.raises(SetupError, match=r"is not a ledger .* nothing was read"):
         open_ledger(str(tmp_path / "nowhere"))
 
 
 def test_other_tables_are_no_ledger(tmp_path: Path) -> None:
     for table in TABLES:
         write_deltalake(table_uri(str(tmp_path), table.name), pa.table({"a": [1]}))
-    with pytest.raises(EnvironmentError_, match="is not a ledger"):
+    with pytest.raises(SetupError, match="is not a ledger"):
         open_ledger(str(tmp_path))
 
 
@@ -216,7 +216,7 @@ def test_a_later_schema_version_is_refused_for_reading_and_writing(tmp_path: Pat
 @pytest.mark.parametrize("version", ["0", "1.5", "one"])
 def test_another_schema_version_is_refused(tmp_path: Path, version: str) -> None:
     make_ledger(str(tmp_path), version)
-    with pytest.raises(EnvironmentError_, match=f"schema version {version}"):
+    with pytest.raises(SetupError, match=f"schema version {version}"):
         open_ledger(str(tmp_path))
 
 

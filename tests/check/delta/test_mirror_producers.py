@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.delta.writer_directory import KeptWriterDirectory, RecordedProducerIds
+from ledger.adapters.delta.mirror_producers import KeptMirrorProducers, RecordedProducerIds
 from ledger.errors import LedgerUnavailableError
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
@@ -52,16 +52,16 @@ def test_every_claim_counts_also_one_whose_id_was_given_up(path: str) -> None:
 
 
 def test_a_claim_is_seen_by_the_very_next_look(path: str) -> None:
-    directory = KeptWriterDirectory(path, "cluster-b")()
+    directory = KeptMirrorProducers(path, "cluster-b")()
     assert not directory.is_mirror(7)
     claim(path, "late", "cluster-b", 45)
     assert directory.is_mirror(45)
 
 
 def test_a_worker_keeps_one_directory_for_each_ledger_and_cluster(path: str) -> None:
-    factory = KeptWriterDirectory(path, "cluster-b")
+    factory = KeptMirrorProducers(path, "cluster-b")
     assert pickle.loads(pickle.dumps(factory))() is factory()
-    assert KeptWriterDirectory(path, "cluster-c")() is not factory()
+    assert KeptMirrorProducers(path, "cluster-c")() is not factory()
 
 
 def test_a_ledger_that_cannot_be_read_says_where_and_comes_back(path: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Findings:
+class PairingResult:
     """Collected in source order; the map is what `runs`, `gaps` and `missing` tile from `source_start` on.
 
     `before`: source records before the first pair. `missing`: source records between pairs that the target

@@ -12,8 +12,8 @@ NO_PRODUCER_ID = -1
 _MAXIMUM_APPLICATIONS = 100_000  # about 10 MB; what was forgotten is asked for again
 
 
-class CachedWriterDirectory:
-    """Implements `ports.WriterDirectory`; `recorded` reads all producer ids that the ledger has now."""
+class CachedMirrorProducers:
+    """Implements `ports.MirrorProducers`; `recorded` reads all producer ids that the ledger has now."""
 
     def __init__(self, recorded: Callable[[], frozenset[int]]) -> None:
         self._recorded = recorded
@@ -35,6 +35,6 @@ class CachedWriterDirectory:
         return False
 
 
-def relaying_directory() -> CachedWriterDirectory:
+def no_mirror_producers() -> CachedMirrorProducers:
     """For a flow with `relay = true`: nobody counts as a mirror, and nothing is looked up."""
-    return CachedWriterDirectory(frozenset)
+    return CachedMirrorProducers(frozenset)

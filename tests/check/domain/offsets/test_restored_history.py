@@ -1,7 +1,7 @@
 """Which copies of a topic that is gone go back to it, and from where."""
 
 from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.offsets.returning import FormerCopy, returning_ranges
+from ledger.domain.offsets.restored_history import FormerCopy, returning_ranges
 from tests.support.former_copies import ALSO_HELD, HELD, sync
 
 NOWHERE: frozenset[str] = frozenset()

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.task import writer_directory
-from ledger.mirror.task.writer_directory import NO_PRODUCER_ID, CachedWriterDirectory, relaying_directory
+from ledger.mirror.task import mirror_producers
+from ledger.mirror.task.mirror_producers import NO_PRODUCER_ID, CachedMirrorProducers, no_mirror_producers
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Ledger:
 
 def test_an_unknown_id_is_asked_for_once_whatever_the_answer() -> None:
     ledger = Ledger({40})
-    directory = CachedWriterDirectory(ledger.recorded)
+    directory = CachedMirrorProducers(ledger.recorded)
     assert [directory.is_mirror(40) for _ in range(3)] == [True] * 3
     assert [directory.is_mirror(7) for _ in range(3)] == [False] * 3
     assert ledger.asked == 2
@@ -34,7 +34,7 @@ def test_an_unknown_id_is_asked_for_once_whatever_the_answer() -> None:
 
 def test_a_mirror_that_was_recorded_after_other_answers_is_found_when_it_is_met() -> None:
     ledger = Ledger({40})
-    directory = CachedWriterDirectory(ledger.recorded)
+    directory = CachedMirrorProducers(ledger.recorded)
     assert not directory.is_mirror(7)
     ledger.ids.add(41)
     assert directory.is_mirror(41)
@@ -43,20 +43,20 @@ def test_a_mirror_that_was_recorded_after_other_answers_is_found_when_it_is_met(
 
 def test_all_mirrors_of_one_look_are_remembered() -> None:
     ledger = Ledger({40, 41, 42})
-    directory = CachedWriterDirectory(ledger.recorded)
+    directory = CachedMirrorProducers(ledger.recorded)
     assert all(directory.is_mirror(producer_id) for producer_id in (40, 41, 42))
     assert ledger.asked == 1
 
 
 def test_a_producer_without_an_id_is_an_application_and_nobody_is_asked() -> None:
     ledger = Ledger(is_down=True)
-    assert not CachedWriterDirectory(ledger.recorded).is_mirror(NO_PRODUCER_ID)
+    assert not CachedMirrorProducers(ledger.recorded).is_mirror(NO_PRODUCER_ID)
     assert ledger.asked == 0
 
 
 def test_a_ledger_that_does_not_answer_is_no_answer_and_is_asked_again() -> None:
     ledger = Ledger({40}, is_down=True)
-    directory = CachedWriterDirectory(ledger.recorded)
+    directory = CachedMirrorProducers(ledger.recorded)
     for _ in range(2):
         with pytest.raises(LedgerUnavailableError):
             directory.is_mirror(40)
@@ -67,9 +67,9 @@ def test_a_ledger_that_does_not_answer_is_no_answer_and_is_asked_again() -> None
 
 
 def test_memory_is_bounded_and_forgetting_costs_a_question_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_directory, "_MAXIMUM_APPLICATIONS", 3)
+    monkeypatch.setattr(mirror_producers, "_MAXIMUM_APPLICATIONS", 3)
     ledger = Ledger({40})
-    directory = CachedWriterDirectory(ledger.recorded)
+    directory = CachedMirrorProducers(ledger.recorded)
     assert not any(directory.is_mirror(producer_id) for producer_id in range(10))
     asked = ledger.asked
     assert not directory.is_mirror(0)
@@ -79,4 +79,4 @@ def test_memory_is_bounded_and_forgetting_costs_a_question_only(monkeypatch: pyt
 
 
 def test_a_relaying_flow_copies_whatever_it_meets() -> None:
-    assert not relaying_directory().is_mirror(40)
+    assert not no_mirror_producers().is_mirror(40)

@@ -47,7 +47,7 @@ class NotMade:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """`subject` is `cluster east`, `broker east/1`, `flow east-to-west`, `ledger` or `machine`.
 
     `because` is set where something could not be measured. `not_made` are other checks that were not made for
@@ -74,20 +74,20 @@ def measure(measurement: Callable[[], Value], at: str = "") -> Value | Unmeasure
         return Unmeasured(str(error), error.trouble, at)
 
 
-def unknown(subject: str, check: Check, why: Unmeasured) -> Finding:
-    """The finding for what could not be measured."""
-    return Finding(subject, check, Verdict.UNKNOWN, why.reason, why.what_to_do, why)
+def unknown(subject: str, check: Check, why: Unmeasured) -> CheckResult:
+    """The result for what could not be measured."""
+    return CheckResult(subject, check, Verdict.UNKNOWN, why.reason, why.what_to_do, why)
 
 
-def failed(subject: str, check: Check, why: Unmeasured) -> Finding:
-    """The finding where the lack of an answer is what was measured."""
-    return Finding(subject, check, Verdict.FAILED, why.reason, why.what_to_do, why)
+def failed(subject: str, check: Check, why: Unmeasured) -> CheckResult:
+    """The result where the lack of an answer is what was measured."""
+    return CheckResult(subject, check, Verdict.FAILED, why.reason, why.what_to_do, why)
 
 
-def is_safe(findings: Iterable[Finding], *, strict: bool) -> bool:
+def is_safe(results: Iterable[CheckResult], *, strict: bool) -> bool:
     """Whether nothing failed or is unknown; with `strict`, nothing is weaker than it could be either."""
     refused = {Verdict.FAILED, Verdict.UNKNOWN} | ({Verdict.WARNING} if strict else set())
-    return not any(finding.verdict in refused for finding in findings)
+    return not any(result.verdict in refused for result in results)
 
 
 def named(names: Sequence[str]) -> str:

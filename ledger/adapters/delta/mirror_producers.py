@@ -9,29 +9,29 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from ledger.adapters.delta.reading import relation_of
+from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.duck.rows import filtered_rows
+from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import LedgerUnavailableError
-from ledger.mirror.task.writer_directory import CachedWriterDirectory
+from ledger.mirror.task.mirror_producers import CachedMirrorProducers
 from ledger.recording.row_source import Filter
 from ledger.schema import OPERATIONS, WRITERS
 
-_kept: dict["KeptWriterDirectory", CachedWriterDirectory] = {}
+_kept: dict["KeptMirrorProducers", CachedMirrorProducers] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class KeptWriterDirectory:
+class KeptMirrorProducers:
     """A picklable factory: gives the worker's directory of one ledger for one Kafka cluster id."""
 
     path: str
     cluster_id: str
 
-    def __call__(self) -> CachedWriterDirectory:
+    def __call__(self) -> CachedMirrorProducers:
         if self not in _kept:
-            _kept[self] = CachedWriterDirectory(RecordedProducerIds(self.path, self.cluster_id))
+            _kept[self] = CachedMirrorProducers(RecordedProducerIds(self.path, self.cluster_id))
         return _kept[self]
 
 

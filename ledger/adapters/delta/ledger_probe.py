@@ -14,14 +14,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.adapters.delta.file_merging import data_files
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, MERGE
-from ledger.adapters.delta.reading import DeltaLedger, open_ledger
-from ledger.adapters.delta.state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.tables.cuts import ClockStep
-from ledger.errors import EnvironmentError_, Trouble
+from ledger.errors import SetupError, Trouble
 from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES
 
@@ -43,7 +43,7 @@ class DeltaLedgerProbe:
 
     def table(self, name: str) -> TableState | None:
         uri = table_uri(self.path, name)
-        with _told(uri):
+        with _reported(uri):
             if not DeltaTable.is_deltatable(uri):
                 return None
             table = DeltaTable(uri)
@@ -51,13 +51,13 @@ class DeltaLedgerProbe:
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
     def clock_steps(self) -> Sequence[ClockStep]:
-        with _told(self.path):
+        with _reported(self.path):
             now = DeltaLedger(self.path).now()
             return [step for table in TABLES for step in steps_back(table.name, now.relation(table.name))]
 
     def cluster_ids(self) -> Mapping[str, str]:
         ledger = open_ledger(self.path)
-        with _told(self.path):
+        with _reported(self.path):
             return DeltaLedgerState(ledger).identities().recorded_ids()
 
     def positions(self, flow: str) -> Sequence[FlowPosition]:
@@ -75,7 +75,7 @@ class DeltaLedgerProbe:
         except FileExistsError:
             return True
         except OSError as error:
-            raise EnvironmentError_(f"no file can be linked in {folder}: {error.strerror}") from error
+            raise SetupError(f"no file can be linked in {folder}: {error.strerror}") from error
         finally:
             commit.unlink(missing_ok=True)
             staged.unlink(missing_ok=True)
@@ -86,12 +86,12 @@ class DeltaLedgerProbe:
         try:
             return shutil.disk_usage(folder).free
         except OSError as error:
-            raise EnvironmentError_(f"{folder} cannot be examined: {error.strerror}") from error
+            raise SetupError(f"{folder} cannot be examined: {error.strerror}") from error
 
     def _local(self) -> Path:
         """The ledger's folder; before it is made, the folder above that there is."""
         if self.folder is None:
-            raise EnvironmentError_(f"{self.path} is not a local folder; nothing was measured")
+            raise SetupError(f"{self.path} is not a local folder; nothing was measured")
         folder = Path(self.folder).absolute()
         return next(found for found in (folder, *folder.parents) if found.is_dir())
 
@@ -108,9 +108,9 @@ def _commit(entry: Mapping[str, Any]) -> TableCommit:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _reported(where: str) -> Iterator[None]:
     """What the store or the Delta library refuses, as an error of ours."""
     try:
         yield
     except (DeltaError, OSError, duckdb.Error) as error:
-        raise EnvironmentError_(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error
+        raise SetupError(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error

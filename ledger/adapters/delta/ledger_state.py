@@ -1,7 +1,7 @@
 """The latest state of the ledger, as drivers need it: no JVM, no time travel."""
 
 from ledger.adapters.delta.newest_rows import DeltaRows
-from ledger.adapters.delta.reading import DeltaLedger
+from ledger.adapters.delta.snapshots import DeltaLedger
 from ledger.catalog import query
 from ledger.ports.ledger import FlowPosition
 from ledger.recording.recorded_state import RecordedState

@@ -1,0 +1,46 @@
+"""The views of a ledger on a DuckDB connection, some of them as tables: what others read often is computed once."""
+
+from collections.abc import Mapping
+
+import duckdb
+
+_COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
+"""Views with a row for each partition: joins with them are planned as what they are."""
+_COMPUTED_FOR_A_FLOW = frozenset(
+    {"last_commits", "current_syncs", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
+    | {
+        "source_truncations",
+        "driver_appends",
+        "ended_targets",
+        "two_way_targets",
+        "measured_positions",
+        "measured_lags",
+    }
+)
+"""Views that are read more than once, or whose tables are not read for one flow alone unless it is named at the top."""
+
+
+def make_views(
+    connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], flow: str | None = None
+) -> None:
+    """Make views by name, one after the other; with a flow, the larger ones have the rows of that flow alone.
+
+    Functions and what the views read have to be there.
+    """
+    for name, statement in statements.items():
+        if name in _COMPUTED_ONCE:
+            connection.execute(f"create temporary table {name} as {_select(name, statement)}")
+        elif flow is not None and name in _COMPUTED_FOR_A_FLOW:
+            connection.execute(
+                f"create temporary table {name} as select * from (\n{_select(name, statement)}\n) where flow = $flow",
+                {"flow": flow},
+            )
+        else:
+            connection.execute(statement)
+
+
+def _select(name: str, statement: str) -> str:
+    """What a view selects."""
+    _, made, select = statement.partition(f"create or replace temporary view {name} as\n")
+    assert made, name
+    return select.rstrip().removesuffix(";")

@@ -1,0 +1,133 @@
+-- Commits of groups, as recorders saw them.
+
+-- The last known commit of each group on a partition of a flow's source; commit_number stands for the two in joins.
+-- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the later read,
+-- then a commit before its absence, then the lower offset, which repeats rather than skips. made_after_ms: when the
+-- group was last seen with another offset, or with none. first_read_ms: when it was first seen with the offset.
+-- absence: why the commit is not there any more, null while it is. absent_since_ms: when that was first seen.
+create or replace temporary view last_commits as
+with grains as (
+    select
+        flow,
+        cluster,
+        group_id,
+        topic,
+        partition,
+        last_order,
+        known_order,
+        row_number() over (
+            partition by flow
+            order by group_id nulls last, topic nulls last, partition nulls last
+        ) as commit_number
+    from (
+        select
+            f.flow,
+            c.cluster,
+            c.group_id,
+            c.topic,
+            c.partition,
+            max(c.writer_epoch * 4294967296 + c.round) as last_order,
+            max(
+                case when c.committed_offset is not null then c.writer_epoch * 4294967296 + c.round end
+            ) as known_order
+        from checkpoints as c
+        inner join last_claims as f on f.source_cluster = c.cluster
+        group by f.flow, c.cluster, c.group_id, c.topic, c.partition
+    ) as g
+),
+
+-- What was seen in the last round, and in the last one with a commit.
+aged as (
+    select
+        c.*,
+        g.flow,
+        g.commit_number,
+        g.known_order,
+        row_number() over (
+            partition by g.flow, g.commit_number
+            order by
+                c.writer_epoch desc nulls last,
+                c.round desc nulls last,
+                c.recorded_at_ms desc nulls last,
+                c.read_at_ms desc nulls last,
+                c.committed_offset asc nulls last,
+                c.topic_id asc nulls last
+        ) as age
+    from checkpoints as c
+    inner join grains as g
+        on g.cluster = c.cluster
+        and g.topic = c.topic
+        and g.partition = c.partition
+        and g.group_id is not distinct from c.group_id
+    where c.writer_epoch * 4294967296 + c.round in (g.last_order, g.known_order)
+),
+
+known as (
+    select *
+    from (
+        select *, row_number() over (partition by flow, commit_number order by age nulls last) as known_age
+        from aged
+        where committed_offset is not null
+    ) as k
+    where known_age = 1
+),
+
+looks as (
+    select
+        c.flow,
+        c.commit_number,
+        max(
+            case
+                when k.writer_epoch * 4294967296 + k.round < c.known_order
+                    and coalesce(k.committed_offset <> c.committed_offset, true) then k.read_at_ms
+            end
+        ) as made_after_ms,
+        min(case when k.committed_offset = c.committed_offset then k.read_at_ms end) as first_read_ms,
+        min(
+            case when k.writer_epoch * 4294967296 + k.round > c.known_order then k.read_at_ms end
+        ) as absent_since_ms
+    from known as c
+    inner join checkpoints as k
+        on k.cluster = c.cluster
+        and k.topic = c.topic
+        and k.partition = c.partition
+        and k.group_id is not distinct from c.group_id
+    group by c.flow, c.commit_number
+),
+
+-- The same of looks that were recorded with the commit.
+looks_beside as (
+    select
+        c.flow,
+        c.commit_number,
+        max(
+            case
+                when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true)
+                    then a.read_at_ms
+            end
+        ) as made_after_ms,
+        min(case when a.age < c.age then a.read_at_ms end) as absent_since_ms,
+        max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence
+    from known as c
+    inner join aged as a using (flow, commit_number)
+    group by c.flow, c.commit_number
+)
+
+select
+    c.flow,
+    c.cluster,
+    c.group_id,
+    c.topic,
+    c.topic_id,
+    c.partition,
+    c.committed_offset,
+    c.leader_epoch,
+    c.metadata,
+    k.first_read_ms,
+    greatest(k.made_after_ms, b.made_after_ms) as made_after_ms,
+    b.absence,
+    least(k.absent_since_ms, b.absent_since_ms) as absent_since_ms,
+    c.commit_number
+from known as c
+inner join looks as k using (flow, commit_number)
+inner join looks_beside as b using (flow, commit_number);
