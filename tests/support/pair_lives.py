@@ -8,30 +8,25 @@ of numbers. A life prints its seed and its events.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ledger.domain.facts import (
-    Absence,
-    GapCause,
-    OffsetSync,
-    PartitionPair,
-    SyncCause,
-    TopicPartition,
-)
-from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.supersession import effective, restart_after_target_truncation
+from ledger.domain.facts import Absence, PartitionPair
 from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
 from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
-from ledger.domain.pair.standing import KnownGroup, Move
-from ledger.domain.pair.untold import TimedSync
-from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
-
-STEP_MS = 100_000
-SKEW_MS = 140_000
-"""What each clock may be wrong by: two of them differ by less than is allowed for."""
-
-APPLICATION = "application"
+from tests.support.pair_events import FlowEvents
+from tests.support.pair_logs import (
+    STEP_MS,
+    WORLDS,
+    Group,
+    Log,
+    LostEnd,
+    RecordedMove,
+    Seen,
+    Side,
+    begins,
+    other_than,
+)
 
 
 class Life(FlowEvents):

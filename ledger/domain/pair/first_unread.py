@@ -29,7 +29,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What the first draft of the rule would have skipped, found by simulated histories (`tests/check/domain/pair`):
+What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
     - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
       mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
       where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
@@ -246,7 +246,7 @@ class _Asked:
 
     def end(self) -> int:
         """Where a group continues that has read all that is known there."""
-        return max(self.standing.alone_to, *(link.there_end for link in self.pair.links))
+        return max(self.read.alone_to, *(link.there_end for link in self.pair.links))
 
     def known_end(self) -> int:
         claimed = max((end for _, end in self.pair.there.claims), default=0)

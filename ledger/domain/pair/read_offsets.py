@@ -95,7 +95,7 @@ class ReadOffsets:
     is_capped: bool
 
 
-def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
+def read_offsets_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> ReadOffsets:
     """What a group has read; its commits are of these incarnations of both topics, or do not count."""
     move = group.move if group.move is not None and group.move.here_topic_id == here.topic_id else None
     committed = _committed(group, move)

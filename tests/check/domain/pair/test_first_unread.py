@@ -7,6 +7,7 @@ import pytest
 from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, SyncCause, TopicPartition
 from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit
 from ledger.domain.pair.first_unread import WITHOUT_OFFSET, Place, PlaceStatus
+from ledger.domain.pair.read_offsets import KnownGroup, KnownLog, Move, read_offsets_of
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 from tests.support.pairs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 

@@ -13,8 +13,9 @@ from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.by_timestamp import difference
 from ledger.domain.pair.first_unread import WITHOUT_OFFSET, Place, PlaceStatus, first_unread
-from ledger.domain.pair.standing import KnownGroup
-from tests.support.pair_lives import WORLDS, Group, Life, other_than
+from ledger.domain.pair.read_offsets import KnownGroup
+from tests.support.pair_lives import Life
+from tests.support.pair_logs import WORLDS, Group, other_than
 
 STATUS = PlaceStatus
 SEEDS, IN_WORLDS = st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))
