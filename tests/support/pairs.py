@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.translation import Commit
+from ledger.domain.offsets.translation import Commit, SeenEnd
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import Place, first_unread
 from ledger.domain.pair.read_offsets import KnownGroup, Move
@@ -55,6 +55,7 @@ def place(
     highest_seen: int | None = None,
     is_seen: bool = True,
     ends: tuple[int, int] | None = None,
+    seen_here: tuple[SeenEnd, ...] = (),
     kept_local: Iterable[OffsetRange] = (),
     ways: Iterable[tuple[TopicPartition, TopicPartition]] = (),
     former_lives: frozenset[str] = frozenset(),
@@ -70,6 +71,7 @@ def place(
         there=other,
         flows=flows,
         ways=[PartitionPair(*way) for way in ways],
+        ends_here=Ends(log_start=0, high_watermark=0, seen=seen_here),
         ends_there=None if ends is None else Ends(log_start=ends[0], high_watermark=ends[1]),
         kept_local=kept_local,
         former_lives=former_lives,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.facts import Gap, GapCause, SyncCause, TopicPartition
+from ledger.domain.offsets.translation import SeenEnd
 from ledger.domain.pair.first_unread import PlaceStatus
 from ledger.domain.pair.routes import RecordedFlow
 from tests.support.histories import copied, started, superseded, unpaired
@@ -31,6 +32,14 @@ def test_a_commit_of_the_epoch_that_began_with_a_lost_end_is_not_capped() -> Non
     )
     commit = replace(at(7, leader_epoch=4), made_after_ms=None)
     assert place([flow(WEST, EAST, *rows)], commit).offset == 9
+
+
+def test_recorders_may_have_seen_more_of_a_leader_epoch_than_was_copied() -> None:
+    """West reached 7 in epoch 3, of which flows had copied 3; epoch 4 began there."""
+    flows = [flow(WEST, EAST, of_epoch(3, copied(0, 3, 0)), of_epoch(4, copied(3, 8, 3)))]
+    commit = replace(at(6), made_after_ms=None)
+    assert place(flows, commit).offset == 6
+    assert place(flows, commit, seen_here=(SeenEnd(3, 7),)).offset == 3
 
 
 def test_claims_in_doubt_are_no_claims() -> None:
