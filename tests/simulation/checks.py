@@ -213,8 +213,10 @@ def check_expired_records_are_counted(copied: Copied) -> None:
         assert expired.end <= target.log.log_start, (expired, target.log.log_start)
         between = range(expired.start.offset, expired.end)
         own = target.own(copied.producer_id) & set(between)
-        if target.log.truncated_to is not None and expired.records > len(own):
-            # What came late, behind an end that the target had lost, has sequences that count what was lost, too.
+        may_lack_more = target.log.truncated_to is not None or copied.kind is TopicKind.COMPACTED
+        if may_lack_more and expired.records > len(own):
+            # What came late, behind an end that the target had lost, has sequences that count what was lost, too. So
+            # has the first batch that is left, where a cleaner took those before it.
             at = At(expired.start.topic_id, expired.end)
             assert expired.sequence in _sequences_behind(copied, at) | _first_sequence_from(copied, at), (
                 expired
@@ -245,7 +247,7 @@ def _first_sequence_from(copied: Copied, at: At) -> set[int]:
     """That of the first batch of the flow that a target holds behind a place; empty without one."""
     own = (
         header.base_sequence
-        for header, _batch in copied.target(at.topic_id).log.written()
+        for header, _batch in copied.target(at.topic_id).log.batches()
         if header.producer_id == copied.producer_id and header.end_offset > at.offset
     )
     return set(islice(own, 1))
@@ -323,7 +325,7 @@ def check_foreign_records_were_noticed(copied: Copied) -> None:
     foreign = [
         offset
         for offset, record in records.items()
-        if record.producer_id != copied.producer_id and offset not in expired
+        if record.producer_id != copied.producer_id and offset not in expired and offset >= _begins_at(copied)
     ]
     last = max(
         (at.offset for at in copied.account.pairs.values() if at.topic_id == copied.account.target_topic_id),
@@ -331,6 +333,14 @@ def check_foreign_records_were_noticed(copied: Copied) -> None:
     )
     if foreign and last > foreign[0] and not copied.account.adopted and not copied.is_accepted:
         assert StopCause.FOREIGN_WRITE in copied.stops_told, foreign
+
+
+def _begins_at(copied: Copied) -> int:
+    """Where the target's log began when the flow came to it: what was deleted below, nobody could notice."""
+    here = copied.account.target_topic_id
+    return min(
+        (row["target_start"] for row in copied.account.rows if row["target_topic_id"] == here), default=0
+    )
 
 
 def check_translation(copied: Copied) -> None:

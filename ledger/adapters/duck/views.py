@@ -4,20 +4,14 @@ from collections.abc import Mapping
 
 import duckdb
 
-_COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
+COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
-_COMPUTED_FOR_A_FLOW = frozenset(
+COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_syncs", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {
-        "source_truncations",
-        "driver_appends",
-        "ended_targets",
-        "two_way_targets",
-        "measured_positions",
-        "measured_lags",
-    }
+    | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets"}
+    | {"measured_positions", "measured_lags"}
 )
-"""Views that are read more than once, or whose tables are not read for one flow alone unless it is named at the top."""
+"""Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
 
 
 def make_views(
@@ -28,9 +22,9 @@ def make_views(
     Functions and what the views read have to be there.
     """
     for name, statement in statements.items():
-        if name in _COMPUTED_ONCE:
+        if name in COMPUTED_ONCE:
             connection.execute(f"create temporary table {name} as {_select(name, statement)}")
-        elif flow is not None and name in _COMPUTED_FOR_A_FLOW:
+        elif flow is not None and name in COMPUTED_FOR_A_FLOW:
             connection.execute(
                 f"create temporary table {name} as select * from (\n{_select(name, statement)}\n) where flow = $flow",
                 {"flow": flow},

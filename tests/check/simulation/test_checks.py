@@ -1,5 +1,7 @@
 """What the judge of simulated lives does not hold against a flow, and what it does, on logs put together by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from ledger.domain.facts import GapCause
@@ -8,6 +10,7 @@ from tests.simulation.checks import (
     Copied,
     check_cleaned_records_are_gone,
     check_expired_records_are_counted,
+    check_foreign_records_were_noticed,
     check_gaps_have_their_cause,
     check_l3_once,
     check_records_are_the_same,
@@ -167,3 +170,46 @@ def test_two_flows_may_claim_a_place_that_a_target_lost_and_deleted_since(
     else:
         with pytest.raises(AssertionError):
             check_l3_once(claims, life.copied().targets)
+
+
+@pytest.mark.parametrize(("target_start", "is_right"), [(2, True), (1, False)])
+def test_what_was_deleted_before_a_flow_came_to_a_target_nobody_notices(
+    target_start: int, is_right: bool
+) -> None:
+    """Somebody else wrote two records there."""
+    life = Life()
+    write(life.target, 2)
+    write(life.target, 3, producer_id=FLOW_ID)
+    life.target.delete_before(2)
+    life.account.rows = [{"target_topic_id": life.account.target_topic_id, "target_start": target_start}]
+    life.account.pairs = {0: life.at(4)}
+    copied = replace(life.copied(), is_exclusive=True)
+    if is_right:
+        check_foreign_records_were_noticed(copied)
+    else:
+        with pytest.raises(AssertionError):
+            check_foreign_records_were_noticed(copied)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sequence", "is_right"),
+    [(TopicKind.COMPACTED, 3, True), (TopicKind.COMPACTED, 4, False), (TopicKind.PLAIN, 3, False)],
+)
+def test_what_a_cleaner_took_behind_expired_records_counts_with_them(
+    kind: TopicKind, sequence: int, is_right: bool
+) -> None:
+    """Of the flow's records at 0 to 4 retention took the first two, and a cleaner the next one."""
+    life = Life()
+    write(life.target, 2, producer_id=FLOW_ID)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=2)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=3)
+    write(life.target, 1, producer_id=FLOW_ID, sequence=4)
+    life.target.delete_before(2)
+    life.target.compact(4)
+    life.account.expired = [Expired(life.at(0), 2, sequence, sequence)]
+    copied = replace(life.copied(), kind=kind)
+    if is_right:
+        check_expired_records_are_counted(copied)
+    else:
+        with pytest.raises(AssertionError):
+            check_expired_records_are_counted(copied)

@@ -1,0 +1,39 @@
+"""Views that DuckDB computes beforehand for one flow: nothing reads them of others."""
+
+import duckdb
+
+from ledger import catalog
+from ledger.adapters.duck.engine import connect
+from ledger.adapters.duck.views import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.ledger_rows import row
+
+
+def test_they_are_views() -> None:
+    assert set(catalog.view_names()) >= COMPUTED_ONCE | COMPUTED_FOR_A_FLOW
+
+
+def test_queries_that_are_asked_about_no_flow_read_none() -> None:
+    read = {
+        query.name: COMPUTED_FOR_A_FLOW & set(catalog.views_of(query.reads))
+        for query in catalog.queries().values()
+        if "flow" not in query.parameter_names
+    }
+    assert {name: views for name, views in read.items() if views} == {}
+
+
+def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
+    ledger = MemoryLedger()
+    claims = [
+        row("writers", flow=flow, source_cluster="east", event="claimed", recorded_at_ms=1)
+        for flow in ("e->w", "e->n")
+    ]
+    ledger.append("writers", claims)
+    at = ledger.at(ledger.latest())
+    assert flows_of(connect(at, {}, ["driver_appends"], "e->w")) == ["e->w"]
+    assert flows_of(connect(at, {}, ["driver_appends"])) == ["e->n", "e->w"]
+
+
+def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    rows = connection.execute("select flow from driver_appends order by flow").fetchall()
+    return [flow for (flow,) in rows]
