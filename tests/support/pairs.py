@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.translation import Commit
+from ledger.domain.offsets.translation import Commit, SeenEnd
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import Place, first_unread
+from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
-from ledger.domain.pair.standing import KnownGroup, Move
 from ledger.domain.pair.untold import TimedSync
 
 EAST = TopicPartition("orders", "east-id", 0)
@@ -53,25 +53,31 @@ def place(
     there: Commit | None = None,
     moved: tuple[Commit, int] | None = None,
     highest_seen: int | None = None,
+    is_seen: bool = True,
     ends: tuple[int, int] | None = None,
+    seen_here: tuple[SeenEnd, ...] = (),
     kept_local: Iterable[OffsetRange] = (),
     ways: Iterable[tuple[TopicPartition, TopicPartition]] = (),
     former_lives: frozenset[str] = frozenset(),
     is_to_west: bool = False,
 ) -> Place:
-    """Where a group at west goes on at east; with `is_to_west` the other way. `moved`: from a commit there to here."""
+    """Where a group at west goes on at east; with `is_to_west` the other way. `moved`: from a commit there to here.
+
+    `is_seen`: its commit here was seen since then.
+    """
     one, other = (EAST, WEST) if is_to_west else (WEST, EAST)
     pair = known_pair(
         here=one,
         there=other,
         flows=flows,
         ways=[PartitionPair(*way) for way in ways],
+        ends_here=Ends(log_start=0, high_watermark=0, seen=seen_here),
         ends_there=None if ends is None else Ends(log_start=ends[0], high_watermark=ends[1]),
         kept_local=kept_local,
         former_lives=former_lives,
     )
     move = None if moved is None else Move(left=moved[0], arrived_at=moved[1], here_topic_id=one.topic_id)
-    if highest_seen is None and here is not None:
+    if highest_seen is None and here is not None and is_seen:
         highest_seen = max(here.offset, 0 if moved is None else moved[1])
     group = KnownGroup(here=here, there=there, move=move, highest_seen=highest_seen)
     return first_unread(pair, group)

@@ -9,20 +9,22 @@ from dataclasses import dataclass
 
 from ledger.domain.facts import PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.translation import SeenEnd
 from ledger.domain.pair.composition import composed
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.links import Link, Route, brought, of_one_origin, taken
+from ledger.domain.pair.read_offsets import KnownLog
 from ledger.domain.pair.routes import KnownFlows, RecordedFlow
-from ledger.domain.pair.standing import KnownLog
 from ledger.domain.pair.untold import untold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """The last recorded ends of a log."""
+    """The last recorded ends of a log; `seen`: how far recorders saw it reach by leader epoch."""
 
     log_start: int
     high_watermark: int
+    seen: tuple[SeenEnd, ...] = ()
 
 
 def known_pair(
@@ -101,7 +103,7 @@ def _from_origins(
 def _known_log(
     log: TopicPartition, known: KnownFlows, ends: Ends | None, *, over: frozenset[str] = frozenset()
 ) -> KnownLog:
-    told = known.told_by_readers(log)
+    told = known.told_by_readers(log, () if ends is None else ends.seen)
     return KnownLog(
         topic_id=log.topic_id,
         log_start=None if ends is None else ends.log_start,

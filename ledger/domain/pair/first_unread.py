@@ -3,7 +3,7 @@
 *Here* and *there* are a partition each, of current topics of two clusters; flows may copy either way, by a chain, or
 from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
 
-The rule. What the group has read is a union over both sides (`standing`): `here_to`, all below it here; `there_to`,
+The rule. What the group has read is a union over both sides (`read_offsets`): `here_to`, all below it here; `there_to`,
 all below it there; `alone_to`, all below it there that is there alone. Unread there are
     U1  records that a map holds at `here_to` or behind it here, unless they lie below `there_to`
     U2  extras, and records of one origin that the flow to here has not come to, unless they lie below `alone_to`
@@ -29,7 +29,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What the first draft of the rule would have skipped, found by simulated histories (`tests/check/domain/pair`):
+What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
     - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
       mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
       where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
@@ -66,17 +66,15 @@ from ledger.domain.facts import Absence
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.pair.claims import count, leftover, shared
 from ledger.domain.pair.links import Link, pairs_there
-from ledger.domain.pair.standing import KnownGroup, KnownLog, Standing, standing_of
+from ledger.domain.pair.read_offsets import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
 
 
 class PlaceStatus(StrEnum):
     """Why a place is what it is. The first that applies, in this order, is reported; the first three have no offset."""
 
-    NO_MAP = "no_map"  # nothing between these lives of both topics is recorded
+    NO_MAP = "no_map"  # nothing between these topic ids is recorded
     OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
-    OTHER_TARGET_INCARNATION = (
-        "other_target_incarnation"  # all maps go to a life of the topic there that is over
-    )
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # all maps are of a former topic id
     NO_COMMIT = (
         "no_commit"  # the group has commits on the topic and none for this partition: it has read nothing
     )
@@ -150,8 +148,8 @@ def first_unread(pair: KnownPair, group: KnownGroup) -> Place:
     refusal = _refusal(pair, group)
     if refusal is not None:
         return Place(offset=None, status=refusal)
-    standing = standing_of(group, pair.here, pair.there)
-    return _Asked(pair, group, standing).place()
+    read = read_offsets_of(group, pair.here, pair.there)
+    return _Asked(pair, group, read).place()
 
 
 def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
@@ -168,12 +166,12 @@ class _Asked:
 
     pair: KnownPair
     group: KnownGroup
-    standing: Standing
+    read: ReadOffsets
 
     def place(self) -> Place:
         log_start = self.pair.there.log_start or 0
         unplaced = leftover(self.unplaced(), ())
-        alone = shared(self.alone(), self.standing.alone_to)
+        alone = shared(self.alone(), self.read.alone_to)
         known = leftover((*self.known_unread(), *unplaced, *alone), ())
         unread = shared(known, log_start)
         offset = max(min((*self.floors(), *(start for start, _ in unread)), default=self.end()), log_start)
@@ -196,9 +194,9 @@ class _Asked:
             part
             for link in self.pair.links
             for stretch in link.stretches
-            for part in stretch.there_from(self.standing.here_to)
+            for part in stretch.there_from(self.read.here_to)
         )
-        yield from shared(found, self.standing.there_to)
+        yield from shared(found, self.read.there_to)
 
     def unplaced(self) -> Iterator[OffsetRange]:
         """Records there of which nobody can tell where they lie here."""
@@ -206,10 +204,10 @@ class _Asked:
             one.there
             for link in self.pair.links
             for one in link.unplaced_there
-            if one.is_unread(self.standing.here_to)
+            if one.is_unread(self.read.here_to)
         )
         unclaimed = (*self.unclaimed_mirror_writes(), *self.unclaimed_between_ends())
-        yield from shared((*found, *unclaimed), self.standing.there_to)
+        yield from shared((*found, *unclaimed), self.read.there_to)
 
     def unclaimed_mirror_writes(self) -> tuple[OffsetRange, ...]:
         """What a mirror wrote there and no row tells of yet."""
@@ -241,14 +239,14 @@ class _Asked:
         """Places there below which none of the unread records lies whose place nobody knows."""
         for link in self.pair.links:
             for one in link.unplaced_here:
-                if one.here[1] > self.standing.here_to:
-                    yield max(one.there_from, self.standing.there_to)
+                if one.here[1] > self.read.here_to:
+                    yield max(one.there_from, self.read.there_to)
 
     # -- ends and columns ------------------------------------------------------------------------
 
     def end(self) -> int:
         """Where a group continues that has read all that is known there."""
-        return max(self.standing.alone_to, *(link.there_end for link in self.pair.links))
+        return max(self.read.alone_to, *(link.there_end for link in self.pair.links))
 
     def known_end(self) -> int:
         claimed = max((end for _, end in self.pair.there.claims), default=0)
@@ -273,11 +271,11 @@ class _Asked:
         """What lies here below the commit and has not been copied to there."""
         found: list[OffsetRange] = []
         for link in self.pair.links:
-            if link.taken_to is not None and link.taken_to < self.standing.here_to:
-                found.append((link.taken_to, self.standing.here_to))
+            if link.taken_to is not None and link.taken_to < self.read.here_to:
+                found.append((link.taken_to, self.read.here_to))
         pairs = (stretch.here for link in self.pair.links for stretch in link.stretches)
         alone = (one for link in self.pair.links for one in link.only_here)
-        on_the_way = shared(alone, 0, self.standing.here_to)
+        on_the_way = shared(alone, 0, self.read.here_to)
         return leftover((*leftover(found, (*self.pair.here.claims, *pairs)), *on_the_way), ())
 
     def status(
@@ -305,9 +303,9 @@ class _Asked:
             return PlaceStatus.AHEAD
         if commit.absence is not None:
             return _ABSENT[commit.absence]
-        if self.standing.is_capped:
+        if self.read.is_capped:
             return PlaceStatus.TRUNCATED
-        if self.standing.is_rewound:
+        if self.read.is_rewound:
             return PlaceStatus.REWOUND
         return PlaceStatus.EXACT if _holds(unread, offset) else PlaceStatus.AT_END
 

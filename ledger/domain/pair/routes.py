@@ -12,7 +12,7 @@ from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
 from ledger.domain.offsets.offset_ranges import OffsetRange, without
 from ledger.domain.offsets.stretches import Segment, Unpaired, expand
 from ledger.domain.offsets.supersession import effective
-from ledger.domain.offsets.translation import Truncation
+from ledger.domain.offsets.translation import SeenEnd, Truncation
 from ledger.domain.pair.claims import Found, claims_of, leftover
 from ledger.domain.pair.links import Route
 from ledger.domain.pair.untold import (
@@ -75,9 +75,9 @@ class KnownFlows:
         reading = (self._told(flow) for flow in self.flows if is_same(flow.source, log))
         return tuple(start for flow in reading for start in flow.offset_map().epoch_starts)
 
-    def told_by_readers(self, log: TopicPartition) -> tuple[Truncation, ...]:
+    def told_by_readers(self, log: TopicPartition, seen: Sequence[SeenEnd]) -> tuple[Truncation, ...]:
         reading = (flow for flow in self.flows if is_same(flow.source, log))
-        return tuple(cut for flow in reading for cut in told_of_source(flow.rows))
+        return tuple(cut for flow in reading for cut in told_of_source(flow.rows, seen))
 
     def told_by_writers(self, log: TopicPartition) -> tuple[Truncation, ...]:
         return tuple(cut for flow in self.flows for cut in told_of_target(flow.rows, log))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange, Share, joined, share_of
 from ledger.domain.offsets.supersession import effective, numbered_effective, restart_after_target_truncation
-from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Truncation, truncations_of
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, SeenEnd, Truncation, truncations_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def is_same(one: TopicPartition, other: TopicPartition) -> bool:
     return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
-def told_of_source(rows: FlowRows) -> tuple[Truncation, ...]:
-    """Where a flow found that its source had lost its end."""
-    return truncations_of((row.sync, row.recorded_at_ms) for row in rows)
+def told_of_source(rows: FlowRows, seen: Iterable[SeenEnd] = ()) -> tuple[Truncation, ...]:
+    """Where a flow found that its source had lost its end; `seen`: how far recorders saw it reach by leader epoch."""
+    return truncations_of(((row.sync, row.recorded_at_ms) for row in rows), seen)
 
 
 def told_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ...]:
@@ -117,8 +117,7 @@ def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
     """Whether a row beyond a truncation may tell of what was there before."""
     epoch = row.sync.source_leader_epoch
     is_of_later_epoch = epoch is not None and epoch_below is not None and epoch > epoch_below
-    is_behind = row.sync.source_start >= cut.source_start
-    return cut.may_be_after(row.recorded_at_ms) and not (is_of_later_epoch and is_behind)
+    return cut.may_be_after(row.recorded_at_ms) and not is_of_later_epoch
 
 
 def _target_cut(

@@ -7,6 +7,7 @@ import pytest
 from ledger.domain.facts import Absence, Gap, GapCause, OffsetSync, SyncCause, TopicPartition
 from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit
 from ledger.domain.pair.first_unread import WITHOUT_OFFSET, Place, PlaceStatus
+from ledger.domain.pair.read_offsets import KnownGroup, KnownLog, Move, read_offsets_of
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 from tests.support.pairs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 
@@ -93,17 +94,30 @@ def test_who_was_put_back_wants_to_read_again(
 
 def test_below_where_the_move_had_brought_it_the_commit_counts_alone() -> None:
     there = at(5, EAST)
-    found = place(CROSSED, at(4), there=there, moved=(there, 5), ends=(0, 6))
+    found = place(CROSSED, at(4), there=there, moved=(there, 5), highest_seen=4, ends=(0, 6))
     assert told(found) == (4, STATUS.REWOUND)
     assert found.unread == ((4, 6),)
 
 
+def test_who_was_put_back_may_have_passed_copies_that_are_not_recorded() -> None:
+    flows = [flow(EAST, WEST, copied(0, 4, 0))]
+    there = at(6, EAST)
+    assert place(flows, at(2), there=there, highest_seen=4, ends=(0, 6)).unread == ((2, 6),)
+    assert place(flows, at(2), there=there, ends=(0, 6)).unread == ((2, 4),)
+
+
 def test_a_commit_that_was_seen_before_a_move_counts_no_more() -> None:
-    flows = [flow(EAST, WEST, copied(0, 9, 0))]
-    before, there = Commit(offset=8, topic_id="west-id"), at(3, EAST)
-    pair = place(flows, before, there=there, moved=(there, 3), highest_seen=8)
-    assert pair.status is STATUS.EXACT
-    assert place(flows, None, there=there, moved=(there, 3)).offset == 3
+    flows, there = [flow(EAST, WEST, copied(0, 9, 0))], at(3, EAST)
+    for before in (at(8), at(1), None):
+        found = place(flows, before, there=there, moved=(there, 3), is_seen=False)
+        assert (found.offset, found.repeats) == (3, 0)
+
+
+def test_a_move_to_a_former_topic_id_says_nothing() -> None:
+    move = Move(left=at(2, EAST), arrived_at=6, here_topic_id="former")
+    group = KnownGroup(here=at(4), there=at(2, EAST), move=move, highest_seen=4)
+    found = read_offsets_of(group, KnownLog(topic_id="west-id"), KnownLog(topic_id="east-id"))
+    assert (found.here_to, found.there_to, found.alone_to, found.is_rewound) == (4, 0, 2, False)
 
 
 def test_a_group_may_be_rewound_where_it_had_left() -> None:

@@ -81,7 +81,7 @@ class KnownGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ReadOffsets:
     """Up to where a group has read.
 
     `here_to`: all below it here. `there_to`: all below it there, though it be here, too. `alone_to`: all below it
@@ -95,7 +95,7 @@ class Standing:
     is_capped: bool
 
 
-def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
+def read_offsets_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> ReadOffsets:
     """What a group has read; its commits are of these incarnations of both topics, or do not count."""
     move = group.move if group.move is not None and group.move.here_topic_id == here.topic_id else None
     committed = _committed(group, move)
@@ -104,7 +104,7 @@ def standing_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> Standing:
     left = None if move is None else _valid(move.left, there)
     reached = max(0 if move is None else move.arrived_at, group.highest_seen or 0)
     is_rewound = committed is not None and committed.offset < reached
-    return Standing(
+    return ReadOffsets(
         here_to=here_to,
         there_to=0 if left is None or is_rewound else _lower(left, last_there),
         alone_to=0 if is_rewound else (left if last_there is None else last_there) or 0,
