@@ -43,6 +43,16 @@ def waits(recorder: ClusterRecorder) -> None:
     eventually(lambda: not recorder.holds_role, "it has no role", within_s=10)
 
 
+def comes_to_wait(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    """Time passes meanwhile: a read that was under way before tells nothing of what changed since."""
+
+    def has_none() -> bool:
+        ledger.clock.now_s += 100
+        return not recorder.holds_role
+
+    eventually(has_none, "it has no role", within_s=10)
+
+
 def records(recorder: ClusterRecorder) -> None:
     eventually(lambda: recorder.holds_role, "it has the role", within_s=10)
 
@@ -70,8 +80,7 @@ def test_a_later_claim_is_given_way_to_and_its_end_waited_for(
     with at_work(recorder):
         records(recorder)
         claim_by_other(ledger)
-        ledger.clock.now_s += 100
-        waits(recorder)
+        comes_to_wait(recorder, ledger)
         eventually(lambda: "recorded by process 77" in caplog.text, "it says so", within_s=10)
         assert not recorder.holds_role
         processes.alive.clear()
@@ -87,8 +96,7 @@ def test_while_another_cluster_answers_the_role_is_free_and_is_claimed_anew_afte
     with at_work(recorder):
         records(recorder)
         cluster.kafka_id = "another"
-        ledger.clock.now_s += 100
-        waits(recorder)
+        comes_to_wait(recorder, ledger)
         assert ledger.rows("writers")[-1]["event"] == "released"
         cluster.kafka_id = "cluster-id"
         records(recorder)
