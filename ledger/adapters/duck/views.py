@@ -1,5 +1,6 @@
 """The views of a ledger on a DuckDB connection, some of them as tables: what others read often is computed once."""
 
+import re
 from collections.abc import Mapping
 
 import duckdb
@@ -7,11 +8,13 @@ import duckdb
 COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
-    {"last_commits", "current_syncs", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
+    {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
     | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets"}
     | {"measured_positions", "measured_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
+COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
+"""It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
 
 
 def make_views(
@@ -24,13 +27,19 @@ def make_views(
     for name, statement in statements.items():
         if name in COMPUTED_ONCE:
             connection.execute(f"create temporary table {name} as {_select(name, statement)}")
-        elif flow is not None and name in COMPUTED_FOR_A_FLOW:
+        elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             connection.execute(
                 f"create temporary table {name} as select * from (\n{_select(name, statement)}\n) where flow = $flow",
                 {"flow": flow},
             )
         else:
             connection.execute(statement)
+
+
+def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
+    read = re.compile(rf"\b(?:from|join) {name}\b")
+    readers = sum(len(read.findall(statement)) for statement in statements.values())
+    return name in COMPUTED_WHERE_OTHERS_SHARE_IT and readers > 1
 
 
 def _select(name: str, statement: str) -> str:

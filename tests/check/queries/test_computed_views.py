@@ -4,18 +4,33 @@ import duckdb
 
 from ledger import catalog
 from ledger.adapters.duck.engine import connect
-from ledger.adapters.duck.views import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE
+from ledger.adapters.duck.views import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 
+FOR_A_FLOW = COMPUTED_FOR_A_FLOW | COMPUTED_WHERE_OTHERS_SHARE_IT
+
 
 def test_they_are_views() -> None:
-    assert set(catalog.view_names()) >= COMPUTED_ONCE | COMPUTED_FOR_A_FLOW
+    assert set(catalog.view_names()) >= COMPUTED_ONCE | FOR_A_FLOW
+
+
+def test_a_wide_view_is_computed_only_where_several_views_read_it() -> None:
+    ledger = MemoryLedger()
+    made = {
+        query: computed(connect(ledger.at(ledger.latest()), {}, catalog.query(query).reads, "e->w"))
+        for query in ("flow_status", "offset_translation")
+    }
+    assert {query: COMPUTED_WHERE_OTHERS_SHARE_IT & tables for query, tables in made.items()} == {
+        "flow_status": set(),
+        "offset_translation": COMPUTED_WHERE_OTHERS_SHARE_IT,
+    }
+    assert "current_maps" in made["flow_status"]
 
 
 def test_queries_that_are_asked_about_no_flow_read_none() -> None:
     read = {
-        query.name: COMPUTED_FOR_A_FLOW & set(catalog.views_of(query.reads))
+        query.name: FOR_A_FLOW & set(catalog.views_of(query.reads))
         for query in catalog.queries().values()
         if "flow" not in query.parameter_names
     }
@@ -37,3 +52,8 @@ def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
 def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
     rows = connection.execute("select flow from driver_appends order by flow").fetchall()
     return [flow for (flow,) in rows]
+
+
+def computed(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    rows = connection.execute("select table_name from duckdb_tables() where temporary").fetchall()
+    return {name for (name,) in rows}
