@@ -26,11 +26,13 @@ _PATTERN_OF = {code: pattern for pattern, code in _PATTERNS.items()}
 _PERMISSION_OF = {code: permission for permission, code in _PERMISSIONS.items()}
 
 
-async def described_acls(manager: KafkaConnectionManager) -> frozenset[TopicAcl]:
-    """All rules about topics."""
+async def described_rules(
+    manager: KafkaConnectionManager, resource_type: ACLResourceType
+) -> list[tuple[Any, Any]]:
+    """All rules about resources of a type, each as Kafka's resource and its entry."""
     # `describe_acls` would do, but for its deadline (see `ClusterConnection`).
     request = DescribeAclsRequest(
-        resource_type_filter=ACLResourceType.TOPIC,
+        resource_type_filter=resource_type,
         resource_name_filter=None,
         pattern_type_filter=ACLResourcePatternType.ANY,
         principal_filter=None,
@@ -40,7 +42,13 @@ async def described_acls(manager: KafkaConnectionManager) -> frozenset[TopicAcl]
     )
     answer = await manager.send(request)
     require(answer.error_code, answer.error_message)
-    return frozenset(_acl(resource, acl) for resource in answer.resources for acl in resource.acls)
+    return [(resource, acl) for resource in answer.resources for acl in resource.acls]
+
+
+async def described_acls(manager: KafkaConnectionManager) -> frozenset[TopicAcl]:
+    """All rules about topics."""
+    found = await described_rules(manager, ACLResourceType.TOPIC)
+    return frozenset(_acl(resource, acl) for resource, acl in found)
 
 
 def _acl(resource: Any, acl: Any) -> TopicAcl:

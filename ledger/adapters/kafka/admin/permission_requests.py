@@ -13,11 +13,11 @@ from kafka.protocol.admin import (
     ACLPermissionType,
     ACLResourcePatternType,
     ACLResourceType,
-    DescribeAclsRequest,
     DescribeClientQuotasRequest,
     DescribeUserScramCredentialsRequest,
 )
 
+from ledger.adapters.kafka.admin.acl_requests import described_rules
 from ledger.adapters.kafka.admin.answers import require
 from ledger.domain.permissions import (
     Permission,
@@ -62,19 +62,8 @@ async def _answered(manager: KafkaConnectionManager, found: _Found) -> Permissio
 
 
 async def _acls(manager: KafkaConnectionManager) -> frozenset[Permission]:
-    # `describe_acls` would do, but for its deadline (see `ClusterConnection`).
-    request = DescribeAclsRequest(
-        resource_type_filter=ACLResourceType.ANY,
-        resource_name_filter=None,
-        pattern_type_filter=ACLResourcePatternType.ANY,
-        principal_filter=None,
-        host_filter=None,
-        operation=ACLOperation.ANY,
-        permission_type=ACLPermissionType.ANY,
-    )
-    answer = await manager.send(request)
-    require(answer.error_code, answer.error_message)
-    return frozenset(_acl(resource, acl) for resource in answer.resources for acl in resource.acls)
+    found = await described_rules(manager, ACLResourceType.ANY)
+    return frozenset(_acl(resource, acl) for resource, acl in found)
 
 
 def _acl(resource: Any, acl: Any) -> Permission:
