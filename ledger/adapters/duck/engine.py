@@ -17,6 +17,7 @@ from ledger.adapters.duck.in_process import connected
 from ledger.adapters.duck.views import make_views
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 from ledger.errors import UsageError
 from ledger.schema import TABLES
 
@@ -210,7 +211,8 @@ def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.Duck
         .set_alias("r")
         .join(
             connection.from_arrow(cut.bounds).set_alias("b"),
-            "r.writer = b.writer and r.writer_epoch * 4294967296 + r.round <= b.last_epoch * 4294967296 + b.last_round",
+            "r.writer = b.writer and "
+            f"r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round <= b.last_epoch * {ROUNDS_PER_EPOCH} + b.last_round",
             how="semi",
         )
     )

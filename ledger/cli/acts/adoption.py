@@ -1,15 +1,13 @@
 """`adopt`: take over what MirrorMaker 2, or somebody by hand, has mirrored."""
 
-from collections.abc import Sequence
-
 import click
 import pyarrow as pa
 
 from ledger.app.adoption import adopt_flow
+from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.errors import PreconditionError, UnsafeError
-from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict, result_row
+from ledger.operations.adoption.verdicts import Consent, Verdict, result_row
 
 
 @click.command()
@@ -49,20 +47,9 @@ def adopt(
     click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
     if dry_run:
         click.echo("dry run: nothing was claimed or recorded", err=True)
-    refuse_refused(flow, adoptions)
-
-
-def refuse_refused(flow: str, adoptions: Sequence[PartitionAdoption]) -> None:
-    """Some partitions refused is exit code 4, all of them 5."""
-    refused = [adoption for adoption in adoptions if adoption.verdict is Verdict.REFUSED]
-    if not refused:
-        return
-    lines = "\n  ".join(
-        f"{adoption.pair.source.topic} partition {adoption.pair.source.partition}: {adoption.remarks[0]}"
-        for adoption in refused
-    )
-    message = f"{flow}: {len(refused)} of {len(adoptions)} partitions were not taken over:\n  {lines}"
-    raise PreconditionError(message) if len(refused) == len(adoptions) else UnsafeError(message)
+    refused = {one.pair: one.remarks[0] for one in adoptions if one.verdict is Verdict.REFUSED}
+    headline = f"{flow}: {len(refused)} of {len(adoptions)} partitions were not taken over"
+    refuse_partitions(headline, refused, of=len(adoptions))
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()

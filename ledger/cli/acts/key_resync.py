@@ -1,15 +1,13 @@
 """`resync-keys`: delete keys at a target that its source deleted while the mirror could not see it."""
 
-from collections.abc import Sequence
-
 import click
 import pyarrow as pa
 
 from ledger.app import key_resync
+from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.errors import PreconditionError, UnsafeError
-from ledger.operations.key_resync.resyncing import PartitionKeys, result_row
+from ledger.operations.key_resync.resyncing import result_row
 
 _LARGEST_PARTITION = 2**31 - 1
 
@@ -41,19 +39,9 @@ def resync_keys(
     click.echo(rendered(table, output, wide=wide), nl=False)
     if dry_run:
         click.echo("dry run: nothing was claimed, written or recorded", err=True)
-    _refuse_refused(flow, done)
-
-
-def _refuse_refused(flow: str, done: Sequence[PartitionKeys]) -> None:
-    """Some partitions refused is exit code 4, all of them 5."""
-    refused = [keys for keys in done if keys.refused is not None]
-    if not refused:
-        return
-    lines = "\n  ".join(
-        f"{keys.pair.source.topic} partition {keys.pair.source.partition}: {keys.refused}" for keys in refused
-    )
-    message = f"{flow}: keys of {len(refused)} of {len(done)} partitions may still differ:\n  {lines}"
-    raise PreconditionError(message) if len(refused) == len(done) else UnsafeError(message)
+    refused = {keys.pair: keys.refused for keys in done if keys.refused is not None}
+    headline = f"{flow}: keys of {len(refused)} of {len(done)} partitions may still differ"
+    refuse_partitions(headline, refused, of=len(done))
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
