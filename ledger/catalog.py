@@ -32,6 +32,7 @@ VIEW_SUBJECTS = (
     "topics",
     "permissions",
     "operations",
+    "moves",
     "lag",
     "commits",
     "targets",

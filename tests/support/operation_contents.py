@@ -60,6 +60,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     ),
     OperationKind.OFFSETS_SET: OffsetsSet(
         group="billing",
+        source_cluster="east",
         target_cluster="west",
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
         commits=(
@@ -70,8 +71,11 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 former=900,
                 to=1380,
                 source_topic="orders",
+                source_topic_id=SOURCE_ID,
                 source_partition=0,
                 source_offset=1400,
+                source_leader_epoch=5,
+                source_made_after_ms=1766303980000,
                 status="exact",
             ),
         ),

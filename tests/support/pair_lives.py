@@ -284,7 +284,7 @@ class Life(FlowEvents):
         if committed >= max(known.highest_seen or 0, 0 if known.move is None else known.move.arrived_at):
             last_there = 0 if known.there is None else known.there.offset
             read |= there.numbers(0, last_there) - here.numbers(0)
-            if known.move is not None:
+            if known.move is not None and known.move.left is not None:
                 read |= there.numbers(0, min(known.move.left.offset, last_there))
         return read
 
