@@ -33,10 +33,20 @@ VIEW_SUBJECTS = (
     "permissions",
     "operations",
     "moves",
+    "extras",
     "lag",
     "commits",
     "targets",
     "translation",
+    "logs",
+    "doubts",
+    "copies",
+    "routes",
+    "links",
+    "claims",
+    "pieces",
+    "reads",
+    "places",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 

@@ -53,7 +53,9 @@ with floors as (
 firsts as (
     select
         u.asked_number,
-        min(case when u.piece_end > p.log_start then greatest(u.unread_from, p.log_start) end) as first_unread,
+        min(
+            case when u.unread_from is not null and u.piece_end > p.log_start then greatest(u.unread_from, p.log_start) end
+        ) as first_unread,
         sum(greatest(least(u.piece_end, p.log_start) - u.unread_from, 0)) as expired
     from unread_pieces as u
     inner join group_reads as r using (asked_number)
@@ -87,7 +89,7 @@ counted as (
             case
                 when not u.is_other
                     then greatest(
-                        least(u.piece_end, coalesce(greatest(u.unread_from, p.log_start), u.piece_end))
+                        least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
                         - greatest(u.piece_start, p.place),
                         0
                     )

@@ -145,6 +145,7 @@ class Life(FlowEvents):
                 log.partition.topic_id,
                 group.read,
                 group.sides[here].made_at_ms,
+                self.now_ms + self._skew(),
             )
         else:
             self._see(group, there)
