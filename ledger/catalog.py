@@ -33,6 +33,7 @@ VIEW_SUBJECTS = (
     "permissions",
     "operations",
     "moves",
+    "extras",
     "lag",
     "commits",
     "targets",
