@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
@@ -93,6 +94,14 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 result="set",
             ),
         ),
+    ),
+    OperationKind.EXTRAS_DECIDED: ExtrasDecided(
+        cluster="east",
+        cluster_id="qN8sVYx4R0a2hT6cJmWl5w",
+        topic="orders",
+        topic_id=SOURCE_ID,
+        policy=ExtrasPolicy.KEEP_LOCAL,
+        ranges=(ExtraRange(partition=0, extra_start=1500, extra_end=1512),),
     ),
     OperationKind.KEYS_RESYNCED: KeysResynced(
         topic="customers", partition=0, source_keys=812, target_keys=815, tombstones=3

@@ -28,4 +28,15 @@ from group_moves
 order by operation_id, group_id, to_topic, to_partition
 """)
 
-VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES)
+DECIDED_EXTRAS = parse_query("""-- name:    decided_extras
+-- answers: what was decided last about which extras?
+-- grain:   cluster, topic, topic_id, partition, extra_start
+-- reads:   decided_extras
+-- columns: cluster string, topic string, topic_id string, partition int, extra_start bigint, extra_end bigint,
+--          policy string
+select *
+from decided_extras
+order by cluster, topic, topic_id, partition, extra_start
+""")
+
+VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS)
