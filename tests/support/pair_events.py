@@ -10,6 +10,7 @@ from ledger.domain.pair.untold import TimedSync
 from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
 from tests.support.pair_logs import (
     APPLICATION,
+    RELAYING,
     SKEW_MS,
     WORLDS,
     Flow,
@@ -32,7 +33,7 @@ class FlowEvents:
                 f"{source}-to-{target}",
                 self.logs[source],
                 self.logs[target],
-                world == "chain" and source == "north",
+                RELAYING.get(world) == source,
             )
             for source, target in WORLDS[world]
         ]
@@ -303,7 +304,7 @@ class FlowEvents:
             for record in flow.source.records[start:end]
             if record.number is not None and self._left_out(flow, record) is None
         }
-        for cluster in {flow.target.cluster, "west" if self.world == "chain" else flow.target.cluster}:
+        for cluster in {flow.target.cluster, "west" if self.world in RELAYING else flow.target.cluster}:
             self.decided[cluster] |= kept
 
     def _skew(self) -> int:
