@@ -305,6 +305,8 @@ class Life(FlowEvents):
         """What a group that goes on there from an offset never gets to see, though it is for it and lies there."""
         log = self.logs[there]
         unread = self.wanted(here, there) - read - self.taken_back
+        if RELAYING.get(self.world) == here:
+            unread -= self.coming_again
         return unread & (log.numbers(log.log_start, offset) - log.numbers(offset))
 
     def told(self) -> str:
