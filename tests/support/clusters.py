@@ -40,6 +40,16 @@ def broker_pair(broker_pair_sandbox: Sandbox) -> Mapping[str, SandboxCluster]:
 
 
 @pytest.fixture(scope="session")
+def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, SandboxCluster]]:
+    """Cluster `north`, one broker, beside `broker_pair`: for tests that need three clusters."""
+    sandbox = Sandbox(tmp_path_factory.mktemp("north"))
+    try:
+        yield sandbox.up(["north"], brokers=1)
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the run, with room for two copy tasks: Spark has one per process anyway."""
     from ledger.adapters.spark.session import local_session

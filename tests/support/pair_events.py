@@ -10,6 +10,7 @@ from ledger.domain.pair.untold import TimedSync
 from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
 from tests.support.pair_logs import (
     APPLICATION,
+    RELAYING,
     SKEW_MS,
     WORLDS,
     Flow,
@@ -32,7 +33,7 @@ class FlowEvents:
                 f"{source}-to-{target}",
                 self.logs[source],
                 self.logs[target],
-                world == "chain" and source == "north",
+                RELAYING.get(world) == source,
             )
             for source, target in WORLDS[world]
         ]
@@ -47,6 +48,8 @@ class FlowEvents:
         self.decided: dict[str, set[int]] = {name: set() for name in self.logs}
         """By cluster: what a decision keeps from going there."""
         self.taken_back: set[int] = set()
+        self.coming_again: set[int] = set()
+        """What a log lost that is relayed: it is brought there once more, and further, behind what lies there."""
         self.events: list[str] = []
         self._numbers = iter(range(100_000))
         self._pairs: dict[str, KnownPair] = {}
@@ -191,6 +194,7 @@ class FlowEvents:
     def _lose_the_end(self) -> None:
         log = self.logs[self.chance.choice(["east", "west"])]
         offset = max(log.end - self.chance.randint(1, 6), log.log_start)
+        self._lose_what_is_relayed(log, offset)
         self.taken_back |= {number for number in log.numbers(offset) if self.native[number] == log.cluster}
         del log.records[offset:]
         log.leader_epoch += 1
@@ -203,6 +207,10 @@ class FlowEvents:
             if group.at == log.cluster:
                 group.position = min(group.position, offset)
         self._tell(f"{log.cluster} lost all from {offset}")
+
+    def _lose_what_is_relayed(self, log: Log, offset: int) -> None:
+        if RELAYING.get(self.world) == log.cluster:
+            self.coming_again |= {one for one in log.numbers(offset) if self.native[one] != log.cluster}
 
     def _expire(self) -> None:
         log = self.logs[self.chance.choice(["east", "west"])]
@@ -237,6 +245,7 @@ class FlowEvents:
             if self.native[number] == log.cluster and not self._is_elsewhere(number, log)
         }
         held = log.numbers(0)
+        self._lose_what_is_relayed(log, 0)
         log.records, log.leader_epoch, log.log_start, log.life = [], 0, 0, log.life + 1
         log.kept_local = []
         for flow in self.flows:
@@ -303,7 +312,7 @@ class FlowEvents:
             for record in flow.source.records[start:end]
             if record.number is not None and self._left_out(flow, record) is None
         }
-        for cluster in {flow.target.cluster, "west" if self.world == "chain" else flow.target.cluster}:
+        for cluster in {flow.target.cluster, "west" if self.world in RELAYING else flow.target.cluster}:
             self.decided[cluster] |= kept
 
     def _skew(self) -> int:

@@ -8,7 +8,7 @@ of numbers. A life prints its seed and its events.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ledger.domain.facts import Absence, PartitionPair
+from ledger.domain.facts import Absence
 from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
@@ -16,6 +16,7 @@ from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
 from tests.support.pair_events import FlowEvents
 from tests.support.pair_logs import (
+    RELAYING,
     STEP_MS,
     WORLDS,
     Group,
@@ -203,14 +204,14 @@ class Life(FlowEvents):
             former_lives=frozenset(
                 f"{log.cluster}-{life}" for log in (here_log, there_log) for life in range(log.life)
             ),
-            ways=[PartitionPair(flow.source.partition, flow.target.partition) for flow in self.flows],
+            ways=[flow.way for flow in self.flows],
+            relayed=[flow.way for flow in self.flows if flow.is_relay],
         )
 
     def is_carried(self, source: str, target: str) -> bool:
         ways = set(WORLDS[self.world])
-        return (source, target) in ways or (
-            self.world == "chain" and (source, "north") in ways and ("north", target) in ways
-        )
+        middle = RELAYING.get(self.world, "none")
+        return (source, target) in ways or ((source, middle) in ways and (middle, target) in ways)
 
     def known_group(self, group: Group) -> KnownGroup:
         here, there = group.sides[group.at], group.sides.get(other_than(group.at))
@@ -305,6 +306,8 @@ class Life(FlowEvents):
         """What a group that goes on there from an offset never gets to see, though it is for it and lies there."""
         log = self.logs[there]
         unread = self.wanted(here, there) - read - self.taken_back
+        if RELAYING.get(self.world) == here:
+            unread -= self.coming_again
         return unread & (log.numbers(log.log_start, offset) - log.numbers(offset))
 
     def told(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.facts import OffsetSync, TopicPartition
+from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.untold import TimedSync
@@ -102,6 +102,10 @@ class Flow:
     def recorded(self) -> list[TimedSync]:
         return self.rows.setdefault(self.source.partition.topic_id, [])
 
+    @property
+    def way(self) -> PartitionPair:
+        return PartitionPair(self.source.partition, self.target.partition)
+
     def place(self, sync: OffsetSync, leader_epoch: int | None = None) -> OffsetSync:
         placed = replace(
             sync,
@@ -193,7 +197,10 @@ WORLDS = {
     "origin": [("north", "east"), ("north", "west")],
     "mesh": [("east", "west"), ("west", "east"), ("north", "east"), ("north", "west")],
     "chain": [("east", "north"), ("north", "west")],
+    "relay": [("north", "east"), ("east", "west")],
 }
+RELAYING = {"chain": "north", "relay": "east"}
+"""By world the cluster whose flow copies also what mirrors wrote there."""
 
 
 def begins(cut: LostEnd, flow: Flow) -> bool:

@@ -58,6 +58,7 @@ def place(
     seen_here: tuple[SeenEnd, ...] = (),
     kept_local: Iterable[OffsetRange] = (),
     ways: Iterable[tuple[TopicPartition, TopicPartition]] = (),
+    relayed: Iterable[tuple[TopicPartition, TopicPartition]] = (),
     former_lives: frozenset[str] = frozenset(),
     is_to_west: bool = False,
 ) -> Place:
@@ -71,6 +72,7 @@ def place(
         there=other,
         flows=flows,
         ways=[PartitionPair(*way) for way in ways],
+        relayed=[PartitionPair(*way) for way in relayed],
         ends_here=Ends(log_start=0, high_watermark=0, seen=seen_here),
         ends_there=None if ends is None else Ends(log_start=ends[0], high_watermark=ends[1]),
         kept_local=kept_local,

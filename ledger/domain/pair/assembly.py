@@ -33,6 +33,7 @@ def known_pair(
     there: TopicPartition,
     flows: Sequence[RecordedFlow],
     ways: Iterable[PartitionPair] = (),
+    relayed: Iterable[PartitionPair] = (),
     ends_here: Ends | None = None,
     ends_there: Ends | None = None,
     kept_local: Iterable[OffsetRange] = (),
@@ -41,10 +42,10 @@ def known_pair(
     """What is known of two partitions of current topics.
 
     `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which current
-    partitions flows copy, though they may have recorded nothing of these incarnations. `former_lives`: topic ids that
-    the topics had before.
+    partitions flows copy, though they may have recorded nothing of these incarnations. `relayed`: between which of
+    them a flow copies also what mirrors wrote. `former_lives`: topic ids that the topics had before.
     """
-    known = KnownFlows(tuple(flows), tuple(ways))
+    known = KnownFlows(tuple(flows), tuple(ways), tuple(relayed))
     links = tuple(_links(known.routes(), here, there))
     ends = [link.decided_to for link in links if link.decided_to is not None]
     return KnownPair(

@@ -42,6 +42,7 @@ def composed(first: Route, second: Route) -> Route | None:
             (*first.doubted_at_source, *_origins(second.doubted_at_source, first.copies)), ()
         ),
         is_begun=first.is_begun and second.is_begun,
+        is_relay=first.is_relay,
     )
 
 

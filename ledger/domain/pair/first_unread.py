@@ -16,7 +16,8 @@ maps' ends there and `alone_to`. Repeats are the records from the place on that 
 sides' orders differ, or something is unread there that lies before them.
 
 *Extras* lie there from the end of the maps to here up to the known end (high watermark, ends of all maps), less what
-rows of any flow claim and what is decided to stay. Below that end all is decided, whatever the cause: filtered,
+rows of any flow claim and what is decided to stay; claims count where the flow to here does not relay: otherwise what
+flows have brought there is to come to here as well. Below that end all is decided, whatever the cause: filtered,
 skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
 nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
 distinguished from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled first.
@@ -227,13 +228,16 @@ class _Asked:
         return leftover((*self.extras(), *on_the_way), ())
 
     def extras(self) -> tuple[OffsetRange, ...]:
-        """What lies there behind the end of the maps to here, and no flow claims."""
+        """What lies there behind the end of the maps to here, and is to come."""
         if self.pair.brought_from is None or self.pair.brought_from >= self.known_end():
             return ()
         behind = (self.pair.brought_from, self.known_end())
-        return leftover(
-            [behind], (*self.pair.there.claims, *pairs_there(self.pair.links), *self.pair.kept_local)
-        )
+        return leftover([behind], (*self.left_out(), *pairs_there(self.pair.links), *self.pair.kept_local))
+
+    def left_out(self) -> tuple[OffsetRange, ...]:
+        """What flows have brought there and the flow to here leaves out, unless it relays."""
+        is_relayed = any(link.brings_copies for link in self.pair.links)
+        return () if is_relayed else self.pair.there.claims
 
     def floors(self) -> Iterator[int]:
         """Places there below which none of the unread records lies whose place nobody knows."""

@@ -70,7 +70,7 @@ class Route:
     records that nobody could pair.
     `doubted`: target offsets that hold records of which it is not known where in the source they are from: rows that
     another flow's finding may have made void, or that are not recorded yet. `doubted_at_source`: source offsets of such
-    rows: it is not known where at the target they are.
+    rows: it is not known where at the target they are. `is_relay`: it copies also what mirrors wrote at its source.
     """
 
     offset_map: OffsetMap
@@ -79,6 +79,7 @@ class Route:
     doubted: tuple[OffsetRange, ...] = ()
     doubted_at_source: tuple[OffsetRange, ...] = ()
     is_begun: bool = True
+    is_relay: bool = False
 
     @property
     def former(self) -> tuple[Segment, ...]:
@@ -111,7 +112,7 @@ class Link:
     None: nothing is copied from there to here. `taken_to`: all below it here was copied to there, or shall not be;
     None: nothing is copied from here to there. `only_there`, `only_here`: records of the origin that the other side
     has not got yet. `mirror_writes`: what mirrors wrote there, as far as this map has read it. `here_start`: the first
-    offset here that it knows of, None: it knows none.
+    offset here that it knows of, None: it knows none. `brings_copies`: what mirrors wrote there comes to here, too.
     """
 
     stretches: tuple[Stretch, ...]
@@ -124,6 +125,7 @@ class Link:
     unplaced_here: tuple[UnplacedHere, ...] = ()
     mirror_writes: tuple[OffsetRange, ...] = ()
     here_start: int | None = None
+    brings_copies: bool = False
 
 
 def brought(route: Route) -> Link:
@@ -149,6 +151,7 @@ def brought(route: Route) -> Link:
             if gap.cause is GapCause.MIRROR_WRITE
         ),
         here_start=min((found.target_start for found in route.copies), default=None),
+        brings_copies=route.is_relay,
     )
 
 

@@ -5,7 +5,7 @@ way. What supersession took out of a map lies at its target still, unless a log 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
@@ -46,18 +46,26 @@ class RecordedFlow:
 
 @dataclass(frozen=True, slots=True)
 class KnownFlows:
-    """All flows that have rows about some logs; `ways`: between which current logs flows copy, recorded or not."""
+    """All flows that have rows about some logs; `ways`: between which current logs flows copy, recorded or not.
+
+    `relayed`: between which of them a flow copies also what mirrors wrote.
+    """
 
     flows: tuple[RecordedFlow, ...]
     ways: tuple[PartitionPair, ...] = ()
+    relayed: tuple[PartitionPair, ...] = ()
 
     def routes(self) -> list[Route]:
         begun = [self._route_of(flow) for flow in self.flows]
-        return begun + [
+        to_begin = [
             Route(offset_map=_empty_map(way), is_begun=False)
             for way in self.ways
             if not any(one.goes(way.source, way.target) for one in begun)
         ]
+        return [replace(route, is_relay=self._is_relayed(route)) for route in (*begun, *to_begin)]
+
+    def _is_relayed(self, route: Route) -> bool:
+        return any(route.goes(way.source, way.target) for way in self.relayed)
 
     def claims(self, log: TopicPartition, *, over: frozenset[str]) -> tuple[OffsetRange, ...]:
         """What flows claim of a log; those from incarnations that are `over` do not count: their copies come back."""

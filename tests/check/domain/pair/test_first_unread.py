@@ -194,6 +194,15 @@ def test_what_lies_there_is_of_others_where_nothing_is_copied_from_there() -> No
     assert (found.offset, found.unread, found.others) == (4, ((4, 5),), ((5, 9),))
 
 
+def test_what_flows_brought_there_is_to_come_where_the_flow_to_here_relays() -> None:
+    """East a0 n0' n1' a1, of which only a0 has come to west: n0 is no other's record."""
+    flows = [flow(NORTH, EAST, copied(0, 2, 1)), flow(EAST, WEST, copied(0, 1, 0))]
+    found = place(flows, at(1), ends=(0, 4), relayed=[(EAST, WEST)])
+    assert (told(found), found.unread, found.others) == ((1, STATUS.EXTRAS), ((1, 4),), ())
+    found = place(flows, at(1), ends=(0, 4))
+    assert (told(found), found.unread, found.others) == ((3, STATUS.EXTRAS), ((3, 4),), ())
+
+
 def test_a_log_that_lost_its_end_holds_nothing_that_was_claimed_there() -> None:
     claims = flow(NORTH, EAST, copied(0, 5, 4), superseded(2, 5, 6, SyncCause.TARGET_TRUNCATED))
     assert place([ONE_WAY, claims], at(4), ends=(0, 9)).unread == ((6, 9),)

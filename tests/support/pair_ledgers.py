@@ -1,0 +1,276 @@
+"""What a ledger says of two partitions and of a group that reads them, for the algebra over a pair of clusters.
+
+From the tables alone, by no view of `ledger/views`: so answers of SQL can be compared with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ledger.adapters.duck.engine import Snapshot
+from ledger.adapters.duck.row_filters import filtered_rows
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import LedgerConfig, MirrorConfig
+from ledger.domain.facts import Absence, PartitionPair, TopicPartition
+from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.supersession import RecordedSync
+from ledger.domain.offsets.translation import Commit, SeenEnd
+from ledger.domain.operations.flow_events import ConfigurationChanged
+from ledger.domain.operations.order import in_order
+from ledger.domain.pair.assembly import Ends, known_pair
+from ledger.domain.pair.first_unread import KnownPair
+from ledger.domain.pair.read_offsets import KnownGroup, Move
+from ledger.domain.pair.routes import RecordedFlow
+from ledger.domain.pair.untold import TimedSync
+from ledger.recording.sync_rows import recorded_sync
+
+Row = Mapping[str, Any]
+
+
+class Log(NamedTuple):
+    """A partition of a cluster by its names; which incarnation of the topic is there now, the ledger knows."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOfGroup:
+    """A move as somebody recorded it: from a commit at one cluster to an offset at another, at a time."""
+
+    left: Commit
+    arrived_at: int
+    to_topic_id: str
+    moved_at_ms: int
+
+    def known(self) -> Move:
+        return Move(left=self.left, arrived_at=self.arrived_at, here_topic_id=self.to_topic_id)
+
+
+class PairLedger:
+    """The rows of a ledger at a cut, asked for pairs of partitions and for groups."""
+
+    def __init__(self, at: Snapshot) -> None:
+        self._at = at
+        self._tables: dict[str, list[dict[str, Any]]] = {}
+
+    def pair(self, here: Log, there: Log, *, kept_local: Iterable[OffsetRange] = ()) -> KnownPair:
+        """What is known of two partitions; both topics have to be known."""
+        one, other = self.current(here), self.current(there)
+        return known_pair(
+            here=one,
+            there=other,
+            flows=self._flows_about(one, other),
+            ways=self._ways(self._configuration.flows.values()),
+            relayed=self._ways(flow for flow in self._configuration.flows.values() if flow.relay),
+            ends_here=self._ends(here),
+            ends_there=self._ends(there),
+            kept_local=kept_local,
+            former_lives=self._former_ids(here) | self._former_ids(there),
+        )
+
+    def group(self, group_id: str, here: Log, there: Log, move: MoveOfGroup | None = None) -> KnownGroup:
+        """What is known of a group that has commits on the topic here; `move`: its last one from there to here."""
+        since_ms = None if move is None else move.moved_at_ms
+        return KnownGroup(
+            here=self.last_commit(group_id, here),
+            there=self.last_commit(group_id, there),
+            move=None
+            if move is None
+            else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.to_topic_id),
+            highest_seen=self._highest_seen(group_id, here, since_ms),
+        )
+
+    def current(self, log: Log) -> TopicPartition:
+        """The partition of the incarnation that is there now, as it was seen last."""
+        found = self._current_id(log.cluster, log.topic)
+        assert found is not None, f"no row tells which topic {log.topic} of {log.cluster} is"
+        return TopicPartition(log.topic, found, log.partition)
+
+    def last_commit(self, group_id: str, log: Log) -> Commit | None:
+        """The last known commit of a group on a partition; None: none was ever seen."""
+        rows = self._commits.get((group_id, *log), [])
+        known = [index for index, row in enumerate(rows) if row["committed_offset"] is not None]
+        if not known:
+            return None
+        last = rows[known[-1]]
+        offset = last["committed_offset"]
+        others = [row["read_at_ms"] for row in rows[: known[-1]] if row["committed_offset"] != offset]
+        same = [row["read_at_ms"] for row in rows if row["committed_offset"] == offset]
+        absence = rows[-1]["absence"]
+        return Commit(
+            offset=offset,
+            topic_id=last["topic_id"],
+            leader_epoch=last["leader_epoch"],
+            made_after_ms=max(others, default=None),
+            first_read_ms=min(same),
+            absence=None if absence is None else Absence(absence),
+        )
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _commits(self) -> dict[tuple[str, str, str, int], list[Row]]:
+        """By group and partition, in the order in which they were seen; of one read a lower offset comes last."""
+        found: dict[tuple[str, str, str, int], list[Row]] = {}
+        for row in sorted(self._rows("checkpoints"), key=_look):
+            key = (row["group_id"], row["cluster"], row["topic"], row["partition"])
+            found.setdefault(key, []).append(row)
+        return found
+
+    def _highest_seen(self, group_id: str, log: Log, since_ms: int | None) -> int | None:
+        """Of those of the incarnation that the last known commit belongs to; of commits read since a time."""
+        last = self.last_commit(group_id, log)
+        return max(
+            (
+                row["committed_offset"]
+                for row in self._commits.get((group_id, *log), [])
+                if last is not None
+                and row["committed_offset"] is not None
+                and row["topic_id"] == last.topic_id
+                and (since_ms is None or row["read_at_ms"] >= since_ms)
+            ),
+            default=None,
+        )
+
+    # -- topics and ends -------------------------------------------------------------------------
+
+    @cached_property
+    def _seen_ids(self) -> dict[tuple[str, str], list[tuple[str, bool]]]:
+        """By topic the ids that its cluster's recorder saw, in order; False: the incarnation was seen to end."""
+        sightings = [*self._rows("high_watermarks"), *self._rows("topics")]
+        found: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+        for row in in_order(sightings):
+            is_there = row.get("event") != "deleted"
+            found.setdefault((row["cluster"], row["topic"]), []).append((row["topic_id"], is_there))
+        return found
+
+    @cached_property
+    def _mirrored_ids(self) -> dict[tuple[str, str], list[str]]:
+        """By topic the ids that flows read or wrote, the last one last."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for row in sorted(self._rows("offset_syncs"), key=lambda row: row["recorded_at_ms"]):
+            for side in ("source", "target"):
+                topic = (row[f"{side}_cluster"], row[f"{side}_topic"])
+                found.setdefault(topic, []).append(row[f"{side}_topic_id"])
+        return found
+
+    def _current_id(self, cluster: str, topic: str) -> str | None:
+        """As its recorder saw it last, else as flows did; None: it is deleted, or nobody has seen it."""
+        seen = self._seen_ids.get((cluster, topic))
+        if seen is not None:
+            topic_id, is_there = seen[-1]
+            return topic_id if is_there else None
+        mirrored = self._mirrored_ids.get((cluster, topic))
+        return mirrored[-1] if mirrored else None
+
+    def _former_ids(self, log: Log) -> frozenset[str]:
+        topic = (log.cluster, log.topic)
+        ids = {topic_id for topic_id, _ in self._seen_ids.get(topic, [])}
+        return frozenset(ids.union(self._mirrored_ids.get(topic, []))) - {self._current_id(*topic)}
+
+    def _ends(self, log: Log) -> Ends | None:
+        at = self.current(log)
+        rows = [
+            row
+            for row in in_order(self._rows("high_watermarks"))
+            if (row["cluster"], row["topic_id"], row["partition"]) == (log.cluster, at.topic_id, at.partition)
+        ]
+        if not rows:
+            return None
+        seen = (
+            SeenEnd(row["leader_epoch"], row["high_watermark"])
+            for row in rows
+            if row["leader_epoch"] is not None
+        )
+        return Ends(
+            log_start=rows[-1]["log_start"], high_watermark=rows[-1]["high_watermark"], seen=tuple(seen)
+        )
+
+    # -- flows -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _flows(self) -> list[RecordedFlow]:
+        grouped: dict[tuple[str, str, int], list[tuple[RecordedSync, int]]] = {}
+        for row in self._rows("offset_syncs"):
+            key = (row["flow"], row["source_topic_id"], row["source_partition"])
+            grouped.setdefault(key, []).append((recorded_sync(row), row["recorded_at_ms"]))
+        return [
+            RecordedFlow(
+                flow,
+                [TimedSync(found.sync, at_ms) for found, at_ms in sorted(rows, key=lambda one: one[0].place)],
+            )
+            for (flow, _, _), rows in grouped.items()
+        ]
+
+    def _flows_about(self, *logs: TopicPartition) -> list[RecordedFlow]:
+        """Those with rows from or to these, or from or to what these have rows of."""
+        around = {(log.topic_id, log.partition) for log in logs}
+        around |= {end for flow in self._flows for ends in [_ends_of(flow)] if ends & around for end in ends}
+        return [flow for flow in self._flows if _ends_of(flow) & around]
+
+    def _ways(self, flows: Iterable[FlowConfig]) -> list[PartitionPair]:
+        """Between which current partitions flows copy, whether they have recorded anything of these or not."""
+        pairs = [
+            (source, target)
+            for flow in flows
+            for source in self._logs
+            for target in self._target(flow, source)
+        ]
+        return [PartitionPair(self.current(source), self.current(target)) for source, target in pairs]
+
+    @cached_property
+    def _logs(self) -> list[Log]:
+        """All that are there, as far as anybody has seen."""
+        logs = {
+            *(Log(row["cluster"], row["topic"], row["partition"]) for row in self._rows("high_watermarks")),
+            *(log for row in self._rows("offset_syncs") for log in _logs_of(row)),
+        }
+        return sorted(log for log in logs if self._current_id(log.cluster, log.topic) is not None)
+
+    def _target(self, flow: FlowConfig, source: Log) -> Iterator[Log]:
+        if flow.source == source.cluster and self._configuration.topic_selection(flow.name).selects(
+            source.topic
+        ):
+            target = Log(flow.target, flow.naming.target_name(source.topic), source.partition)
+            if target in self._logs:
+                yield target
+
+    @cached_property
+    def _configuration(self) -> MirrorConfig:
+        """Flows that have claimed, as each recorded its configuration last."""
+        claimed = {row["flow"] for row in self._rows("writers") if row["flow"] is not None}
+        changes = [
+            row for row in in_order(self._rows("operations")) if row["kind"] == ConfigurationChanged.kind
+        ]
+        flows = {
+            row["flow"]: FlowConfig.model_validate(dict(ConfigurationChanged.of_row(row).configuration))
+            for row in changes
+            if row["flow"] in claimed
+        }
+        return MirrorConfig(file="", ledger=LedgerConfig(path="unused"), clusters={}, flows=flows)
+
+    # --------------------------------------------------------------------------------------------
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        if table not in self._tables:
+            self._tables[table] = filtered_rows(self._at.relation(table), [])
+        return self._tables[table]
+
+
+def _look(row: Row) -> tuple[Any, ...]:
+    """Sorts rows of `checkpoints`, the last one last: of one read a commit counts, not its absence."""
+    is_there = row["committed_offset"] is not None
+    return row["writer_epoch"], row["round"], row["read_at_ms"], is_there, -(row["committed_offset"] or 0)
+
+
+def _ends_of(flow: RecordedFlow) -> set[tuple[str, int]]:
+    logs = {log for row in flow.rows for log in (row.sync.source, row.sync.target)}
+    return {(log.topic_id, log.partition) for log in logs}
+
+
+def _logs_of(row: Row) -> Iterator[Log]:
+    for side in ("source", "target"):
+        yield Log(row[f"{side}_cluster"], row[f"{side}_topic"], row[f"{side}_partition"])
