@@ -87,7 +87,8 @@ with ends as (
         min(there_end) as lowest_end,
         min(decided_to) as brought_from,
         min(taken_to) as taken_to,
-        min(here_start) as here_start
+        min(here_start) as here_start,
+        max(case when brings_copies then 1 else 0 end) as brings_copies
     from link_ends
     group by here_log, there_log
 ),
@@ -129,6 +130,7 @@ select
     e.brought_from,
     e.taken_to,
     e.here_start,
+    e.brings_copies = 1 as brings_copies,
     greatest(e.there_end, c.claim_end, t.high_watermark) as known_end,
     row_number() over (order by e.here_log nulls last, e.there_log nulls last) as pair_number
 from ends as e

@@ -103,7 +103,7 @@ from origin_stretches;
 
 -- Up to where each link goes. there_end: up to where it reaches there. decided_to: all below it there was copied to
 -- here, or shall not be. taken_to: all below it here was copied to there, or shall not be. here_start: the first
--- offset here that it knows of. Null where that does not apply.
+-- offset here that it knows of. Null where that does not apply. brings_copies: what flows wrote there comes to here, too.
 create or replace temporary view link_ends as
 with copied as (
     select
@@ -124,7 +124,8 @@ select
     end as there_end,
     case when k.direction = 'brought' then h.source_end end as decided_to,
     case when k.direction = 'taken' then t.source_end end as taken_to,
-    case when k.direction = 'taken' then t.source_start else hc.target_start end as here_start
+    case when k.direction = 'taken' then t.source_start else hc.target_start end as here_start,
+    k.direction = 'brought' and h.is_relay as brings_copies
 from links as k
 left join routes as h on h.route_number = k.to_here
 left join routes as t on t.route_number = k.to_there
@@ -220,17 +221,27 @@ left join route_stretches as s
 where k.direction = 'taken'
 group by k.link_number, u.source_start, u.target_start, u.target_end
 union all
-select k.link_number, u.target_start as there_start, u.target_end as there_end,
-    min_by(
-        s.here_start + greatest(u.source_start - s.origin_start, 0), greatest(s.origin_start, u.source_start)
-    ) as passed_at
-from links as k
-inner join route_unpaired as u on u.route_number = k.to_there
-left join origin_stretches as s
-    on s.link_number = k.link_number
-    and s.origin_start + s.length > u.source_start
-where k.direction = 'of one origin'
-group by k.link_number, u.source_start, u.target_start, u.target_end
+select link_number, there_start, there_end, max(passed_at) as passed_at
+from (
+    select
+        k.link_number,
+        u.source_start,
+        u.target_start as there_start,
+        u.target_end as there_end,
+        s.here_start + greatest(u.source_start - s.origin_start, 0) as passed_at,
+        rank() over (
+            partition by k.link_number, u.source_start, u.target_start, u.target_end
+            order by greatest(s.origin_start, u.source_start) nulls last
+        ) as place
+    from links as k
+    inner join route_unpaired as u on u.route_number = k.to_there
+    left join origin_stretches as s
+        on s.link_number = k.link_number
+        and s.origin_start + s.length > u.source_start
+    where k.direction = 'of one origin'
+) as following
+where place = 1
+group by link_number, source_start, there_start, there_end
 union all
 select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
 from links as k

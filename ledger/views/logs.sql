@@ -56,8 +56,8 @@ left join ended_topics as e
     and e.topic_id = r.topic_id
 where r.place = 1 and e.topic_id is null;
 
--- Between which partitions of current topics flows copy, by the names that they have recorded: of these incarnations they
--- may have recorded nothing.
+-- Between which partitions of current topics flows copy, by the names that they have recorded: of these incarnations
+-- they may have recorded nothing. is_relayed: one of them copies also what flows wrote.
 create or replace temporary view partition_ways as
 select
     w.source_cluster,
@@ -67,7 +67,8 @@ select
     w.target_cluster,
     w.target_topic,
     t.topic_id as target_topic_id,
-    w.target_partition
+    w.target_partition,
+    max(r.flow) is not null as is_relayed
 from last_syncs as w
 inner join current_topics as s
     on s.cluster = w.source_cluster
@@ -75,6 +76,7 @@ inner join current_topics as s
 inner join current_topics as t
     on t.cluster = w.target_cluster
     and t.topic = w.target_topic
+left join relaying_flows as r on r.flow = w.flow
 group by
     w.source_cluster,
     w.source_topic,

@@ -119,7 +119,11 @@ said as (
             when s.is_written and not s.is_claimed then 4611686018427387904
             when s.is_unpaired then s.passed_at
         end as passed_at,
-        s.is_of_origin or s.is_behind and not s.is_claimed and not s.is_paired and not s.is_kept as is_alone,
+        s.is_of_origin
+        or s.is_behind
+        and (p.brings_copies or not s.is_claimed)
+        and not s.is_paired
+        and not s.is_kept as is_alone,
         case when p.brought_from is null then s.is_known else s.is_claimed end as is_there
     from swept as s
     inner join pairs as p using (pair_number)

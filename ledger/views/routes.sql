@@ -1,7 +1,8 @@
 -- Ways that records take from log to log: a flow's map, or a chain of two.
 
 -- By one flow: its map, or nothing yet where a flow copies between the topics and has recorded nothing of these
--- incarnations (is_begun false).
+-- incarnations (is_begun false). is_relay: it
+-- copies also what flows wrote at its source.
 create or replace temporary view direct_routes as
 with begun as (
     select
@@ -18,7 +19,7 @@ with begun as (
 ),
 
 ways as (
-    select s.log_number as source_log, t.log_number as target_log
+    select s.log_number as source_log, t.log_number as target_log, w.is_relayed
     from partition_ways as w
     inner join logs as s
         on s.cluster = w.source_cluster
@@ -32,8 +33,17 @@ ways as (
         and t.partition = w.target_partition
 )
 
-select route_number, source_log, target_log, is_begun, source_start, source_end, target_end
-from begun
+select
+    b.route_number,
+    b.source_log,
+    b.target_log,
+    b.is_begun,
+    coalesce(w.is_relayed, false) as is_relay,
+    b.source_start,
+    b.source_end,
+    b.target_end
+from begun as b
+left join ways as w using (source_log, target_log)
 union all
 select
     1073741824 + row_number() over (
@@ -42,6 +52,7 @@ select
     w.source_log,
     w.target_log,
     false as is_begun,
+    w.is_relayed as is_relay,
     0 as source_start,
     0 as source_end,
     0 as target_end
@@ -62,6 +73,7 @@ with chains as (
         a.source_log,
         b.target_log,
         a.is_begun and b.is_begun as is_begun,
+        a.is_relay,
         a.source_end as first_end,
         a.target_end as first_target_end,
         b.source_start as second_start,
@@ -105,6 +117,7 @@ select
     c.source_log,
     c.target_log,
     c.is_begun,
+    c.is_relay,
     coalesce(o.source_start, c.first_end) as source_start,
     coalesce(o.source_end, c.first_end) as source_end,
     c.first_end,
@@ -347,7 +360,7 @@ leaving_out as (
     group by route_number
 )
 
-select route_number, source_log, target_log, is_begun, false as is_chain, source_start, source_end, target_end
+select route_number, source_log, target_log, is_begun, is_relay, source_start, source_end, target_end
 from direct_routes
 union all
 select
@@ -355,7 +368,7 @@ select
     c.source_log,
     c.target_log,
     c.is_begun,
-    true as is_chain,
+    c.is_relay,
     c.source_start,
     c.source_end,
     c.target_end

@@ -24,7 +24,8 @@ def snapshot_of(lives: Sequence[Life]) -> MemorySnapshot:
     """A ledger that recorded all these lives, each under topics of its own (`topic_of`)."""
     ledger = MemoryLedger()
     for number, life in enumerate(lives):
-        ledger.append("writers", [_claim_row(flow) for flow in life.flows])
+        ledger.append("writers", [_claim_row(number, flow) for flow in life.flows])
+        ledger.append("operations", [_relay_row(number, flow) for flow in life.flows])
         for flow in life.flows:
             ledger.append("offset_syncs", list(_sync_rows(number, flow)))
         for log in life.logs.values():
@@ -59,6 +60,7 @@ def recorded_pair(life: Life, here: str) -> KnownPair:
             for flow in life.flows
             if any(flow.rows.values())
         ],
+        relayed=[flow.way for flow in life.flows if flow.is_relay],
     )
 
 
@@ -111,11 +113,22 @@ def _id(number: int, topic_id: str) -> str:
     return f"{topic_id}-{number}"
 
 
-def _claim_row(flow: Flow) -> Row:
+def _name(number: int, flow: Flow) -> str:
+    return f"{flow.name}-{number}"
+
+
+def _relay_row(number: int, flow: Flow) -> Row:
+    content = {"configuration": {"relay": flow.is_relay}}
+    return row(
+        "operations", kind="configuration_changed", flow=_name(number, flow), content=json.dumps(content)
+    )
+
+
+def _claim_row(number: int, flow: Flow) -> Row:
     return row(
         "writers",
         event="claimed",
-        flow=flow.name,
+        flow=_name(number, flow),
         source_cluster=flow.source.cluster,
         target_cluster=flow.target.cluster,
     )
@@ -133,7 +146,7 @@ def _sync_rows(number: int, flow: Flow) -> Iterator[Row]:
                     f"{side}_partition": 0,
                 }
             values |= {"source_cluster": flow.source.cluster, "target_cluster": flow.target.cluster}
-            values |= {"flow": flow.name, "writer": f"flow:{flow.name}", "writer_epoch": 1}
+            values |= {"flow": _name(number, flow), "writer": f"flow:{flow.name}", "writer_epoch": 1}
             values |= {"round": which * _ROUNDS_OF_A_LIFE + index, "recorded_at_ms": timed.recorded_at_ms}
             yield row("offset_syncs", **values)
 
@@ -197,7 +210,9 @@ def _move_rows(number: int, group: Group) -> Iterator[Row]:
             "operation_id": f"{number}-{group.name}-{cluster}",
             "recorded_at_ms": move.at_ms,
         }
-        yield row("operations", **of_move, kind="offsets_set", content=_intended(number, group, cluster, move))
+        yield row(
+            "operations", **of_move, kind="offsets_set", content=_intended(number, group, cluster, move)
+        )
         content = {
             "group": group.name,
             "results": [{"topic": topic_of(number), "partition": 0, "result": "set"}],

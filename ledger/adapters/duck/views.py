@@ -18,9 +18,32 @@ COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 
 
 COMPUTED_FOR_PAIRS = frozenset(
-    {"effective_syncs", "current_syncs", "current_maps", "source_truncations", "cluster_commits", "group_moves"}
-    | {"segments", "gaps", "logs", "map_logs", "log_truncations", "partition_ways", "doubted_rows", "map_limits"}
-    | {"map_stretches", "voided_rows", "old_stretches", "unpaired_stretches", "former_stretches", "map_doubts"}
+    {
+        "effective_syncs",
+        "current_syncs",
+        "current_maps",
+        "source_truncations",
+        "cluster_commits",
+        "group_moves",
+    }
+    | {
+        "segments",
+        "gaps",
+        "logs",
+        "map_logs",
+        "log_truncations",
+        "partition_ways",
+        "doubted_rows",
+        "map_limits",
+    }
+    | {
+        "map_stretches",
+        "voided_rows",
+        "old_stretches",
+        "unpaired_stretches",
+        "former_stretches",
+        "map_doubts",
+    }
     | {"direct_routes", "chained_routes", "route_stretches", "route_copies", "route_unpaired", "route_doubts"}
     | {"route_mirror_writes", "routes", "origin_routes", "links", "origin_stretches", "link_stretches"}
     | {"link_ends", "link_alone", "link_unplaced_there", "link_unplaced_here", "map_claims", "pairs"}

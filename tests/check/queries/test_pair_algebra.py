@@ -48,7 +48,9 @@ def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
     return {(row["source_topic"], row["group_id"]): _row(row) for row in _rows(query, params, lives)}
 
 
-def _rows(query: catalog.Query, params: dict[str, catalog.Value], lives: Sequence[Life]) -> list[dict[str, Any]]:
+def _rows(
+    query: catalog.Query, params: dict[str, catalog.Value], lives: Sequence[Life]
+) -> list[dict[str, Any]]:
     return run_query(query, params, snapshot_of(lives)).to_pylist()
 
 
