@@ -5,6 +5,7 @@ What flows bring is written down by hand: it is what a group that moves may expe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import NamedTuple
 
 
@@ -24,12 +25,15 @@ class Topology:
     """`flows`: lines of their configuration by name. `written`: where applications write.
 
     `brought`: by topic the topics whose own records flows bring there, besides those that are written there.
+    `has_doubts`: others' records may be taken for copies that are not recorded yet: they lie where several flows write
+    and none reads, or where the second flow of a chain has come further than the first.
     """
 
     flows: Mapping[str, str]
     written: tuple[Topic, ...]
     brought: Mapping[Topic, tuple[Topic, ...]]
     trips: tuple[Trip, ...]
+    has_doubts: bool = False
 
     @property
     def clusters(self) -> list[str]:
@@ -39,11 +43,6 @@ class Topology:
     def topics(self) -> list[Topic]:
         """All topics: those that applications write to, and those that flows do."""
         return sorted({*self.written, *self.brought})
-
-    @property
-    def relays(self) -> bool:
-        """Whether what the first of two flows has not recorded yet may have come through the second."""
-        return any("relay = true" in lines for lines in self.flows.values())
 
     def arrives(self, written: Topic, at: Topic) -> bool:
         """Whether what was written to a topic is there, or is to come there."""
@@ -97,6 +96,7 @@ REPLICA = Topology(
     written=(_EAST_REPLICA, _WEST_REPLICA, _WEST),
     brought={_EAST: (_EAST_REPLICA, _WEST_REPLICA), _WEST: (_EAST_REPLICA, _WEST_REPLICA)},
     trips=(((_EAST, _WEST),), ((_EAST_REPLICA, _WEST),)),
+    has_doubts=True,
 )
 """What is published to `T_REPLICA` is copied to `T` in both clusters; somebody writes to one `T` directly as well."""
 
@@ -119,8 +119,20 @@ CHAIN = Topology(
     written=(_EAST, _NORTH, _WEST),
     brought={_NORTH: (_EAST,), _WEST: (_EAST, _NORTH)},
     trips=(((_EAST, _WEST),), ((_EAST, _NORTH),), ((_NORTH, _WEST),)),
+    has_doubts=True,
 )
 """From east by north to west; applications write everywhere."""
+
+MESH = Topology(
+    flows={
+        f"{source}-to-{target}": _flow(source, target, *_KEPT)
+        for source, target in permutations(("east", "north", "west"), 2)
+    },
+    written=(_EAST, _NORTH, _WEST),
+    brought={_EAST: (_NORTH, _WEST), _NORTH: (_EAST, _WEST), _WEST: (_EAST, _NORTH)},
+    trips=(((_EAST, _WEST),),),
+)
+"""One name at three clusters, each of which mirrors to both others."""
 
 TOPOLOGIES: Mapping[str, Topology] = {
     "shared_names_both_ways": SHARED,
@@ -128,4 +140,5 @@ TOPOLOGIES: Mapping[str, Topology] = {
     "replica_topics": REPLICA,
     "fan_in": FAN_IN,
     "chain_of_three": CHAIN,
+    "mesh_of_three": MESH,
 }

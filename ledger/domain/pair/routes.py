@@ -186,7 +186,7 @@ def old_copies(rows: FlowRows) -> list[OldCopy]:
     found: list[OldCopy] = []
     for index, row in enumerate(rows):
         for segment in _copies(row.sync, target):
-            start, end = _still_there(segment, syncs[index + 1 :])
+            start, end = _still_there(segment, row.sync.source_leader_epoch, syncs[index + 1 :])
             for first, last in without((start, end), mapped):
                 shift = segment.source_start - segment.target_start
                 found.append(OldCopy(Segment(first + shift, last + shift, first), row.recorded_at_ms))
@@ -215,12 +215,25 @@ def _copies(sync: OffsetSync, target: TopicPartition) -> tuple[Segment, ...]:
     return expand(sync) if is_copy else ()
 
 
-def _still_there(segment: Segment, later: Sequence[OffsetSync]) -> OffsetRange:
-    """Target offsets of copies that neither log has lost since with their originals; empty when its end is low."""
+def _still_there(segment: Segment, leader_epoch: int | None, later: Sequence[OffsetSync]) -> OffsetRange:
+    """Target offsets of copies that neither log has lost since with their originals; empty when its end is low.
+
+    The source has lost what others were copied for of a later leader epoch, though no row says so.
+    """
     end = _held_to(segment.target_end, later)
     shift = segment.target_start - segment.source_start
-    cuts = [sync.source_start + shift for sync in later if sync.cause is SyncCause.SOURCE_TRUNCATED]
+    cuts = [
+        sync.source_start + shift
+        for sync in later
+        if sync.cause is SyncCause.SOURCE_TRUNCATED or _is_of_later_epoch(sync, leader_epoch)
+    ]
     return segment.target_start, min([end, *cuts])
+
+
+def _is_of_later_epoch(sync: OffsetSync, leader_epoch: int | None) -> bool:
+    """Whether a copy was made of what a later leader wrote."""
+    epochs = leader_epoch, sync.source_leader_epoch
+    return sync.kind is SyncKind.COPIED and None not in epochs and (epochs[1] or 0) > (epochs[0] or 0)
 
 
 def _held_to(target_end: int, later: Iterable[OffsetSync]) -> int:

@@ -60,6 +60,18 @@ def test_old_copies_where_a_log_lost_its_end_are_unread_or_gone() -> None:
     assert place([flow(WEST, EAST, *rows, lost)], at(2)).unread == ((2, 3),)
 
 
+def test_old_copies_of_an_earlier_leader_epoch_are_of_others_than_lie_there_now() -> None:
+    """West lost all from 2 while its records were to be copied again; of the new ones east has lost the second."""
+    rows = (
+        of_epoch(0, copied(0, 6, 0)),
+        superseded(2, 6, 6),
+        of_epoch(2, copied(2, 4, 6)),
+        superseded(3, 4, 7, SyncCause.TARGET_TRUNCATED),
+    )
+    found = place([flow(WEST, EAST, *rows)], at(7, EAST), ends=(0, 6), is_to_west=True)
+    assert (found.offset, found.unread) == (3, ((3, 6),))
+
+
 def test_who_has_not_found_a_lost_end_proves_nothing() -> None:
     stale, reader = flow(EAST, WEST, copied(0, 6, 0)), flow(WEST, EAST, copied(0, 6, 6, gap(0, 6)))
     assert place([stale, reader, finder(WEST, 2)], at(5), ends=(0, 6)).offset == 2
