@@ -1,7 +1,7 @@
 -- name:    group_translation
--- answers: where does each group of one cluster go on at another, and what would it skip or read again?
+-- answers: where does each group of one cluster continue at another, and what would it skip or read again?
 -- grain:   group_id, source_topic, source_partition, target_topic
--- reads:   asked_groups, cluster_commits, group_places, group_reads, last_syncs, links, pairs
+-- reads:   answered_pairs, asked_groups, cluster_commits, copied_ways, group_places, group_reads, last_syncs, links
 -- params:  from_cluster string, to_cluster string
 -- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
@@ -19,20 +19,10 @@
 -- last; first_read_ms: when the commit was first seen.
 with chosen as (
     select p.*
-    from pairs as p
+    from answered_pairs as p
     inner join params as a
         on a.from_cluster = p.here_cluster
         and a.to_cluster = p.there_cluster
-    left join (
-        select here_cluster, here_topic, there_cluster
-        from pairs
-        where here_topic = there_topic
-        group by here_cluster, here_topic, there_cluster
-    ) as s
-        on s.here_cluster = p.here_cluster
-        and s.here_topic = p.here_topic
-        and s.there_cluster = p.there_cluster
-    where s.here_topic is null or p.there_topic = p.here_topic
 ),
 
 recorded as (
@@ -80,34 +70,21 @@ judged as (
     from chosen as p
     inner join asked_groups as g using (pair_number)
     inner join group_reads as r using (asked_number)
-    inner join group_places as x using (asked_number)
+    left join group_places as x
+        on x.asked_number = g.asked_number
+        and coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
     left join recorded as w on w.pair_number = p.pair_number
 ),
 
--- Between the topics flows have copied, and nothing of their current incarnations.
-former as (
-    select source_topic as topic, source_partition as partition, target_topic, target_partition
-    from last_syncs as m
-    inner join params as a
-        on a.from_cluster = m.source_cluster
-        and a.to_cluster = m.target_cluster
-    union
-    select target_topic as topic, target_partition as partition, source_topic as target_topic,
-        source_partition as target_partition
-    from last_syncs as m
-    inner join params as a
-        on a.from_cluster = m.target_cluster
-        and a.to_cluster = m.source_cluster
-),
-
+-- Where nothing is recorded between the current incarnations.
 unpaired as (
     select
         c.group_id,
         c.topic,
         c.partition,
         c.committed_offset,
-        f.target_topic,
-        f.target_partition,
+        f.there_topic as target_topic,
+        f.there_partition as target_partition,
         c.absence,
         c.absent_since_ms,
         c.first_read_ms,
@@ -117,9 +94,11 @@ unpaired as (
     left join chosen as p
         on p.here_topic = c.topic
         and p.here_partition = c.partition
-    left join former as f
-        on f.topic = c.topic
-        and f.partition = c.partition
+    left join copied_ways as f
+        on f.here_cluster = c.cluster
+        and f.here_topic = c.topic
+        and f.here_partition = c.partition
+        and f.there_cluster = a.to_cluster
     where p.pair_number is null
 )
 
@@ -131,12 +110,12 @@ select
     target_topic,
     target_topic_id,
     target_partition,
-    case when status <> 'other_incarnation' then place end as target_offset,
+    place as target_offset,
     status,
-    case when status <> 'other_incarnation' then repeats end as repeated,
-    case when status <> 'other_incarnation' then ahead end as ahead,
-    case when status <> 'other_incarnation' then others end as others,
-    case when status <> 'other_incarnation' then expired end as expired,
+    repeats as repeated,
+    ahead,
+    others,
+    expired,
     absence,
     absent_since_ms,
     first_read_ms,

@@ -47,14 +47,23 @@ select
 from numbered
 group by map_number, stretch_number;
 
+-- Source offsets at which each leader epoch begins in what was copied, whether or not a map holds it.
+create or replace temporary view copied_epochs as
+select l.map_number, o.source_leader_epoch as leader_epoch, min(o.source_start) as epoch_start
+from offset_syncs as o
+inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+where o.kind = 'copied' and o.source_leader_epoch is not null
+group by l.map_number, o.source_leader_epoch;
+
 -- Rows about the target that their flow went to last of which supersession took something out of the map: what lies
--- from the source offset `cut` on. What either log lost later, by the flow's own rows, lies below the two ends.
+-- from the source offset `cut` on. Below the two limits lies what neither log has lost since, by the flow's own rows.
 create or replace temporary view voided_rows as
 with voided as (
     select
         l.map_number,
         o.writer_epoch * 4294967296 + o.round as recorded_order,
         o.kind,
+        o.source_leader_epoch,
         o.source_start,
         o.source_end,
         o.target_start,
@@ -79,8 +88,19 @@ with voided as (
             o.kind in ('copied', 'adopted') and o.source_end > c.cut
             or o.kind = 'unpaired' and o.records > 0 and o.source_start > c.cut
             or o.kind = 'unpaired' and o.records > 0 and o.source_start = c.cut
-                and coalesce(o.target_topic_id <> c.goes_on_in or o.target_end > c.goes_on_at, true)
+            and coalesce(o.target_topic_id <> c.goes_on_in or o.target_end > c.goes_on_at, true)
         )
+),
+
+truncations as (
+    select
+        l.map_number,
+        o.writer_epoch * 4294967296 + o.round as recorded_order,
+        case when o.cause = 'source_truncated' then o.source_start end as source_limit,
+        case when o.cause = 'target_truncated' then o.target_start end as target_limit
+    from offset_syncs as o
+    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+    where o.cause in ('source_truncated', 'target_truncated')
 )
 
 select
@@ -94,17 +114,15 @@ select
     v.gaps,
     v.recorded_at_ms,
     v.cut,
-    min(case when o.cause = 'source_truncated' then o.source_start end) as source_limit,
-    min(case when o.cause = 'target_truncated' then o.target_start end) as target_limit
+    least(min(t.source_limit), min(e.epoch_start)) as source_limit,
+    min(t.target_limit) as target_limit
 from voided as v
-inner join last_syncs as l using (map_number)
-left join offset_syncs as o
-    on o.flow = l.flow
-    and o.source_topic = l.source_topic
-    and o.source_topic_id = l.source_topic_id
-    and o.source_partition = l.source_partition
-    and o.writer_epoch * 4294967296 + o.round >= v.recorded_order
-    and o.cause in ('source_truncated', 'target_truncated')
+left join truncations as t
+    on t.map_number = v.map_number
+    and t.recorded_order >= v.recorded_order
+left join copied_epochs as e
+    on e.map_number = v.map_number
+    and e.leader_epoch > v.source_leader_epoch
 group by
     v.map_number,
     v.recorded_order,

@@ -1,4 +1,4 @@
--- Where groups go on at another cluster: at the first record that they have not read.
+-- Where groups continue at another cluster: at the first record that they have not read.
 
 -- Of each group what is unread in each piece: all of it from unread_from on, null where it was read. unplaced_from and
 -- alone_from: the same of what nobody can place, and of what lies there alone.
@@ -38,7 +38,7 @@ select
     case when first_unread < piece_end then first_unread end as unread_from
 from bounded;
 
--- Where each group goes on, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
+-- Where each group continues, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
 create or replace temporary view group_places as
 with floors as (
     select r.asked_number, min(greatest(u.there_from, r.there_to)) as floor_offset
@@ -138,3 +138,38 @@ select
 from placed as p
 left join counted as c using (asked_number)
 left join aheads as a using (asked_number);
+
+-- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
+-- a group that reads it continues in the first.
+create or replace temporary view answered_pairs as
+with same_names as (
+    select here_cluster, here_topic, there_cluster
+    from pairs
+    where here_topic = there_topic
+    group by here_cluster, here_topic, there_cluster
+)
+
+select p.*
+from pairs as p
+left join same_names as s using (here_cluster, here_topic, there_cluster)
+where s.here_topic is null or p.there_topic = p.here_topic;
+
+-- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.
+create or replace temporary view copied_ways as
+select
+    source_cluster as here_cluster,
+    source_topic as here_topic,
+    source_partition as here_partition,
+    target_cluster as there_cluster,
+    target_topic as there_topic,
+    target_partition as there_partition
+from last_syncs
+union
+select
+    target_cluster as here_cluster,
+    target_topic as here_topic,
+    target_partition as here_partition,
+    source_cluster as there_cluster,
+    source_topic as there_topic,
+    source_partition as there_partition
+from last_syncs;

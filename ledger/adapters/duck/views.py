@@ -62,7 +62,7 @@ def make_views(
     """
     is_of_pairs = "pairs" in statements
     for name, statement in statements.items():
-        if name in COMPUTED_ONCE or is_of_pairs and name in COMPUTED_FOR_PAIRS:
+        if name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             connection.execute(f"create temporary table {name} as {_select(name, statement)}")
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             connection.execute(

@@ -11,7 +11,7 @@ at its source a leader epoch that begins at or behind the truncation, and at its
 that has read that log again since.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition

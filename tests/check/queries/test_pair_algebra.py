@@ -3,7 +3,6 @@
 A query takes longer to be planned than to be answered, so several lives are the topics of one ledger.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
