@@ -1,7 +1,7 @@
 -- name:    group_translation
 -- answers: where does each group of one cluster continue at another, and what would it skip or read again?
 -- grain:   group_id, source_topic, source_partition, target_topic
--- reads:   answered_pairs, asked_groups, cluster_commits, copied_ways, group_places, group_reads, last_syncs, links
+-- reads:   answered_pairs, asked_groups, cluster_commits, copied_ways, group_places, group_reads
 -- params:  from_cluster string, to_cluster string
 -- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
@@ -23,14 +23,6 @@ with chosen as (
     inner join params as a
         on a.from_cluster = p.here_cluster
         and a.to_cluster = p.there_cluster
-),
-
-recorded as (
-    select c.pair_number, min(m.recorded_at_ms) as map_recorded_ms
-    from chosen as c
-    inner join links as k using (here_log, there_log)
-    inner join last_syncs as m on m.map_number in (k.to_here, k.to_there)
-    group by c.pair_number
 ),
 
 judged as (
@@ -65,7 +57,7 @@ judged as (
         g.absence,
         g.absent_since_ms,
         g.first_read_ms,
-        w.map_recorded_ms,
+        p.map_recorded_ms,
         g.metadata
     from chosen as p
     inner join asked_groups as g using (pair_number)
@@ -73,7 +65,6 @@ judged as (
     left join group_places as x
         on x.asked_number = g.asked_number
         and coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
-    left join recorded as w on w.pair_number = p.pair_number
 ),
 
 -- Where nothing is recorded between the current incarnations.

@@ -140,18 +140,27 @@ left join counted as c using (asked_number)
 left join aheads as a using (asked_number);
 
 -- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
--- a group that reads it continues in the first.
+-- a group that reads it continues in the first. map_recorded_ms: when the last row was recorded of the map that was
+-- recorded longest ago.
 create or replace temporary view answered_pairs as
 with same_names as (
     select here_cluster, here_topic, there_cluster
     from pairs
     where here_topic = there_topic
     group by here_cluster, here_topic, there_cluster
+),
+
+recorded as (
+    select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_ms
+    from links as k
+    inner join last_syncs as m on m.map_number in (k.to_here, k.to_there)
+    group by k.here_log, k.there_log
 )
 
-select p.*
+select p.*, w.map_recorded_ms
 from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
+left join recorded as w using (here_log, there_log)
 where s.here_topic is null or p.there_topic = p.here_topic;
 
 -- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.
