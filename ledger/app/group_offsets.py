@@ -50,13 +50,19 @@ class Chosen:
 ALL = Chosen()
 
 
-def driver_lives(config: MirrorConfig, flow_name: str) -> bool:
-    """Whether a driver of the flow is known to be at work now; unknown is no."""
+def driver_lives(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> bool:
+    """Whether a driver may have copied what this cut of the newest ledger does not have; unknown is no.
+
+    One is known to be at work, or has recorded something since.
+    """
     if flow_name not in config.flows:
         return False
-    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer_of(flow_name))
+    writer = writer_of(flow_name)
+    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer)
     verdict = driver_verdict(config.flow(flow_name), claim, LocalProcesses(), now_ms=SystemClock().now_ms())
-    return verdict is RoleVerdict.IN_USE
+    if claim is None or verdict is RoleVerdict.IN_USE:
+        return claim is not None
+    return claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
 
 
 def translate_groups(
