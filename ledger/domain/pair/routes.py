@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
+from ledger.domain.offsets.former_copies import still_held
 from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
 from ledger.domain.offsets.offset_ranges import OffsetRange, without
 from ledger.domain.offsets.stretches import Segment, Unpaired, expand
@@ -178,10 +179,10 @@ def old_copies(rows: FlowRows) -> list[OldCopy]:
     found: list[OldCopy] = []
     for index, row in enumerate(rows):
         for segment in _copies(row.sync, target):
-            start, end = _still_there(segment, syncs[index + 1 :])
-            for first, last in without((start, end), mapped):
-                shift = segment.source_start - segment.target_start
-                found.append(OldCopy(Segment(first + shift, last + shift, first), row.recorded_at_ms))
+            shift = segment.source_start - segment.target_start
+            for held in still_held(segment, syncs[index + 1 :]):
+                for first, last in without((held.target_start, held.target_end), mapped):
+                    found.append(OldCopy(Segment(first + shift, last + shift, first), row.recorded_at_ms))
     return found
 
 
@@ -205,14 +206,6 @@ def old_unpaired(rows: FlowRows) -> Iterator[Unpaired]:
 def _copies(sync: OffsetSync, target: TopicPartition) -> tuple[Segment, ...]:
     is_copy = sync.kind in (SyncKind.COPIED, SyncKind.ADOPTED) and is_same(sync.target, target)
     return expand(sync) if is_copy else ()
-
-
-def _still_there(segment: Segment, later: Sequence[OffsetSync]) -> OffsetRange:
-    """Target offsets of copies that neither log has lost since with their originals; empty when its end is low."""
-    end = _held_to(segment.target_end, later)
-    shift = segment.target_start - segment.source_start
-    cuts = [sync.source_start + shift for sync in later if sync.cause is SyncCause.SOURCE_TRUNCATED]
-    return segment.target_start, min([end, *cuts])
 
 
 def _held_to(target_end: int, later: Iterable[OffsetSync]) -> int:
