@@ -10,7 +10,7 @@ COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets"}
+    | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets", "former_copies"}
     | {"measured_positions", "measured_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
@@ -63,7 +63,7 @@ def make_views(
     for name, statement in statements.items():
         if name == "links" and clusters is not None:
             _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
-        elif name in COMPUTED_ONCE or is_of_pairs and name in COMPUTED_FOR_PAIRS:
+        elif name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
