@@ -187,19 +187,6 @@ def test_what_lies_there_is_of_others_where_nothing_is_copied_from_there() -> No
     assert (found.offset, found.unread, found.others) == (4, ((4, 5),), ((5, 9),))
 
 
-def test_who_comes_back_passes_what_others_brought_meanwhile() -> None:
-    """West e0 n0 e1 n1 e2. A group that left west behind n0 has read e1 and e2 at east; n1 is not for it any more."""
-    flows = [
-        flow(EAST, WEST, copied(0, 1, 0), copied(1, 2, 2), copied(2, 3, 4)),
-        flow(NORTH, WEST, copied(0, 1, 1), copied(1, 2, 3)),
-    ]
-    left = at(2, WEST)
-    found = place(flows, at(3, EAST), there=left, moved=(left, 1), ends=(0, 5), is_to_west=True)
-    assert (told(found), found.unread, found.others) == ((5, STATUS.AT_END), (), ())
-    found = place(flows, at(2, EAST), there=left, moved=(left, 1), ends=(0, 5), is_to_west=True)
-    assert (told(found), found.unread, found.others) == ((4, STATUS.EXACT), ((4, 5),), ())
-
-
 def test_what_flows_brought_there_is_to_come_where_the_flow_to_here_relays() -> None:
     """East a0 n0' n1' a1, of which only a0 has come to west: n0 is no other's record."""
     flows = [flow(NORTH, EAST, copied(0, 2, 1)), flow(EAST, WEST, copied(0, 1, 0))]
