@@ -11,7 +11,7 @@ from tests.support.checkout import CHECKOUT
 from tests.support.homes import home_with_jars
 
 # Contracts are no test modules, and their assertions tell as much as those of tests.
-pytest.register_assert_rewrite("tests.support.contracts")
+pytest.register_assert_rewrite("tests.support.contracts", "tests.support.journeys")
 
 # The same examples on every machine until a test changes; `make soak` draws others.
 settings.register_profile("fixed", derandomize=True)

@@ -18,16 +18,18 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql import SparkSession
 
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
+from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.pair.first_unread import Place, first_unread
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.groups import TO_THE_END, GroupPlan, consume
-from ledger.sandbox.reading import Readings, read_topics
+from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
@@ -118,10 +120,11 @@ class Clusters:
         """By the clock of recorders."""
         return SystemClock().now_ms()
 
-    def record(self) -> PairLedger:
+    def record(self) -> "Recorded":
         """What groups have committed and where partitions end, recorded; and all that is recorded by now."""
         record_clusters(self.config, [], _RECORDED, stop=threading.Event(), once=True)
-        return PairLedger(answers.snapshot(self.config, None))
+        at = answers.snapshot(self.config, None)
+        return Recorded(at, PairLedger(at), frozenset(self.topology.flows))
 
     def logs(self) -> dict[Log, Records]:
         """What lies in all partitions, as a reader of committed records gets it."""
@@ -159,7 +162,7 @@ class Clusters:
             for log, place in places.items()
             if place.offset is not None
         ]
-        consumer = Consumer({"bootstrap.servers": self.servers[group.cluster], "group.id": group.name})
+        consumer = Consumer(reader_properties(self.servers[group.cluster], group.name))
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
         finally:
@@ -186,10 +189,32 @@ def _by_log(cluster: str, readings: Readings) -> dict[Log, Records]:
     }
 
 
-def answered(ledger: PairLedger, group: Traveller, here: Log, there: Log) -> Place:
-    """Where the group continues there: the one place where tests ask."""
-    known = ledger.group(group.name, here, there, group.moves.get(here))
-    return first_unread(ledger.pair(here, there), known)
+@dataclass(frozen=True)
+class Recorded:
+    """The ledger at a cut, and who answers from it."""
+
+    at: DeltaSnapshot
+    ledger: PairLedger
+    flows: frozenset[str]
+
+    def place(self, group: Traveller, here: Log, there: Log) -> Place:
+        """Where the group continues there: the one place where tests ask."""
+        known = self.ledger.group(group.name, here, there, group.moves.get(here))
+        return first_unread(self.ledger.pair(here, there), known)
+
+    def places_by_one_flow(self) -> dict[tuple[str, Log, Log], int]:
+        """What each flow alone answers, by group, source and target partition; without answers that have no offset."""
+        clusters = {row["flow"]: row for row in self.at.rows("writers", [("event", "=", "claimed")])}
+        found = {}
+        for flow in sorted(self.flows):
+            source, target = clusters[flow]["source_cluster"], clusters[flow]["target_cluster"]
+            params: dict[str, Value] = {"flow": flow, "driver_lives": False}
+            for row in answers.run_query(self.at, "offset_translation", params).to_pylist():
+                here = Log(source, row["source_topic"], row["source_partition"])
+                there = Log(target, row["target_topic"], row["target_partition"])
+                if row["target_offset"] is not None:
+                    found[row["group_id"], here, there] = row["target_offset"]
+        return found
 
 
 @dataclass
@@ -203,7 +228,7 @@ class Writer:
     transactions: int = 0
 
     def __post_init__(self) -> None:
-        own = {"bootstrap.servers": self.servers, "linger.ms": 5}
+        own = {"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0}
         self._plain = Producer({**own, "enable.idempotence": True})
         self._transactional = Producer({**own, "transactional.id": f"{self.name}-writer"})
         self._transactional.init_transactions(_FLUSHED_WITHIN_S)

@@ -55,6 +55,8 @@ What cannot be known, and is taken so
     - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
     - A rewind that no recorder saw: one above the place of the last move.
+    - Records of others there are not the group's, though it has read such there: who comes back to where several flows
+      write does not come back to what others brought while it was away, unless it lies behind the place (`others`).
 
 Statuses: the first that applies, in the order of `PlaceStatus`. The first three come without an offset.
 """
