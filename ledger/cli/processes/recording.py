@@ -47,7 +47,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
         with _stop_on_signals() as stop:
             recorded = record_clusters(config, [options.cluster], subjects, stop=stop, once=options.once)
     except MirrorLedgerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}")
         return error.exit_code
     sys.stdout.write(dumps({"cluster": options.cluster, "rows": recorded[options.cluster]}) + "\n")
     return 0
