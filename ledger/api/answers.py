@@ -17,6 +17,7 @@ from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.operations.flow_answers import partition_columns
 from ledger.operations.flow_lag import LagStatus
 from ledger.operations.flow_report import FlowReport
+from ledger.reports.plain_text import rows_of
 
 Row = TypeVar("Row")
 
@@ -33,7 +34,7 @@ class Answer(Generic[Row]):
         return tuple(self)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self.of_row(**row) for batch in self.table.to_batches() for row in batch.to_pylist())
+        return (self.of_row(**row) for row in rows_of(self.table))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

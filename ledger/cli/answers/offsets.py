@@ -1,15 +1,17 @@
 """`offsets translate`: where committed offsets land on the target."""
 
+from collections.abc import Iterator
+
 import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
-from ledger.cli.printing import rendered, require_tables, wide_option
+from ledger.cli.printing import put, rendered, require_tables, say, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset
+from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
 
 _RESET = "kafka-reset"
 _LARGEST_PARTITION = 2**31 - 1
@@ -106,24 +108,27 @@ def _require_topic(topic: str | None, partition: int | None) -> None:
 def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
     """The reset file on stdout; on stderr the topics that it is about and the rows left out, with exit code 4."""
     reset = render_kafka_reset(answer, accepted)
-    click.echo(reset.csv, nl=False)
-    click.echo(rendered(reset.topics, "table"), err=True, nl=False)
-    if reset.left_out.num_rows:
-        click.echo(rendered(reset.left_out, "table"), err=True, nl=False)
-        raise UnsafeError(_why_left_out(reset.left_out))
+    put(reset.csv)
+    say(rendered(reset.topics, "table").removesuffix("\n"))
+    left_out = [rows for rows in (reset.left_out, reset.unwritable) if rows.num_rows]
+    for rows in left_out:
+        say(rendered(rows, "table").removesuffix("\n"))
+    if left_out:
+        raise UnsafeError(f"{'; '.join(_why_left_out(reset))}; they are not in the file")
 
 
-def _why_left_out(left_out: pa.Table) -> str:
-    uncommitted = pc.sum(pc.equal(left_out["status"], UncommittedStatus.NO_COMMIT)).as_py()
-    commits = left_out.num_rows - uncommitted
-    reasons = []
-    if commits:
-        reasons.append(
-            f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
-        )
+def _why_left_out(reset: KafkaReset) -> Iterator[str]:
+    uncommitted = pc.sum(pc.equal(reset.left_out["status"], UncommittedStatus.NO_COMMIT)).as_py() or 0
+    if commits := reset.left_out.num_rows - uncommitted:
+        yield f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
     if uncommitted:
-        reasons.append(
+        yield (
             f"of {uncommitted} partitions that hold records, or may, the group has no commit: with "
             "auto.offset.reset = latest it skips them (--accept no_commit begins at the target's log start)"
         )
-    return "; ".join(reasons) + "; they are not in the file"
+    if reset.unwritable.num_rows:
+        yield (
+            f"{reset.unwritable.num_rows} offsets cannot be given to Kafka's tool: the group's name is empty, or has a "
+            "line feed or NUL in it, or Kafka has no such topic, partition or offset (mirror-ledger offsets set "
+            "takes any group)"
+        )
