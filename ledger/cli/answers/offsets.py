@@ -24,7 +24,9 @@ def offsets() -> None:
 
 
 @offsets.command()
-@click.option("--flow", required=True, help="The flow whose map is used.")
+@click.option("--flow", help="The flow whose map alone is used.")
+@click.option("--from", "from_cluster", help="With --to: the cluster where groups have committed.")
+@click.option("--to", "to_cluster", help="With --from: the cluster where they shall continue, by all flows.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. Can be repeated.")
 @click.option("--topic", help="Only this source topic.")
 @click.option(
@@ -34,6 +36,11 @@ def offsets() -> None:
     "--offset",
     type=click.IntRange(0, _LARGEST_OFFSET),
     help="With --topic and --partition: one source offset, whoever may have committed it.",
+)
+@click.option(
+    "--at",
+    "at_time",
+    help="With --from and --to: a time; beside each offset what its group skips and repeats that continues by time.",
 )
 @as_of_option
 @click.option(
@@ -54,11 +61,14 @@ def offsets() -> None:
 @click.pass_context
 def translate(
     context: click.Context,
-    flow: str,
+    flow: str | None,
+    from_cluster: str | None,
+    to_cluster: str | None,
     groups: tuple[str, ...],
     topic: str | None,
     partition: int | None,
     offset: int | None,
+    at_time: str | None,
     as_of: str | None,
     output: str,
     accepted: tuple[str, ...],
@@ -71,16 +81,34 @@ def translate(
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
+    asked = _asked(flow, from_cluster, to_cluster)
+    if at_time is not None and isinstance(asked, str):
+        raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
-    if topic is not None and partition is not None and offset is not None:
-        one = ledger.translate_offset(flow, topic=topic, partition=partition, offset=offset)
-        show(ledger, one.table, output, wide=wide)
-        return
-    found = ledger.translate_groups(flow, groups=groups, topic=topic, partition=partition)
-    if output == _RESET:
-        _show_reset(found.table, accepted)
+    found: pa.Table
+    if not isinstance(asked, str):
+        found = ledger.translate_between(
+            *asked, groups=groups, topic=topic, partition=partition, offset=offset, at=at_time
+        ).table
+    elif topic is not None and partition is not None and offset is not None:
+        found = ledger.translate_offset(asked, topic=topic, partition=partition, offset=offset).table
     else:
-        show(ledger, found.table, output, wide=wide)
+        found = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
+    if output == _RESET:
+        _show_reset(found, accepted)
+    else:
+        show(ledger, found, output, wide=wide)
+
+
+def _asked(flow: str | None, from_cluster: str | None, to_cluster: str | None) -> str | tuple[str, str]:
+    """The flow, or the two clusters, that is asked about."""
+    if flow is not None and from_cluster is None and to_cluster is None:
+        return flow
+    if flow is None and from_cluster is not None and to_cluster is not None:
+        return from_cluster, to_cluster
+    raise UsageError(
+        "name either --flow, or --from and --to: one map answers, or all between two clusters; nothing was translated"
+    )
 
 
 def _refuse_beside_an_offset(
