@@ -79,12 +79,19 @@ def test_the_way_back_is_asked_for_in_the_same_way(both: Operated) -> None:
     assert found == {(0, "orders", 6), (1, "orders", 0)}
 
 
-def test_a_time_is_the_worse_alternative(both: Operated) -> None:
+@pytest.mark.parametrize(("at", "expected"), [("5000", (0, 0, 4)), ("5001", (10, 6, 0))])
+def test_a_time_is_the_worse_alternative(both: Operated, at: str, expected: tuple[int, int, int]) -> None:
     """All that was copied has one time: the offset of a later one is the end, that of an earlier one the beginning."""
-    for at, expected in (("1", (0, 0, 4)), ("99999999999999", (10, 6, 0))):
-        [row] = rows(both, "--group", "steady", "--topic", "orders", "--partition", "0", "--at", at)
-        assert row["target_offset"] == 4
-        assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == expected
+    both.copied({("bills", 0): 10}, last_timestamp_ms=5000)
+    both.append("checkpoints", commit("steady", 4, topic="bills", topic_id="id-of-bills"))
+    [row] = rows(both, "--topic", "bills", "--at", at)
+    assert row["target_offset"] == 4
+    assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == expected
+
+
+def test_records_of_which_nobody_knows_the_time_may_be_of_any(both: Operated) -> None:
+    [row] = rows(both, "--group", "steady", "--topic", "orders", "--partition", "0", "--at", "5000")
+    assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == (0, 0, 4)
 
 
 def test_the_reset_file_holds_what_is_sure(both: Operated) -> None:
