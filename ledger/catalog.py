@@ -37,7 +37,7 @@ VIEW_SUBJECTS = (
     "lag",
     "commits",
     "targets",
-    "former_copies",
+    "earlier_copies",
     "translation",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""

@@ -53,10 +53,10 @@ placed as (
                 least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
                 w.target_end
             ),
-            m.former_start
+            m.earlier_start
         ) as answer,
         case
-            when m.copied_start <= m.place or m.is_former then 'exact'
+            when m.copied_start <= m.place or m.is_copied_before then 'exact'
             when m.lost_start <= m.place then 'lost'
             when m.gap_start <= m.place then 'gap'
             when m.place < w.source_start then 'before_first'
