@@ -3,9 +3,8 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ledger import catalog
 from ledger.adapters import pasted_views
@@ -23,6 +22,7 @@ from ledger.api.answers import (
     row_class,
     translated_offset,
 )
+from ledger.api.asked import AsOf, as_of_text, text, whole_number
 from ledger.api.sql import declared_in, named_by_values
 from ledger.app import answers, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
@@ -30,12 +30,7 @@ from ledger.app.group_offsets import Chosen
 from ledger.catalog import Query, Value
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import UsageError
-
-AsOf: TypeAlias = str | int | datetime | None
-"""A time (ISO-8601 with an offset, milliseconds since the epoch, or a `datetime` with a zone), an operation id, a cut
-token; None: now."""
 
 DRIVER_LIVES = "driver_lives"
 """A parameter of queries that is found out where it is not given."""
@@ -69,10 +64,8 @@ class Ledger:
         have: before its beginning, to come, of another ledger, or no cut at all.
         """
         if not isinstance(config, MirrorConfig):
-            config = load_config(
-                find_config(None, os.environ) if config is None else Path(_unicode("the path", config))
-            )
-        asked = _as_text(as_of)
+            config = load_config(find_config(None, os.environ) if config is None else Path(config))
+        asked = as_of_text(as_of)
         opened_at_ms = SystemClock().now_ms()
         return cls(config, answers.snapshot(config, asked), asked, opened_at_ms)
 
@@ -102,11 +95,15 @@ class Ledger:
         """
         if isinstance(groups, str):
             raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
-        for name, text in (("flow", flow), ("topic", topic), *(("a group", group) for group in groups)):
-            _unicode(name, text)
-        if partition is not None and topic is None:
-            raise UsageError("a partition needs its topic; nothing was translated")
-        answers.require_flow(self.config, self.snapshot, flow)
+        for group in groups:
+            text("a group", group)
+        if topic is not None:
+            text("topic", topic)
+        if partition is not None:
+            whole_number("partition", partition)
+            if topic is None:
+                raise UsageError("a partition needs its topic; nothing was translated")
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
         found = group_offsets.translate_groups(
             self.snapshot, flow, Chosen(groups, topic, partition), driver_lives=self._driver_lives(flow)
         )
@@ -119,12 +116,10 @@ class Ledger:
 
         Raises `UsageError` for a topic, partition or offset that there cannot be.
         """
-        for name, text in (("flow", flow), ("topic", topic)):
-            _unicode(name, text)
-        for name, number in (("partition", partition), ("offset", offset)):
-            if type(number) is not int:
-                raise UsageError(f"{name} is a whole number, got {number!r}; nothing was translated")
-        answers.require_flow(self.config, self.snapshot, flow)
+        text("topic", topic)
+        whole_number("partition", partition)
+        whole_number("offset", offset)
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
         found = group_offsets.translate_offset(
             self.snapshot, flow, topic=topic, partition=partition, offset=offset
         )
@@ -166,16 +161,15 @@ class Ledger:
         found = answers.run_query(self.snapshot, name, self._filled_in(wanted, params))
         return Answer(found, row_class(wanted))
 
-    def sql(self, text: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
+    def sql(self, statements: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
         """Carry out statements; the answer is that of the last one which has rows.
 
         The relation `params` has a row of the parameters. Raises `UsageError` for a statement that is refused, and
         where none has rows.
         """
-        with self.sql_session(params, declared_in(text)) as session:
-            found = [
-                answer for answer in session.answers(_unicode("the statement", text)) if answer is not None
-            ]
+        text("a statement", statements)
+        with self.sql_session(params, declared_in(statements)) as session:
+            found = [answer for answer in session.answers(statements) if answer is not None]
         if not found:
             raise UsageError("no statement has rows to answer with")
         return Answer(found[-1], mapping)
@@ -203,7 +197,7 @@ class Ledger:
         """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
         found = dict(params)
         if isinstance(flow := found.get("flow"), str):
-            answers.require_flow(self.config, self.snapshot, _unicode("flow", flow))
+            answers.require_flow(self.config, self.snapshot, text("flow", flow))
             if DRIVER_LIVES in wanted.parameter_names:
                 found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
@@ -214,17 +208,3 @@ class Ledger:
 
     def _asked_at_ms(self) -> int:
         return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)
-
-
-def _as_text(as_of: AsOf) -> str | None:
-    """As `--as-of` has it."""
-    if isinstance(as_of, datetime):
-        return as_of.isoformat()
-    return None if as_of is None else _unicode("as_of", str(as_of))
-
-
-def _unicode(name: str, text: Any) -> Any:
-    """The text as it is. Raises `UsageError` for one that no UTF-8 can write: no row can be equal to it."""
-    if isinstance(text, str) and not is_unicode(text):
-        raise UsageError(f"{name} is not Unicode text: {text!r}; nothing was read")
-    return text
