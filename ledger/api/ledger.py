@@ -158,7 +158,7 @@ class Ledger:
         `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured.
         """
         wanted = catalog.query(name)
-        found = answers.run_query(self.snapshot, name, self._filled_in(wanted, params))
+        found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
         return Answer(found, row_class(wanted))
 
     def sql(self, statements: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
@@ -180,7 +180,7 @@ class Ledger:
         """A session of statements, to be closed; the parameters are of the types that a query declares, if one does."""
         values = dict(params or {})
         if declared is not None:
-            values = self._filled_in(declared, values)
+            values = self.filled_in(declared, values)
             declared.check(values)
         names = named_by_values(values) if declared is None else declared.params
         return sealed(self.snapshot, names, values)
@@ -191,16 +191,19 @@ class Ledger:
             raise UsageError(f"there are views for {', '.join(VIEWS)}, not for {engine!r}; nothing was made")
         return VIEWS[engine](self.snapshot)
 
-    # -----------------------------------------------------------------------------------------------
+    def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+        """What `query` runs with, for who runs it elsewhere: the parameters, and those that are found out.
 
-    def _filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
-        """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
+        Raises `UsageError` for a flow that nobody knows, and `PreconditionError` for one that has never run.
+        """
         found = dict(params)
         if isinstance(flow := found.get("flow"), str):
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
             if DRIVER_LIVES in wanted.parameter_names:
                 found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
+
+    # -----------------------------------------------------------------------------------------------
 
     def _driver_lives(self, flow: str) -> bool:
         """Whether a driver may have copied what this cut does not have."""

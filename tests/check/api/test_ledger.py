@@ -236,7 +236,7 @@ def test_what_cannot_be_opened_says_why(
         (lambda asked: asked.sql("create table t as select 1"), UsageError, "no statement has rows"),
         (lambda asked: asked.sql("select 1 as \udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.sql("select x from params", x=2**63), UsageError, "bigint"),
-        (lambda asked: asked.sql("select x from params", x="\udc80"), UsageError, "is a string"),
+        (lambda asked: asked.sql("select x from params", x="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.sql("select x from params", **{"": 1}), UsageError, "letters, digits"),
         (lambda asked: asked.views("oracle"), UsageError, "oracle"),
         (lambda asked: asked.at("\udc80"), UsageError, "is Unicode text"),
@@ -280,9 +280,10 @@ def modules_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_to_import_the_package_costs_nothing_and_the_ledger_neither_jvm_nor_broker() -> None:
+def test_to_import_the_package_costs_nothing_and_answers_need_neither_jvm_nor_broker(flow: Operated) -> None:
     assert not {"duckdb", "pyarrow", "deltalake", "pydantic"} & modules_after("import ledger.errors")
-    found = modules_after("from ledger import Ledger")
+    asked = f"ledger = Ledger.open({flow.config.file!r}); ledger.status(); ledger.translate_groups({FLOW!r})"
+    found = modules_after(f"from ledger import Ledger; {asked}; ledger.sql('select 1 as a').rows")
     assert {"duckdb", "pyarrow"} <= found
     assert not {"pyspark", "py4j", "kafka", "confluent_kafka", "click", "rich"} & found
 
