@@ -30,6 +30,7 @@ VIEW_SUBJECTS = (
     "supersession",
     "maps",
     "topics",
+    "partitions",
     "permissions",
     "operations",
     "lag",

@@ -57,6 +57,13 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
         # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
         {"inner join sums as s using (flow, map_number);: using (flow, map_number) -> using (map_number)"}
     ),
+    # It bounds what is read: commits on other topics are joined with nothing.
+    "finished_groups": frozenset(
+        {
+            "inner join copied_topics as t on t.target_cluster = c.cluster and t.target_topic = c.topic: "
+            "t.target_topic = c.topic -> true"
+        }
+    ),
     # Where this is answered the two are equal.
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
     "measured_lags": frozenset(
