@@ -2,7 +2,7 @@
 
 A header is the first block of comments: `-- key: value` lines, continued by lines that are indented further.
 `params` and `status` may be left out or `none`; the other keys are needed. A parameter whose type ends with `?`
-may be left out and is null then.
+may be left out and is null then; `>0` behind the type of a number says that it is above 0.
 """
 
 import re
@@ -34,6 +34,7 @@ VIEW_SUBJECTS = (
     "permissions",
     "operations",
     "lag",
+    "readings",
     "commits",
     "targets",
     "translation",
@@ -55,6 +56,7 @@ class Named:
     name: str
     type: str
     is_optional: bool = False
+    is_positive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +191,19 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _parameters(text: str) -> tuple[Named, ...]:
-    optional_types = frozenset(f"{type_}?" for type_ in _PARAMETER_TYPES)
-    found = _named(text, frozenset(_PARAMETER_TYPES) | optional_types)
-    return tuple(Named(one.name, one.type.removesuffix("?"), one.type.endswith("?")) for one in found)
+    bounded = frozenset({*_PARAMETER_TYPES, *(f"{type_}>0" for type_ in _INTEGER_BITS)})
+    found = _named(text, bounded | {f"{type_}?" for type_ in bounded})
+    return tuple(_parameter(one.name, one.type) for one in found)
+
+
+def _parameter(name: str, stated: str) -> Named:
+    needed = stated.removesuffix("?")
+    return Named(
+        name,
+        needed.removesuffix(">0"),
+        is_optional=needed != stated,
+        is_positive=needed.endswith(">0"),
+    )
 
 
 def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
@@ -202,16 +214,17 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
 
 
 def _check_type(name: str, parameter: Named, value: Value) -> None:
-    if type(value) is not _PARAMETER_TYPES[parameter.type] or _too_large(parameter, value):
+    if type(value) is not _PARAMETER_TYPES[parameter.type] or _out_of_range(parameter, value):
+        stated = f"{parameter.type} above 0" if parameter.is_positive else parameter.type
         raise UsageError(
-            f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
-            "nothing was read"
+            f"parameter {parameter.name} of query {name} is a {stated}, got {value!r}; nothing was read"
         )
 
 
-def _too_large(parameter: Named, value: Value) -> bool:
+def _out_of_range(parameter: Named, value: Value) -> bool:
     limit = 2 ** _INTEGER_BITS.get(parameter.type, 0)
-    return isinstance(value, int) and not isinstance(value, bool) and not -limit <= value < limit
+    least = 1 if parameter.is_positive else -limit
+    return isinstance(value, int) and not isinstance(value, bool) and not least <= value < limit
 
 
 @cache

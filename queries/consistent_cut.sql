@@ -1,7 +1,7 @@
 -- name:    consistent_cut
 -- answers: what was known at an instant of the ends of partitions and of commits, and how far apart was it read?
 -- grain:   cluster, kind, topic, topic_id, partition, group_id
--- reads:   checkpoints, high_watermarks, recorder_signs, topic_partitions, topics
+-- reads:   checkpoints, high_watermarks, recorder_signs, topic_ends, topic_partitions
 -- params:  at_ms bigint, cluster string?
 -- columns: cluster string, kind string, topic string, topic_id string, partition int, group_id string,
 --          log_start bigint, last_stable bigint, high_watermark bigint, committed_offset bigint,
@@ -20,25 +20,7 @@
 -- ended: by then the topic was recorded as deleted, or with another id. not_read_yet: read behind at_ms only.
 -- never_read: the ends of that partition are in no row, as are those of topics that no flow mirrors. gone, hidden: the
 -- commit was not there any more, or not shown; last_known_offset is the last one that was seen until then.
-with lives as (
-    select
-        t.cluster, t.topic, t.topic_id,
-        max(t.writer_epoch * 4294967296 + t.round) as last_order,
-        max_by(t.event, t.writer_epoch * 4294967296 + t.round) as last_event
-    from topics as t
-    inner join params as p on p.at_ms >= t.recorded_at_ms
-    group by t.cluster, t.topic, t.topic_id
-),
-
-ended as (
-    select l.cluster, l.topic, l.topic_id
-    from lives as l
-    inner join lives as n on n.cluster = l.cluster and n.topic = l.topic
-    group by l.cluster, l.topic, l.topic_id, l.last_order
-    having max(n.last_order) > l.last_order or max_by(n.last_event, n.last_order) = 'deleted'
-),
-
-signs as (
+with signs as (
     select s.cluster, s.writer_epoch, max(s.round) as round, max_by(s.recorded_at_ms, s.round) as recorded_at_ms
     from recorder_signs as s
     inner join params as p on p.at_ms >= s.recorded_at_ms
@@ -131,7 +113,10 @@ judged as (
     select r.*, case when e.topic_id is null then r.reading else 'ended' end as status
     from readings as r
     inner join params as p on coalesce(p.cluster = r.cluster, p.cluster is null)
-    left join ended as e on e.cluster = r.cluster and e.topic_id = r.topic_id
+    left join topic_ends as e
+        on e.cluster = r.cluster
+        and e.topic_id = r.topic_id
+        and e.ended_at_ms <= p.at_ms
 )
 
 select
