@@ -29,6 +29,7 @@ VIEW_SUBJECTS = (
     "flows",
     "supersession",
     "maps",
+    "lineage",
     "topics",
     "partitions",
     "permissions",
