@@ -116,7 +116,7 @@ def query(
         click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)
         return
     wanted = catalog.query(name)
-    values = _values(wanted, params)
+    values = values_of(wanted, params)
     config = configuration(context)
     at = answers.snapshot(config, as_of)
     answer = answers.run_query(at, name, filled_in(config, at, wanted, values, as_of))
@@ -141,7 +141,8 @@ def filled_in(
     return with_freshness(config, wanted, found, at_ms=asked_at_ms(at, as_of))
 
 
-def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:
+def values_of(wanted: catalog.Query, params: Sequence[str]) -> dict[str, Value]:
+    """The values of `--param KEY=VALUE`, by the types of the query's header."""
     types = {parameter.name: parameter.type for parameter in wanted.params}
     return {key: typed(key, text, types.get(key, "string")) for key, text in split(params).items()}
 

@@ -46,8 +46,8 @@ def test_the_last_look_tells_what_replication_lag_tells(case: Case) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_look_tells_what_replication_lag_told_then(seed: int) -> None:
-    """Histories of growing logs, rounds, reads and heartbeats; each reading against the ledger as it was recorded then."""
+def test_every_reading_tells_what_replication_lag_told_then(seed: int) -> None:
+    """Histories of a growing log, rounds, reads and heartbeats; each reading against the ledger as it was then."""
     print(f"seed {seed}")
     grown = Growing(random.Random(seed))
     for _ in range(40):
