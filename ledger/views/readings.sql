@@ -283,6 +283,12 @@ with readings as (
     where mirrored_end <= high_watermark
 ),
 
+known as (
+    select flow, map_number, what
+    from source_stretches
+    group by flow, map_number, what
+),
+
 -- Source offsets at which a reading counts: where the flow stood (point 1), the last stable offset (2) and the high
 -- watermark (3), between stretches. A point comes before what begins there.
 marks as (
@@ -311,8 +317,9 @@ marks as (
         l.reading_order,
         n.point
     from readings as l
-    cross join (select 'copied' as what union all select 'written' as what) as w
+    inner join known as w using (flow, map_number)
     cross join (select explode(sequence(1, 3)) as point) as n
+    where w.what = 'written' or n.point < 3
 ),
 
 summed as (
@@ -362,9 +369,9 @@ counted as (
         flow,
         map_number,
         reading_order,
-        sum(case when what = 'copied' and point <> 3 then offsets end) as copied_offsets,
-        sum(case when what = 'copied' and point <> 3 then bytes end) as copied_bytes,
-        max(case when what = 'copied' and point <> 3 then beyond end) as cut_offsets,
+        sum(case when what = 'copied' then offsets end) as copied_offsets,
+        sum(case when what = 'copied' then bytes end) as copied_bytes,
+        max(case when what = 'copied' then beyond end) as cut_offsets,
         sum(case when what = 'written' and point <> 3 then offsets end) as written_to_last_stable,
         sum(case when what = 'written' and point <> 2 then offsets end) as written_to_high_watermark
     from below
@@ -385,4 +392,4 @@ select
     c.copied_bytes,
     c.cut_offsets
 from readings as l
-inner join counted as c using (flow, map_number, reading_order);
+left join counted as c using (flow, map_number, reading_order);

@@ -96,8 +96,9 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "reading_lags": frozenset(
         {
             "partition by flow, map_number, what: partition by flow, map_number, what -> partition by map_number, what",
-            "inner join counted as c using (flow, map_number, reading_order);: "
+            "left join counted as c using (flow, map_number, reading_order);: "
             "using (flow, map_number, reading_order) -> using (map_number, reading_order)",
+            "inner join known as w using (flow, map_number): using (flow, map_number) -> using (map_number)",
             # Of what was written no bytes are known.
             "partition by flow, map_number, what: partition by flow, map_number, what -> partition by flow, map_number",
         }
