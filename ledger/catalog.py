@@ -2,10 +2,11 @@
 
 A header is the first block of comments: `-- key: value` lines, continued by lines that are indented further.
 `params` and `status` may be left out or `none`; the other keys are needed. A parameter whose type ends with `?`
-may be left out and is null then.
+may be left out and is null then; `>0` behind the type of a number says that it is above 0.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
 _CREATED_VIEW = re.compile(r"^create or replace temporary view (\w+) as$", re.MULTILINE)
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)")
+_COMMENT = re.compile(r"--.*")
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
@@ -30,16 +32,22 @@ VIEW_SUBJECTS = (
     "flows",
     "supersession",
     "maps",
+    "earlier_copies",
+    "lineage",
     "topics",
+    "partitions",
     "permissions",
     "operations",
     "moves",
     "extras",
     "lag",
+    "readings",
     "commits",
     "targets",
-    "earlier_copies",
     "translation",
+)
+"""Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
+BETWEEN_SUBJECTS = (
     "logs",
     "doubts",
     "copies",
@@ -50,12 +58,16 @@ VIEW_SUBJECTS = (
     "pieces",
     "places",
 )
-"""Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
+"""Those of answers between clusters, after the others. Each reads several of these, and most more than once: an engine
+that puts a view's text where it is read would plan millions of them, so each has to be computed in its turn."""
 
-VIEWS = "\n".join(
-    Path(__file__).with_name("views").joinpath(f"{subject}.sql").read_text(encoding="utf-8")
-    for subject in VIEW_SUBJECTS
-)
+
+def _texts(subjects: Iterable[str]) -> str:
+    folder = Path(__file__).with_name("views")
+    return "\n".join(folder.joinpath(f"{subject}.sql").read_text(encoding="utf-8") for subject in subjects)
+
+
+VIEWS = _texts(VIEW_SUBJECTS)
 """The views beside the tables, as SQL that each engine reads after its own `functions.sql`: what engines spell
 differently."""
 
@@ -67,6 +79,7 @@ class Named:
     name: str
     type: str
     is_optional: bool = False
+    is_positive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +138,12 @@ def query(name: str) -> Query:
 
 def view_names() -> tuple[str, ...]:
     """The views beside the tables, as `VIEWS` makes them one after the other."""
-    return tuple(_views())
+    return tuple(_made_by(VIEWS))
+
+
+def names_between_clusters() -> tuple[str, ...]:
+    """The views of answers between clusters, in their order, which read those of `VIEWS`."""
+    return tuple(_made_by(_texts(BETWEEN_SUBJECTS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +167,12 @@ def views_of(relations: Iterable[str]) -> Mapping[str, str]:
     return {name: text for name, text in _views().items() if name in found}
 
 
+def times_read(query: Query) -> Mapping[str, int]:
+    """How often each table and view is read, by the query and by the views that it needs."""
+    texts = (*views_of(query.reads).values(), query.sql)
+    return Counter(name for text in texts for name in _READ.findall(_COMMENT.sub("", text)))
+
+
 def _read_by(relations: Iterable[str]) -> frozenset[str]:
     """These relations, and what the views among them read."""
     found = set(relations)
@@ -162,8 +186,12 @@ def _read_by(relations: Iterable[str]) -> frozenset[str]:
 @cache
 def _views() -> Mapping[str, str]:
     """The statement of each view, with the comments before it, in the order in which they are made."""
-    texts = [text for text in re.split(r"(?<=;)\n", VIEWS) if text.strip()]
-    return {_CREATED_VIEW.findall(text)[0]: text for text in texts}
+    return {**_made_by(VIEWS), **_made_by(_texts(BETWEEN_SUBJECTS))}
+
+
+def _made_by(text: str) -> dict[str, str]:
+    statements = [text for text in re.split(r"(?<=;)\n", text) if text.strip()]
+    return {_CREATED_VIEW.findall(statement)[0]: statement for statement in statements}
 
 
 def parse_query(text: str) -> Query:
@@ -202,9 +230,19 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _parameters(text: str) -> tuple[Named, ...]:
-    optional_types = frozenset(f"{type_}?" for type_ in _PARAMETER_TYPES)
-    found = _named(text, frozenset(_PARAMETER_TYPES) | optional_types)
-    return tuple(Named(one.name, one.type.removesuffix("?"), one.type.endswith("?")) for one in found)
+    bounded = frozenset({*_PARAMETER_TYPES, *(f"{type_}>0" for type_ in _INTEGER_BITS)})
+    found = _named(text, bounded | {f"{type_}?" for type_ in bounded})
+    return tuple(_parameter(one.name, one.type) for one in found)
+
+
+def _parameter(name: str, stated: str) -> Named:
+    needed = stated.removesuffix("?")
+    return Named(
+        name,
+        needed.removesuffix(">0"),
+        is_optional=needed != stated,
+        is_positive=needed.endswith(">0"),
+    )
 
 
 def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
@@ -215,16 +253,17 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
 
 
 def _check_type(name: str, parameter: Named, value: Value) -> None:
-    if type(value) is not _PARAMETER_TYPES[parameter.type] or _too_large(parameter, value):
+    if type(value) is not _PARAMETER_TYPES[parameter.type] or _out_of_range(parameter, value):
+        stated = f"{parameter.type} above 0" if parameter.is_positive else parameter.type
         raise UsageError(
-            f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
-            "nothing was read"
+            f"parameter {parameter.name} of query {name} is a {stated}, got {value!r}; nothing was read"
         )
 
 
-def _too_large(parameter: Named, value: Value) -> bool:
+def _out_of_range(parameter: Named, value: Value) -> bool:
     limit = 2 ** _INTEGER_BITS.get(parameter.type, 0)
-    return isinstance(value, int) and not isinstance(value, bool) and not -limit <= value < limit
+    least = 1 if parameter.is_positive else -limit
+    return isinstance(value, int) and not isinstance(value, bool) and not least <= value < limit
 
 
 def _check_text(name: str, parameter: Named, value: Value) -> None:

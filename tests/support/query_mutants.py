@@ -66,6 +66,52 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
         # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
         {"inner join sums as s using (flow, map_number);: using (flow, map_number) -> using (map_number)"}
     ),
+    # It bounds what is read: commits on other topics are joined with nothing.
+    "finished_groups": frozenset(
+        {
+            "inner join copied_topics as t on t.target_cluster = c.cluster and t.target_topic = c.topic: "
+            "t.target_topic = c.topic -> true"
+        }
+    ),
+    # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
+    "source_readings": frozenset(
+        {
+            "partition by flow, map_number: partition by flow, map_number -> partition by map_number",
+            "inner join reads as r using (flow, map_number, read_order): "
+            "using (flow, map_number, read_order) -> using (map_number, read_order)",
+        }
+    ),
+    "reading_positions": frozenset(
+        {"partition by flow, map_number: partition by flow, map_number -> partition by map_number"}
+    ),
+    "reading_levels": frozenset(
+        {
+            "partition by flow, map_number: partition by flow, map_number -> partition by map_number",
+            "partition by flow, map_number, era: partition by flow, map_number, era -> partition by map_number, era",
+            *(
+                f"{function} over (partition by flow, map_number order by reading_order nulls last) as {name}: "
+                "partition by flow, map_number -> partition by map_number"
+                for function, name in (
+                    ("lag(last_stable)", "previous_stable,"),
+                    ("lag(seen_at_ms)", "previous_seen_ms"),
+                )
+            ),
+            "min_by(e.seen_at_ms, e.reading_order) over (partition by e.flow, e.map_number, e.era) as first_seen_ms: "
+            "partition by e.flow, e.map_number, e.era -> partition by e.map_number, e.era",
+            # What is caught up is not told since when it is behind.
+            "where last_stable > mirrored_end: > -> >=",
+        }
+    ),
+    "reading_lags": frozenset(
+        {
+            "partition by flow, map_number, what: partition by flow, map_number, what -> partition by map_number, what",
+            "left join counted as c using (flow, map_number, reading_order);: "
+            "using (flow, map_number, reading_order) -> using (map_number, reading_order)",
+            "inner join known as w using (flow, map_number): using (flow, map_number) -> using (map_number)",
+            # Of what was written no bytes are known.
+            "partition by flow, map_number, what: partition by flow, map_number, what -> partition by flow, map_number",
+        }
+    ),
     # Where this is answered the two are equal.
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
     "measured_lags": frozenset(

@@ -5,8 +5,9 @@ any more. Tables come as Arrow datasets, whose files Python reads: so the ledger
 changed by none. What a statement creates is in memory, as long as the connection.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles, Relation, Snapshot, register_params
+from ledger.adapters.duck.views import make_views
 from ledger.catalog import Named, Value
 from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import UsageError
@@ -30,6 +32,7 @@ _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_WORD = re.compile(r"\w+")
 _INTERRUPTED = "Query interrupted"  # what duckdb makes of a signal while it computes
 _SEAL = (
     "set python_enable_replacements = false",
@@ -40,9 +43,13 @@ _SEAL = (
 
 @dataclass(frozen=True, slots=True)
 class SealedLedger:
-    """Made by `sealed`; `connection` can read, compute, and create in memory."""
+    """Made by `sealed`; `connection` can read, compute, and create in memory.
+
+    Views of answers between clusters are tables, computed when a text first names one (`catalog.BETWEEN_SUBJECTS`).
+    """
 
     connection: duckdb.DuckDBPyConnection
+    _computed: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __enter__(self) -> "SealedLedger":
         return self
@@ -59,6 +66,7 @@ class SealedLedger:
         if not is_unicode(text):
             raise UsageError("the statements are not Unicode text; nothing was carried out")
         try:
+            self._compute_between_clusters(text)
             for statement in self.connection.extract_statements(text):
                 answer = self.connection.sql(statement.query)
                 is_data = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
@@ -70,10 +78,20 @@ class SealedLedger:
                 raise
             raise KeyboardInterrupt from error
 
+    def _compute_between_clusters(self, text: str) -> None:
+        names = catalog.names_between_clusters()
+        if not self._computed and not set(names).isdisjoint(_WORD.findall(text)):
+            needed = catalog.views_of(names)
+            make_views(self.connection, {name: needed[name] for name in names})
+            self._computed.update(names)
+
     def names(self) -> pa.Table:
         """Tables and views that can be read, with what kind each is."""
         rows = [{"name": table.name, "kind": "table"} for table in TABLES]
-        rows += [{"name": name, "kind": "view"} for name in catalog.view_names()]
+        rows += [
+            {"name": name, "kind": "view"}
+            for name in (*catalog.view_names(), *catalog.names_between_clusters())
+        ]
         return pa.Table.from_pylist(rows)
 
 

@@ -14,7 +14,7 @@ from tests.support.cases import Case, cases_of, has_cases
 
 QUERIES = list(catalog.queries().values())
 WITH_CASES = [query for query in QUERIES if has_cases(query.name)]
-RELATIONS = {*(table.name for table in TABLES), *catalog.view_names()}
+RELATIONS = {*(table.name for table in TABLES), *catalog.view_names(), *catalog.names_between_clusters()}
 CASES = [case for query in WITH_CASES for case in cases_of(query.name)]
 
 

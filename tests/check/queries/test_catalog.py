@@ -85,6 +85,19 @@ def test_an_optional_parameter_may_be_left_out_and_is_null_then() -> None:
         query.check({"flow": "f", "at_ms": "1"})
 
 
+def test_a_number_above_0_is_checked() -> None:
+    query = parse_query(HEADER.replace("at_ms bigint", "at_ms bigint>0?"))
+    assert query.params[1] == Named("at_ms", "bigint", is_optional=True, is_positive=True)
+    query.check({"flow": "f", "at_ms": 1})
+    query.check({"flow": "f"})
+    with pytest.raises(
+        UsageError, match="at_ms of query example is a bigint above 0, got 0; nothing was read"
+    ):
+        query.check({"flow": "f", "at_ms": 0})
+    with pytest.raises(InvalidValueError, match="name type"):
+        parse_query(HEADER.replace("flow string, at_ms", "flow string>0, at_ms"))
+
+
 def test_the_largest_values_fit() -> None:
     parse_query(HEADER).check({"flow": "", "at_ms": 2**63 - 1})
     parse_query(HEADER).check({"flow": "", "at_ms": -(2**63)})

@@ -1,0 +1,93 @@
+"""The job that answers queries in Spark answers what the command answers, on a ledger on disk."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger import catalog
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
+from ledger.adapters.duck import engine
+from ledger.adapters.spark import answers
+from ledger.errors import UsageError
+from tests.support.config_files import write_flow
+from tests.support.submitted import loaded, submit
+from tests.support.written_ledgers import largest_case, written
+
+CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
+OF_VIEWS_THAT_VIEWS_READ = ("lag_over_time", "lineage")
+
+
+@pytest.mark.parametrize("name", OF_VIEWS_THAT_VIEWS_READ)
+def test_spark_answers_what_duckdb_answers(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    case = largest_case(name)
+    query = catalog.query(name)
+    at = written(tmp_path / "ledger", case)
+    params = case.params(query)
+    found = answers.run_query(spark, query, params, at)
+    assert found.num_rows
+    assert found.to_pylist() == engine.run_query(query, params, at).to_pylist()
+    assert found.column_names == [column.name for column in query.columns]
+
+
+def test_a_callers_views_of_the_same_names_stay(spark: SparkSession, tmp_path: Path) -> None:
+    spark.createDataFrame([("mine",)], "params string").createOrReplaceTempView("params")
+    at = written(tmp_path / "ledger", largest_case("topic_coverage"))
+    assert answers.run_query(spark, catalog.query("topic_coverage"), {"cluster": "E"}, at).num_rows
+    assert spark.table("params").collect()[0].asDict() == {"params": "mine"}
+    with pytest.raises(UsageError, match="takes cluster, got none; nothing was read"):
+        answers.run_query(spark, catalog.query("topic_coverage"), {}, at)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A configuration beside the ledger of a case."""
+    written(tmp_path / "ledger", largest_case("consistent_cut"))
+    return str(write_flow(tmp_path, CLUSTERS, 'topics = ["t"]').file)
+
+
+def test_spark_submit_prints_the_answer_and_its_cut(config: str, tmp_path: Path) -> None:
+    done = submit("answer", "--config", config, "consistent_cut", "--param", "at_ms=300", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    at = open_ledger(str(tmp_path / "ledger")).now()
+    assert json.loads(done.stdout) == expected(at)
+    assert f"cut {at.cut.token}" in done.stderr
+
+
+def expected(at: DeltaSnapshot) -> object:
+    answer = engine.run_query(catalog.query("consistent_cut"), {"at_ms": 300}, at)
+    assert answer.num_rows
+    return answer.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nonsense"], 2, "no query 'nonsense'; known: audit_l1_tiling"),
+        (["consistent_cut"], 2, "query consistent_cut takes at_ms, [cluster], got none; nothing was read"),
+        (["consistent_cut", "--param", "at_ms"], 2, "--param takes KEY=VALUE, got 'at_ms'; nothing was read"),
+        (["consistent_cut", "--param", "at_ms=soon"], 2, "--param at_ms takes a number, got 'soon'"),
+        (
+            ["consistent_cut", "--param", "at_ms=1", "-o", "csv", "--wide"],
+            2,
+            "--wide is about tables, not -o csv",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(
+    config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert loaded("answer").main(["--config", config, *arguments]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_an_audit_with_rows_exits_with_4(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path / "ledger", largest_case("audit_l5_produce_before_record"))
+    file = str(write_flow(tmp_path, CLUSTERS, 'topics = ["t"]').file)
+    assert loaded("answer").main(["--config", file, "audit_l5_produce_before_record", "-o", "csv"]) == 4
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) > 1
+    assert "rows break the invariant" in printed.err
