@@ -31,6 +31,7 @@ VIEW_SUBJECTS = (
     "maps",
     "topics",
     "permissions",
+    "groups",
     "operations",
     "lag",
     "commits",
