@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from ledger.app import answers, group_offsets
 from ledger.app.group_offsets import Chosen
+from ledger.app.untranslated import untranslated_groups
 from ledger.cli.answers.reading import as_of_option, show
 from ledger.cli.commands import Commands
 from ledger.cli.configured import configuration
@@ -79,6 +80,7 @@ def translate(
         one = group_offsets.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
         show(at, one, output, wide=wide)
         return
+    _say_untranslated(untranslated_groups(at, flow, groups))
     answer = group_offsets.translate_groups(
         at,
         flow,
@@ -89,6 +91,15 @@ def translate(
         _show_reset(answer, accepted)
     else:
         show(at, answer, output, wide=wide)
+
+
+def _say_untranslated(found: pa.Table) -> None:
+    """On stderr: whoever moves the groups of the answer would think that there are no others."""
+    if found.num_rows:
+        click.echo(
+            "groups that commit no offsets (share_group), or whose last commits are not known:", err=True
+        )
+        click.echo(rendered(found, "table"), err=True, nl=False)
 
 
 def _refuse_beside_an_offset(

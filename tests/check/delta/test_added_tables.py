@@ -11,18 +11,19 @@ import pytest
 from deltalake import DeltaTable
 
 from ledger import catalog
+from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta import tables
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.tables import create_tables, table_uri
+from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import LedgerUnavailableError, SetupError, UsageError
-from ledger.schema import ADDED_TABLES, TABLE_BY_NAME
+from ledger.schema import ADDED_COLUMNS, ADDED_TABLES, TABLE_BY_NAME
 from tests.support.added_tables import ADDED, add_within_the_version, made_before
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
@@ -57,6 +58,18 @@ def topic(number: int) -> dict[str, object]:
 def test_tables_of_the_schema_version_are_in_every_ledger_of_it() -> None:
     """A table that is added now is in `ADDED_TABLES`, or ledgers that are there already are none any more."""
     assert TABLE_BY_NAME.keys() - ADDED_TABLES == OF_VERSION_2
+
+
+@pytest.mark.parametrize(("name", "added"), ADDED_COLUMNS.items())
+def test_a_column_of_whatever_type_is_added_to_a_table_without_it(
+    tmp_path: Path, name: str, added: tuple[str, ...]
+) -> None:
+    schema = arrow_schema(TABLE_BY_NAME[name])
+    for column in added:
+        schema = schema.remove(schema.get_field_index(column))
+    DeltaTable.create(table_uri(str(tmp_path), name), schema)
+    add_missing_columns(str(tmp_path), name, now_ms=NOW_MS)
+    assert missing_columns(DeltaTable(table_uri(str(tmp_path), name)), name) == []
 
 
 @pytest.fixture(scope="module")

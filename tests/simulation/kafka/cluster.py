@@ -276,6 +276,7 @@ class MemoryCluster:
                 committed_offset=offset,
                 leader_epoch=self.committed_epochs.get((group_id, topic, partition)),
                 metadata=self.committed_metadata.get((group_id, topic, partition), ""),
+                transaction_pending=False,
                 read_at_ms=self.clock.now_ms(),
             )
             for (group_id, topic, partition), offset in sorted(self.committed.items())

@@ -81,9 +81,10 @@ class KafkaGroups:
         for some in parts(groups, _GROUPS_AT_ONCE):
             operation = f"find {listed(some, 'group')}"
             found |= self._read_groups(operation, group_readings.unlisted_groups, some).unread
-        if any(why.event is GroupEvent.GONE for why in found.values()):
+        deleted = {group for group, why in found.items() if why.event is GroupEvent.GONE}
+        if deleted:
             # While coordinators move no broker may list a group, and only classic groups are found by name then.
-            listed_again = {group.group_id for group in self.groups()} & found.keys()
+            listed_again = deleted & {group.group_id for group in self.groups()}
             found |= dict.fromkeys(listed_again, UnreadGroup(GroupEvent.UNAVAILABLE, _MOVING))
         return found
 
