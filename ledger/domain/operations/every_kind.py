@@ -12,6 +12,7 @@ from ledger.domain.operations.last_rows import (
     LastCheckpoints,
     LastHighWatermarks,
     LastOffsetSyncs,
+    LastShareOffsets,
     LastWriters,
 )
 from ledger.domain.operations.partition_events import (
@@ -31,7 +32,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, KeysResynced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
-        *(LastOffsetSyncs, LastCheckpoints, LastHighWatermarks, LastWriters),
+        *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }
 

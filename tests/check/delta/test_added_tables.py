@@ -1,5 +1,6 @@
 """A ledger from before a table was added: readers take it as empty, `init` and who appends to it add it."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import LedgerUnavailableError, SetupError, UsageError
+from ledger.recording.writer_session import RECORDER_TABLES
 from ledger.schema import ADDED_COLUMNS, ADDED_TABLES, TABLE_BY_NAME
 from tests.support.added_tables import ADDED, add_within_the_version, made_before
 from tests.support.fakes import FakeClock
@@ -164,6 +166,21 @@ def test_init_adds_it_once_and_like_the_others(before: str) -> None:
     assert added.metadata().configuration == other.metadata().configuration
     append(before, ADDED, [topic(1)])
     assert {answer["status"] for answer in drift(open_ledger(before).now())} != {"unknown"}
+
+
+def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    shutil.rmtree(table_uri(path, "share_offsets"))
+    log, state = DeltaFactLog(path, FakeClock()), DeltaLedgerState(open_ledger(path))
+    log.claim("flow:f", ["offset_syncs", "operations"], CLAIM)
+    assert state.last_share_offsets("e") == []
+    assert state.last_claim("flow:f") is not None, "every table is asked when the writer appended last"
+    upkeep = TableUpkeep(path, "share_offsets", FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS)
+    assert not upkeep.note()
+    assert not Path(table_uri(path, "share_offsets")).exists()
+    log.claim(RECORDER, RECORDER_TABLES, CLAIM)
+    assert state.last_share_offsets("e") == []
 
 
 def claim_it(path: str) -> None:

@@ -72,9 +72,7 @@ class MemoryLedger:
             return False
         rows = [row for file in files for row in found.pop(file)]
         order = (*SORTED_BY.get(table, ()), "writer", "writer_epoch", "round")
-        self._add_file(
-            table, sorted(rows, key=lambda row: [(row[column] is None, row[column]) for column in order])
-        )
+        self._add_file(table, sorted(rows, key=lambda row: [row[column] for column in order]))
         return True
 
     def _add_file(self, table: str, rows: list[dict[str, Any]]) -> None:
