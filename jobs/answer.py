@@ -1,11 +1,11 @@
 """Answer a query of the catalog from the ledger, in Spark.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/answer.py --config FILE NAME \
-        [--param KEY=VALUE ...] [--as-of CUT] [-o table|json|csv]
+        [--param KEY=VALUE ...] [--as-of CUT] [-o table|json|csv] [--to FILE]
 
 The same as `mirror-ledger query NAME`, computed by Spark's workers side by side: for ledgers of years, which one
-machine reads slowly. Views that several others read are computed once and kept on the workers until the job ends. For
-small ledgers the command is faster by far. The cut is printed on stderr.
+machine reads slowly. For small ledgers the command is faster by far. The cut is printed on stderr, which spark-submit
+adds to stdout: programs read the answer from FILE.
 
 Reads    the tables of the query at one cut
 Appends  nothing
@@ -16,15 +16,17 @@ Exit     0 answered; 2 usage or configuration; 4 an audit found rows; 5 a flow t
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from ledger import catalog
 from ledger.adapters.spark.answers import run_query
 from ledger.adapters.spark.session import SessionFactory, submitted_session
+from ledger.api import Ledger
 from ledger.cli.answers.reading import values_of
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import rendered, require_tables, say
+from ledger.cli.printing import put, rendered, require_tables, say
 from ledger.config.file import find_config, load_config
-from ledger.errors import MirrorLedgerError, UnsafeError
+from ledger.errors import MirrorLedgerError, UnsafeError, UsageError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--as-of", help="a time, an operation id or a cut token; default now")
     parser.add_argument("-o", "--output", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--wide", action="store_true", help="tables with every column")
+    parser.add_argument("--to", metavar="FILE", help="write the answer to a file, and nothing else to it")
     options = parser.parse_args(arguments)
     log_to_stderr()
     try:
@@ -48,17 +51,27 @@ def main(arguments: list[str] | None = None) -> int:
 def answer(options: argparse.Namespace, session: SessionFactory) -> int:
     """Print the answer, and return the exit code; nothing is started before the parameters are known to fit."""
     query = catalog.query(options.name)
-    values = values_of(query, options.param)
     config = load_config(find_config(options.config, os.environ))
-    at = answers.snapshot(config, options.as_of)
-    params = filled_in(config, at, query, values, options.as_of)
+    ledger = Ledger.open(config, as_of=options.as_of)
+    params = ledger.filled_in(query, values_of(query, options.param))
     query.check(params)
-    found = run_query(session(), query, params, at)
-    sys.stdout.write(rendered(found, options.output, wide=options.wide))
+    found = run_query(session(), query, params, ledger.snapshot)
+    text = rendered(found, options.output, wide=options.wide)
+    if options.to is None:
+        put(text)
+    else:
+        write(Path(options.to), text)
     say(f"cut {ledger.cut}")
     if query.is_audit and found.num_rows:
         raise UnsafeError(f"{query.name}: {found.num_rows} rows break the invariant")
     return 0
+
+
+def write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error}; the answer is not there") from error
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Record what consumer groups have committed in a cluster.
+"""Record the groups of a cluster, and what they have committed.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/record_checkpoints.py \
         --config FILE --cluster CLUSTER [--once]
 
-The same as `mirror-ledger record CLUSTER`, for this table only. A running flow records its clusters itself: the
+The same as `mirror-ledger record CLUSTER`, for groups only. A running flow records its clusters itself: the
 job waits while another process records the cluster. It continues while the cluster does not answer and says so
 in the ledger. With --once both are an error.
 
-Reads    groups and their committed offsets
-Appends  checkpoints, writers; operations while the cluster does not answer
+Reads    groups, their committed offsets and share-partition start offsets
+Appends  checkpoints, groups, share_offsets, writers; operations while the cluster does not answer
 Retry    start it again: what has not changed since the last row is not appended twice
 Exit     0 recorded; 1 failed; 2 configuration; 5 another cluster answers; with --once: another process records it
 """
@@ -22,7 +22,7 @@ from ledger.recording.observation import Subject
 def main(arguments: list[str] | None = None) -> int:
     return record_job(
         arguments,
-        description="Record what consumer groups have committed in a cluster.",
+        description="Record the groups of a cluster, and what they have committed.",
         subjects=frozenset({Subject.CHECKPOINTS, Subject.SWEEP}),
     )
 

@@ -37,6 +37,7 @@ VIEW_SUBJECTS = (
     "topics",
     "partitions",
     "permissions",
+    "groups",
     "operations",
     "moves",
     "extras",

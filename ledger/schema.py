@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
-ADDED_COLUMNS: dict[str, tuple[str, ...]] = {}
+ADDED_COLUMNS: dict[str, tuple[str, ...]] = {"checkpoints": ("transaction_pending",)}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset({"permissions"})
+ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets"})
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
@@ -134,6 +134,78 @@ CHECKPOINTS = Table(
             "absence",
             "string",
             "why there is no commit any more: `gone` or `hidden`; null when there is one",
+            True,
+        ),
+        Column(
+            "transaction_pending",
+            "boolean",
+            "whether an open transaction had committed another one; null: not asked",
+            True,
+        ),
+    ),
+)
+
+GROUPS = Table(
+    "groups",
+    "group, when changed; and cluster, when its groups are listed otherwise",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("group_id", "string", "the group; null: the listing of the cluster", True),
+        Column(
+            "group_type",
+            "string",
+            "`classic`, `consumer`, `streams`, `share`; null when the broker did not say",
+            True,
+        ),
+        Column(
+            "protocol_type",
+            "string",
+            "`consumer`, `connect`, ...; null when it has none, or the broker did not say",
+            True,
+        ),
+        Column("group_state", "string", "`Stable`, `Empty`, ...; null when the broker did not say", True),
+        Column("has_members", "boolean", "whether it had members; null when that is unknown", True),
+        Column(
+            "event",
+            "string",
+            "`present`, `gone`, `hidden`, `unavailable`; listing: `all_listed`, `permitted_listed`",
+        ),
+        Column(
+            "reason", "string", "Kafka's name of the error for which a group was not read; else null", True
+        ),
+        Column("read_at_ms", "bigint", "when this was read from the cluster"),
+    ),
+)
+
+SHARE_OFFSETS = Table(
+    "share_offsets",
+    "share group and partition, when changed",
+    (
+        *STAMP,
+        Column("cluster", "string", "alias of the cluster"),
+        Column("group_id", "string", "share group"),
+        Column("topic", "string", "topic name"),
+        Column("topic_id", "string", "topic id", True),
+        Column("partition", "int", "partition"),
+        Column(
+            "start_offset",
+            "bigint",
+            "the group is done with all before it; null: not begun, or `absence` says why",
+            True,
+        ),
+        Column("leader_epoch", "int", "leader epoch stored with it", True),
+        Column(
+            "lag",
+            "bigint",
+            "records from there on that it is not done with; null when not reported",
+            True,
+        ),
+        Column("read_at_ms", "bigint", "when this was read from the cluster"),
+        Column(
+            "absence",
+            "string",
+            "why there is no start offset any more: `gone` or `hidden`; else null",
             True,
         ),
     ),
@@ -269,6 +341,8 @@ OPERATIONS = Table(
 TABLES: tuple[Table, ...] = (
     OFFSET_SYNCS,
     CHECKPOINTS,
+    GROUPS,
+    SHARE_OFFSETS,
     HIGH_WATERMARKS,
     TOPICS,
     PERMISSIONS,

@@ -139,7 +139,10 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a group had committed for one partition; `committed_offset` None: `absence` says why."""
+    """What a group had committed for one partition; `committed_offset` None: `absence` says why.
+
+    `transaction_pending`: a transaction that was open when this was read had committed another offset.
+    """
 
     cluster: str
     group_id: str
@@ -153,6 +156,7 @@ class Checkpoint:
     metadata: str | None
     read_at_ms: int
     absence: Absence | None = None
+    transaction_pending: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

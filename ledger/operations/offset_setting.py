@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import has_members
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.ports.clusters import ClusterAdmin, GroupListing
@@ -20,7 +21,6 @@ Row = Mapping[str, Any]
 """An answer of `offset_translation` or `uncommitted_partitions`."""
 
 _GROUPS_AT_ONCE = 100
-_WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
 
 
 class Outcome(StrEnum):
@@ -114,7 +114,8 @@ class TargetGroups:
         )
 
     def has_members(self, group: str) -> bool:
-        return group in self.listed and self.listed[group].group_state not in _WITHOUT_MEMBERS
+        """Also where the cluster does not say."""
+        return group in self.listed and has_members(self.listed[group].group_state) is not False
 
 
 def planned(

@@ -7,6 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import ShareOffset, UnreadGroup
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
@@ -67,6 +68,22 @@ class SettingsAnswer:
 
     read: dict[str, TopicSettings]
     refused: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsAnswer:
+    """Committed offsets, and why those of some groups could not be read; a group that does not exist has neither."""
+
+    read: list[Checkpoint]
+    refused: dict[str, UnreadGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffsetsAnswer:
+    """The same of share groups, with the offsets that brokers keep for them."""
+
+    read: list[ShareOffset]
+    refused: dict[str, UnreadGroup]
 
 
 class ClusterAdmin(Protocol):
@@ -144,9 +161,31 @@ class ClusterAdmin(Protocol):
         """What the leader remembers of a producer; None: nothing. Raises `PreconditionError` where it may not tell."""
         ...
 
-    def groups(self) -> list[GroupListing]: ...
+    def groups(self) -> list[GroupListing]:
+        """Groups of every type that the cluster shows to this principal."""
+        ...
+
+    def lists_all_groups(self) -> bool:
+        """Whether those are all groups of the cluster; without the right to describe the cluster nobody knows."""
+        ...
+
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
-        """Every committed offset of the groups, as checkpoints; `topic_ids` names the topics that exist."""
+        """Every committed offset of the groups, as checkpoints; `topic_ids` names the topics that exist.
+
+        Raises `PreconditionError` or `ClusterUnavailableError` when those of one group cannot be read.
+        """
+        ...
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        """As `commits`, of the groups whose commits can be read, and why those of others cannot."""
+        ...
+
+    def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
+        """Share-partition start offsets of share groups."""
+        ...
+
+    def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
+        """What became of groups that were not listed: each is `gone` for certain, `hidden` or `unavailable`."""
         ...
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""One read of a cluster: committed offsets, ends and topics, each with the topic id it belongs to; permissions.
+"""One read of a cluster: offsets of groups, ends and topics, each with the topic id it belongs to; permissions.
 
 Ids of topics are read before and after offsets. A topic that was created, recreated or deleted in
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
@@ -10,12 +10,13 @@ from enum import StrEnum
 from typing import Self
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
+from ledger.domain.facts import HighWatermark, TopicState
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import PreconditionError
 from ledger.ports.clock import Clock
-from ledger.ports.clusters import ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds, TopicDescription
+from ledger.recording.group_reading import GroupsRead, read_groups
 
 Partitions = Callable[[], Sequence[tuple[str, int]]]
 """The partitions whose ends are recorded, asked for at each read."""
@@ -72,13 +73,12 @@ class RecorderSettings:
 class Observation:
     """What was read. None: not read this time.
 
-    `groups` and `topic_names` were listed. `unread`: topics that may not be described, with the reason.
+    `topic_names` were listed. `unread`: topics that may not be described, with the reason.
     `ends_are_complete`: the ends of every partition that was asked for are among `high_watermarks`.
     `permissions`: by kind; none when they were not read.
     """
 
-    checkpoints: tuple[Checkpoint, ...] | None
-    groups: frozenset[str]
+    groups: GroupsRead | None
     topic_names: frozenset[str]
     high_watermarks: tuple[HighWatermark, ...] | None
     ends_are_complete: bool
@@ -100,8 +100,7 @@ class Observer:
 
     def observe(self, subjects: frozenset[Subject]) -> Observation:
         before = self.admin.topics()
-        groups = self._groups() if Subject.CHECKPOINTS in subjects else None
-        checkpoints = None if groups is None else self._checkpoints(groups, before)
+        groups = self._groups(before) if Subject.CHECKPOINTS in subjects else None
         asked = self.partitions() if Subject.HIGH_WATERMARKS in subjects else None
         # Ends are dated before they are read: what was copied until then lies below them.
         ends_read_at_ms = self.clock.now_ms()
@@ -114,8 +113,7 @@ class Observer:
             None if ends is None else self._high_watermarks(ends, before, unsettled, ends_read_at_ms)
         )
         return Observation(
-            checkpoints=None if checkpoints is None else _settled(checkpoints, unsettled),
-            groups=frozenset(group.group_id for group in groups or ()),
+            groups=None if groups is None else groups.without(unsettled),
             topic_names=frozenset(before),
             high_watermarks=high_watermarks,
             ends_are_complete=high_watermarks is not None and len(high_watermarks) == len(set(asked or ())),
@@ -126,29 +124,8 @@ class Observer:
             read_at_ms=read_at_ms,
         )
 
-    def absences(
-        self, keys: Sequence[tuple[str, str, int]], seen: Observation
-    ) -> dict[tuple[str, str, int], Absence]:
-        """Why commits (group, topic, partition) are missing that an earlier read found.
-
-        A cluster lists to a principal what that may describe, and says nothing about the rest: so groups and
-        topics that were not listed are asked for by name. What is not certainly deleted is `hidden`.
-        """
-        unlisted = {group for group, _, _ in keys} - seen.groups
-        hidden_groups = unlisted - self.admin.dead_groups(sorted(unlisted)) if unlisted else frozenset()
-        hidden_topics = self.hidden(sorted({topic for _, topic, _ in keys} - seen.topic_names))
-        return {
-            key: Absence.HIDDEN if key[0] in hidden_groups or key[1] in hidden_topics else Absence.GONE
-            for key in keys
-        }
-
-    def _groups(self) -> list[GroupListing]:
-        return [group for group in self.admin.groups() if self.settings.records_group(group.group_id)]
-
-    def _checkpoints(
-        self, groups: Sequence[GroupListing], topics: Mapping[str, TopicDescription]
-    ) -> list[Checkpoint]:
-        return self.admin.commits(groups, topic_ids={name: topic.topic_id for name, topic in topics.items()})
+    def _groups(self, topics: Mapping[str, TopicDescription]) -> GroupsRead:
+        return read_groups(self.admin, self.settings.records_group, topics)
 
     def _topic_states(
         self, topics: Mapping[str, TopicDescription]
@@ -215,7 +192,3 @@ def _unsettled(
     ids_after = {name: topic.topic_id for name, topic in after.items()}
     names = ids_before.keys() | ids_after.keys()
     return frozenset(name for name in names if ids_before.get(name) != ids_after.get(name))
-
-
-def _settled(read: Sequence[Checkpoint], unsettled: frozenset[str]) -> tuple[Checkpoint, ...]:
-    return tuple(row for row in read if row.topic not in unsettled)

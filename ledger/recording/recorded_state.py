@@ -11,6 +11,7 @@ from typing import Any
 
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
+from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
@@ -26,11 +27,22 @@ from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.ports.ledger import FlowPosition
 from ledger.recording.changes.checkpoints import recorded_checkpoint
+from ledger.recording.changes.groups import recorded_group
 from ledger.recording.changes.permissions import IDENTITY, recorded_permissions
+from ledger.recording.changes.share_offsets import recorded_share_offset
 from ledger.recording.changes.topic_states import TopicEvent
 from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, PERMISSIONS, TOPICS
+from ledger.schema import (
+    CHECKPOINTS,
+    GROUPS,
+    HIGH_WATERMARKS,
+    OFFSET_SYNCS,
+    OPERATIONS,
+    PERMISSIONS,
+    SHARE_OFFSETS,
+    TOPICS,
+)
 
 Rows = list[dict[str, Any]]
 
@@ -137,6 +149,13 @@ class RecordedState(ABC):
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._newest(CHECKPOINTS.name, cluster, ("group_id", "topic", "partition"))
         return [recorded_checkpoint(row) for row in rows]
+
+    def last_groups(self, cluster: str) -> list[GroupFact]:
+        return [recorded_group(row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
+
+    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
+        rows = self._newest(SHARE_OFFSETS.name, cluster, ("group_id", "topic", "partition"))
+        return [recorded_share_offset(row) for row in rows]
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
         rows = self._newest(HIGH_WATERMARKS.name, cluster, ("topic", "topic_id", "partition"))

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from ledger.domain.cluster_identity import LiveCluster
-from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.domain.facts import HighWatermark, TopicState, WriterEvent
+from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.permissions import Permissions
 from ledger.domain.reach import Instant
@@ -30,27 +31,23 @@ from ledger.errors import ClusterUnavailableError, OtherClusterError, Preconditi
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, LedgerState, Row
-from ledger.recording.changes.checkpoints import (
-    CheckpointKey,
-    changed_checkpoints,
-    checkpoint_row,
-    checkpoints_by_key,
-    not_read_again,
-    to_be_explained,
-)
+from ledger.recording.changes.checkpoints import checkpoints_by_key
+from ledger.recording.changes.groups import groups_by_id
 from ledger.recording.changes.high_watermarks import (
     HighWatermarkKey,
     changed_high_watermarks,
     high_watermarks_by_key,
 )
 from ledger.recording.changes.permissions import PermissionRecord
+from ledger.recording.changes.share_offsets import share_offsets_by_key
 from ledger.recording.changes.topic_states import topic_changes, topic_row
 from ledger.recording.end_confirmation import EndConfirmation
+from ledger.recording.group_record import GroupRecord
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, random_id
 from ledger.recording.outage_record import OutageRecord
 from ledger.recording.writer_session import RECORDER_TABLES, WriterSession
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, PERMISSIONS, TOPICS
+from ledger.schema import HIGH_WATERMARKS, PERMISSIONS, TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +64,14 @@ class RecordingState(LedgerState, Protocol):
 
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         """The latest state of each topic that was not deleted since."""
+        ...
+
+    def last_groups(self, cluster: str) -> list[GroupFact]:
+        """What was recorded last of each group, and of the listing."""
+        ...
+
+    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
+        """What was recorded last of each share group and partition."""
         ...
 
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
@@ -97,7 +102,7 @@ class _Memory:
     session: WriterSession
     cluster: LiveCluster
     outage: OutageRecord
-    checkpoints: dict[CheckpointKey, Checkpoint]
+    groups: GroupRecord
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
     permissions: PermissionRecord
@@ -208,13 +213,23 @@ class ClusterRecorder:
             session=session,
             cluster=live,
             outage=OutageRecord(alias, operations, is_open=bool(self._state.findings_of(self.writer))),
-            checkpoints=checkpoints_by_key(self._state.last_checkpoints(alias)),
+            groups=self._known_groups(),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
             permissions=self._known_permissions(live),
             confirmation=EndConfirmation(
                 self._settings.high_watermark_seconds, self._settings.heartbeat_seconds
             ),
+        )
+
+    def _known_groups(self) -> GroupRecord:
+        alias = self._admin.alias
+        return GroupRecord(
+            self.writer,
+            self._observer,
+            checkpoints_by_key(self._state.last_checkpoints(alias)),
+            groups_by_id(self._state.last_groups(alias)),
+            share_offsets_by_key(self._state.last_share_offsets(alias)),
         )
 
     def _known_permissions(self, live: LiveCluster) -> PermissionRecord:
@@ -297,19 +312,19 @@ class ClusterRecorder:
     def _append(
         self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], ends: _EndsToRecord
     ) -> RecordedRound:
-        checkpoints = self._checkpoint_rows(memory, seen, Subject.SWEEP in subjects)
+        groups = memory.groups.rows(seen, swept=Subject.SWEEP in subjects)
         high_watermarks = ends.rows
         unread_before = memory.unread_topics
         states = self._topics_to_record(memory, seen)
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
         rows: dict[str, list[Row]] = {
-            CHECKPOINTS.name: [checkpoint_row(row) for row in checkpoints],
+            **groups.by_table(),
             HIGH_WATERMARKS.name: [asdict(row) for row in high_watermarks],
             TOPICS.name: [topic_row(change) for change in topics],
             PERMISSIONS.name: memory.permissions.rows(seen.permissions),
         }
         recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
-        memory.checkpoints |= checkpoints_by_key(checkpoints)
+        memory.groups.recorded(groups)
         memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
         memory.topics = states
         memory.permissions.recorded(seen.permissions)
@@ -364,33 +379,6 @@ class ClusterRecorder:
         with self._giving_up_when_shut_out():
             number = memory.session.append_round(rows)
         return RecordedRound(number, {table: len(found) for table, found in rows.items()})
-
-    def _checkpoint_rows(self, memory: _Memory, seen: Observation, swept: bool) -> list[Checkpoint]:
-        if seen.checkpoints is None:
-            return []
-        read = checkpoints_by_key(seen.checkpoints)
-        last = not_read_again(memory.checkpoints, read) if swept else memory.checkpoints
-        missing = to_be_explained(
-            last,
-            read,
-            was_read=lambda key: self._settings.records_group(key[0]) and key[1] not in seen.unsettled,
-        )
-        absences = self._observer.absences(missing, seen)
-        rows = changed_checkpoints(last, read, absences=absences, read_at_ms=seen.read_at_ms)
-        self._say_hidden(rows)
-        return rows
-
-    def _say_hidden(self, rows: list[Checkpoint]) -> None:
-        for group, topic in sorted(
-            {(row.group_id, row.topic) for row in rows if row.absence is Absence.HIDDEN}
-        ):
-            log.warning(
-                "%s: commits of group %s for topic %s are not shown to this principal any more; "
-                "what was recorded last is the last that is known",
-                self.writer,
-                group,
-                topic,
-            )
 
 
 def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:

@@ -29,12 +29,24 @@ from typing import Protocol, Self
 
 from ledger.domain.facts import WriterEvent
 from ledger.ports.ledger import FactLog, Row, WriterClaim
-from ledger.schema import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, OPERATIONS, PERMISSIONS, TOPICS, WRITERS
+from ledger.schema import (
+    CHECKPOINTS,
+    GROUPS,
+    HIGH_WATERMARKS,
+    OFFSET_SYNCS,
+    OPERATIONS,
+    PERMISSIONS,
+    SHARE_OFFSETS,
+    TOPICS,
+    WRITERS,
+)
 
 FLOW_TABLES = (OFFSET_SYNCS.name, OPERATIONS.name)
 """What a flow's writer appends to beside `writers`: a claim shuts earlier epochs out of each."""
 RECORDER_TABLES = (
     CHECKPOINTS.name,
+    GROUPS.name,
+    SHARE_OFFSETS.name,
     HIGH_WATERMARKS.name,
     TOPICS.name,
     PERMISSIONS.name,

@@ -1,14 +1,23 @@
 """In-memory ledger, cluster, clock and processes for recorders; what a recorder has no business with fails the test."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.domain.facts import Absence, Checkpoint
+from ledger.domain.groups import GroupEvent, ShareOffset, UnreadGroup
 from ledger.domain.permissions import Permissions
 from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import PreconditionError
-from ledger.ports.clusters import GroupListing, PartitionEnds, SettingsAnswer, TopicDescription, TopicSettings
+from ledger.ports.clusters import (
+    CommitsAnswer,
+    GroupListing,
+    PartitionEnds,
+    SettingsAnswer,
+    ShareOffsetsAnswer,
+    TopicDescription,
+    TopicSettings,
+)
 from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
@@ -84,7 +93,11 @@ class FakeLedger(MemoryFactLog, MemoryLedgerState):
 
 @dataclass
 class FakeCluster(UnaskedCluster):
-    """A cluster that tests change between looks; `during_look` changes it in the middle of one."""
+    """A cluster that tests change between looks; `during_look` changes it in the middle of one.
+
+    `listings`: groups that are there beside those with commits, or are otherwise than `classic` and `Stable`.
+    `unread_groups`: those for which the cluster does not answer, listed or not.
+    """
 
     alias: str = "east"
     kafka_id: str = "cluster-id"
@@ -96,6 +109,10 @@ class FakeCluster(UnaskedCluster):
     denied: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
     hidden_groups: set[str] = field(default_factory=set)
+    listings: dict[str, GroupListing] = field(default_factory=dict)
+    all_listed: bool = True
+    unread_groups: dict[str, UnreadGroup] = field(default_factory=dict)
+    shared: list[ShareOffset] = field(default_factory=list)
     asked_for: list[str] = field(default_factory=list)
     looks: int = 0
     permissions_now: Permissions = field(default_factory=dict)
@@ -137,21 +154,50 @@ class FakeCluster(UnaskedCluster):
         self.while_reading_ends()
         return {key: self.ends_now[key] for key in partitions if key in self.ends_now}
 
+    def lists_all_groups(self) -> bool:
+        return self.all_listed
+
     def groups(self) -> list[GroupListing]:
-        listed = {key[0] for key in self.committed} - self.hidden_groups
-        return [GroupListing(group, "classic", "Stable") for group in sorted(listed)]
-
-    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
-        self.asked_for += groups
-        return frozenset(groups) - {key[0] for key in self.committed} - self.hidden_groups
-
-    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
-        asked = {group.group_id for group in groups}
+        listed = self._existing() - self.hidden_groups
         return [
-            checkpoint(group, topic, partition, offset, topic_id=topic_ids.get(topic))
-            for (group, topic, partition), offset in self.committed.items()
-            if group in asked and topic not in self.hidden
+            self.listings.get(group, GroupListing(group, "classic", "Stable", "consumer"))
+            for group in sorted(listed)
         ]
+
+    def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
+        self.asked_for += groups
+        event = {
+            group: GroupEvent.HIDDEN
+            if group in self.hidden_groups or group in self._existing()
+            else GroupEvent.GONE
+            for group in groups
+        }
+        return {group: self.unread_groups.get(group, UnreadGroup(event[group])) for group in groups}
+
+    def _existing(self) -> set[str]:
+        return {key[0] for key in self.committed} | self.listings.keys()
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        asked = {group.group_id: group for group in groups}
+        read = [
+            replace(
+                checkpoint(group, topic, partition, offset, topic_id=topic_ids.get(topic)),
+                group_type=asked[group].group_type,
+                group_state=asked[group].group_state,
+            )
+            for (group, topic, partition), offset in self.committed.items()
+            if group in asked and topic not in self.hidden and group not in self.unread_groups
+        ]
+        return CommitsAnswer(read, self._unread(asked))
+
+    def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
+        read = [row for row in self.shared if row.group_id in groups and row.topic not in self.hidden]
+        return ShareOffsetsAnswer(
+            [row for row in read if row.group_id not in self.unread_groups], self._unread(groups)
+        )
+
+    def _unread(self, asked: Collection[str]) -> dict[str, UnreadGroup]:
+        return {group: why for group, why in self.unread_groups.items() if group in asked}
 
 
 def checkpoint(

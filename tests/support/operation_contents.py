@@ -13,6 +13,7 @@ from ledger.domain.operations.last_rows import (
     LastCheckpoints,
     LastHighWatermarks,
     LastOffsetSyncs,
+    LastShareOffsets,
     LastWriters,
 )
 from ledger.domain.operations.partition_events import (
@@ -185,6 +186,14 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
         of_each=["cluster", "group_id", "topic", "partition"],
         rows=627840,
+        until={"recorder:east": [3, 17280, 1766390400000]},
+        settled_ms=1766390399000,
+        last="eNqrVkrOz83NLClJTYnPT0srTi1Rsoo2NLEwiK0FAI-RCag",
+    ),
+    OperationKind.LAST_SHARE_OFFSETS: LastShareOffsets(
+        table_id="8c1de3f0-6a57-4c2b-9d34-5ef1a7b02c66",
+        of_each=["cluster", "group_id", "topic", "partition"],
+        rows=410332,
         until={"recorder:east": [3, 17280, 1766390400000]},
         settled_ms=1766390399000,
         last="eNqrVkrOz83NLClJTYnPT0srTi1Rsoo2NLEwiK0FAI-RCag",

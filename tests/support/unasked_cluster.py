@@ -6,8 +6,17 @@ from typing import NoReturn
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import UnreadGroup
 from ledger.domain.permissions import Permissions
-from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds, SettingsAnswer, TopicDescription
+from ledger.ports.clusters import (
+    CommitsAnswer,
+    GroupListing,
+    NewTopic,
+    PartitionEnds,
+    SettingsAnswer,
+    ShareOffsetsAnswer,
+    TopicDescription,
+)
 from ledger.wire.record_batch import BatchHeader
 
 
@@ -76,6 +85,18 @@ class UnaskedCluster:
 
     def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
         self._unasked("commits", groups, topic_ids)
+
+    def lists_all_groups(self) -> bool:
+        self._unasked("lists_all_groups")
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        self._unasked("group_commits", groups, topic_ids)
+
+    def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
+        self._unasked("share_offsets", groups)
+
+    def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
+        self._unasked("unlisted_groups", groups)
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         self._unasked("dead_groups", groups)

@@ -17,7 +17,7 @@ from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpress
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.snapshots import relation_of
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.adapters.duck.in_process import connected
 from ledger.adapters.duck.row_filters import PLACE
@@ -58,7 +58,9 @@ class LastRowsReader:
         if self._contents is None:
             self._contents = _newest_contents(self._path, list(GRAINS))
         # Opened afterwards: it has all that was noted.
-        opened = DeltaTable(table_uri(self._path, table))
+        opened = newest_version(self._path, table)
+        if opened is None:
+            return _nothing(table)
         known = self._kept[table] if table in self._kept else _usable(opened, table, self._contents)
         if known is None or known.version != opened.version():
             known = read_last_rows(opened, table, known)
@@ -99,8 +101,12 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
         if split.misses_nothing(known.noted, noted_rows_read=found.noted_rows):
             return replace(found.last_rows, version=opened.version(), was_short=True)
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
-    nothing = TableLastRows(Noted.of(0, {}), _schema(table).empty_table())
-    return replace(_Look.at(table, relation, nothing).last_rows, version=opened.version())
+    return replace(_Look.at(table, relation, _nothing(table)).last_rows, version=opened.version())
+
+
+def _nothing(table: str) -> TableLastRows:
+    """Of a table without rows, or one that a ledger from before does not have."""
+    return TableLastRows(Noted.of(0, {}), _schema(table).empty_table())
 
 
 def _schema(table: str) -> pa.Schema:

@@ -17,7 +17,7 @@ from ledger.adapters.delta.last_rows import (
     read_last_rows,
     recorded_last_rows,
 )
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.domain.tables.last_rows import GRAINS, is_due
 from ledger.ports.clock import Clock
 from ledger.recording.operation_log import OperatorOperations
@@ -64,6 +64,7 @@ class LastRowsNoting:
         log.debug("%s: %d last rows were noted of %d", self._table, len(found.last), found.noted.rows)
 
     def _is_due(self) -> bool:
-        files = file_stamps(DeltaTable(table_uri(self._path, self._table)))
+        opened = newest_version(self._path, self._table)
+        files = [] if opened is None else file_stamps(opened)
         noted, last = (None, 0) if self._known is None else (self._known.noted, len(self._known.last))
         return is_due(files, noted, noted_rows=last, now_ms=self._clock.now_ms())

@@ -40,6 +40,7 @@ _DELTA_TYPES = {
     "string": PrimitiveType("string"),
     "bigint": PrimitiveType("long"),
     "int": PrimitiveType("integer"),
+    "boolean": PrimitiveType("boolean"),
 }
 
 

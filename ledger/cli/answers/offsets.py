@@ -6,6 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ledger.app.untranslated import untranslated_groups, untranslated_groups_at
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
 from ledger.cli.printing import put, rendered, require_tables, say, wide_option
@@ -87,12 +88,15 @@ def translate(
     ledger = opened(context, as_of)
     found: pa.Table
     if not isinstance(asked, str):
+        if offset is None:
+            _say_untranslated(untranslated_groups_at(ledger.snapshot, asked[0], groups))
         found = ledger.translate_between(
             *asked, groups=groups, topic=topic, partition=partition, offset=offset, at=at_time
         ).table
     elif topic is not None and partition is not None and offset is not None:
         found = ledger.translate_offset(asked, topic=topic, partition=partition, offset=offset).table
     else:
+        _say_untranslated(untranslated_groups(ledger.snapshot, asked, groups))
         found = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
     if output == _RESET:
         _show_reset(found, accepted)
@@ -109,6 +113,13 @@ def _asked(flow: str | None, from_cluster: str | None, to_cluster: str | None) -
     raise UsageError(
         "name either --flow, or --from and --to: one map answers, or all between two clusters; nothing was translated"
     )
+
+
+def _say_untranslated(found: pa.Table) -> None:
+    """On stderr: whoever moves the groups of the answer would think that there are no others."""
+    if found.num_rows:
+        say("groups that commit no offsets (share_group), or whose last commits are not known:")
+        say(rendered(found, "table").removesuffix("\n"))
 
 
 def _refuse_beside_an_offset(

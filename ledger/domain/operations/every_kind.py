@@ -13,6 +13,7 @@ from ledger.domain.operations.last_rows import (
     LastCheckpoints,
     LastHighWatermarks,
     LastOffsetSyncs,
+    LastShareOffsets,
     LastWriters,
 )
 from ledger.domain.operations.partition_events import (
@@ -33,7 +34,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         KeysResynced,
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
-        *(LastOffsetSyncs, LastCheckpoints, LastHighWatermarks, LastWriters),
+        *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }
 

@@ -40,5 +40,6 @@ class OperationKind(StrEnum):
         "last_offset_syncs"  # last rows of that table, so that a start need not read all of it
     )
     LAST_CHECKPOINTS = "last_checkpoints"
+    LAST_SHARE_OFFSETS = "last_share_offsets"
     LAST_HIGH_WATERMARKS = "last_high_watermarks"
     LAST_WRITERS = "last_writers"

@@ -75,6 +75,13 @@ class LastCheckpoints(LastRows):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastShareOffsets(LastRows):
+    """Those of `share_offsets`."""
+
+    kind: ClassVar = OperationKind.LAST_SHARE_OFFSETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastHighWatermarks(LastRows):
     """Those of `high_watermarks`."""
 
@@ -91,6 +98,7 @@ class LastWriters(LastRows):
 LAST_ROWS: Mapping[str, type[LastRows]] = {
     "offset_syncs": LastOffsetSyncs,
     "checkpoints": LastCheckpoints,
+    "share_offsets": LastShareOffsets,
     "high_watermarks": LastHighWatermarks,
     "writers": LastWriters,
 }

@@ -55,6 +55,7 @@ GRAINS: Mapping[str, Grain] = {
         ),
     ),
     "checkpoints": Grain(("cluster", "group_id", "topic", "partition")),
+    "share_offsets": Grain(("cluster", "group_id", "topic", "partition")),
     "high_watermarks": Grain(("cluster", "topic", "topic_id", "partition")),
     "writers": Grain(("writer", "writer_epoch", "event", "flow")),
 }

@@ -13,6 +13,8 @@ DAY_MS = 86_400_000
 SORTED_BY: Mapping[str, Sequence[str]] = {
     "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition"),
     "checkpoints": ("cluster", "group_id", "topic", "partition"),
+    "groups": ("cluster",),
+    "share_offsets": ("cluster", "group_id", "topic", "partition"),
     "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
     "topics": ("cluster", "topic"),
     "permissions": ("cluster", "kind"),

@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ledger.domain.facts import Absence, Checkpoint
 
 CheckpointKey = tuple[str, str, int]
 """Group, topic, partition: one commit of a cluster."""
+
+
+class Explained(Protocol):
+    """A fact of a group and a partition that may be absent, for a reason."""
+
+    @property
+    def absence(self) -> Absence | None: ...
 
 
 def checkpoint_row(checkpoint: Checkpoint) -> dict[str, object]:
@@ -48,12 +55,12 @@ def changed_checkpoints(
 
 
 def to_be_explained(
-    last: Mapping[CheckpointKey, Checkpoint],
-    read: Mapping[CheckpointKey, Checkpoint],
+    last: Mapping[CheckpointKey, Explained],
+    read: Mapping[CheckpointKey, Explained],
     *,
     was_read: Callable[[CheckpointKey], bool],
 ) -> list[CheckpointKey]:
-    """Recorded commits that `was_read` covers and `read` lacks, unless they are known to be `gone`."""
+    """Recorded offsets that `was_read` covers and `read` lacks, unless they are known to be `gone`."""
     return [
         key
         for key, row in last.items()
@@ -83,4 +90,5 @@ def _absent(last: Checkpoint, absence: Absence, read_at_ms: int) -> Checkpoint:
         metadata=None,
         read_at_ms=read_at_ms,
         absence=absence,
+        transaction_pending=None,
     )

@@ -73,6 +73,27 @@ def test_answers_name_the_topic_id_and_what_is_not_there_any_more(flow: Operated
     assert (told["steady"]["absence"], told["steady"]["absent_since_ms"]) == (None, None)
 
 
+def test_groups_without_a_translation_are_named_beside_the_answer(flow: Operated) -> None:
+    at = {"cluster": "east", "read_at_ms": 1}
+    flow.append("groups", {**at, "event": "all_listed"})
+    flow.append("groups", {**at, "group_id": "steady", "group_type": "classic", "event": "present"})
+    assert flow.command(*TRANSLATE).err.startswith("cut ")
+    flow.append("groups", {**at, "group_id": "sharing", "group_type": "share", "event": "present"})
+    flow.append("groups", {**at, "group_id": "lost\x1b[2J", "event": "unavailable", "reason": "NOT_NOW"})
+    for output in ("table", "json", "csv", "kafka-reset"):
+        done = flow.command(*TRANSLATE, "-o", output)
+        assert "sharing" not in done.out
+        assert [word in done.err for word in ("sharing", "share_group", "unavailable", "NOT_NOW")] == [
+            True
+        ] * 4
+        assert "\x1b" not in done.err
+    one = flow.command(*TRANSLATE, "--group", "steady")
+    assert "sharing" not in one.err
+    refused = flow.command(*TRANSLATE, "--group", "sharing")
+    assert (refused.code, refused.out) == (5, "")
+    assert "share_group" in refused.err
+
+
 @pytest.mark.parametrize(
     ("accepted", "held"),
     [

@@ -1,5 +1,6 @@
 """A ledger from before a table was added: readers take it as empty, `init` and who appends to it add it."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,18 +12,20 @@ import pytest
 from deltalake import DeltaTable
 
 from ledger import catalog
+from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta import tables
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.tables import create_tables, table_uri
+from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import LedgerUnavailableError, SetupError, UsageError
-from ledger.schema import ADDED_TABLES, TABLE_BY_NAME
+from ledger.recording.writer_session import RECORDER_TABLES
+from ledger.schema import ADDED_COLUMNS, ADDED_TABLES, TABLE_BY_NAME
 from tests.support.added_tables import ADDED, add_within_the_version, made_before
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
@@ -57,6 +60,18 @@ def topic(number: int) -> dict[str, object]:
 def test_tables_of_the_schema_version_are_in_every_ledger_of_it() -> None:
     """A table that is added now is in `ADDED_TABLES`, or ledgers that are there already are none any more."""
     assert TABLE_BY_NAME.keys() - ADDED_TABLES == OF_VERSION_2
+
+
+@pytest.mark.parametrize(("name", "added"), ADDED_COLUMNS.items())
+def test_a_column_of_whatever_type_is_added_to_a_table_without_it(
+    tmp_path: Path, name: str, added: tuple[str, ...]
+) -> None:
+    schema = arrow_schema(TABLE_BY_NAME[name])
+    for column in added:
+        schema = schema.remove(schema.get_field_index(column))
+    DeltaTable.create(table_uri(str(tmp_path), name), schema)
+    add_missing_columns(str(tmp_path), name, now_ms=NOW_MS)
+    assert missing_columns(DeltaTable(table_uri(str(tmp_path), name)), name) == []
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +166,21 @@ def test_init_adds_it_once_and_like_the_others(before: str) -> None:
     assert added.metadata().configuration == other.metadata().configuration
     append(before, ADDED, [topic(1)])
     assert {answer["status"] for answer in drift(open_ledger(before).now())} != {"unknown"}
+
+
+def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    shutil.rmtree(table_uri(path, "share_offsets"))
+    log, state = DeltaFactLog(path, FakeClock()), DeltaLedgerState(open_ledger(path))
+    log.claim("flow:f", ["offset_syncs", "operations"], CLAIM)
+    assert state.last_share_offsets("e") == []
+    assert state.last_claim("flow:f") is not None, "every table is asked when the writer appended last"
+    upkeep = TableUpkeep(path, "share_offsets", FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS)
+    assert not upkeep.note()
+    assert not Path(table_uri(path, "share_offsets")).exists()
+    log.claim(RECORDER, RECORDER_TABLES, CLAIM)
+    assert state.last_share_offsets("e") == []
 
 
 def claim_it(path: str) -> None:

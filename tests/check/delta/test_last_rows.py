@@ -78,7 +78,7 @@ class Model:
         }
 
     def append(self) -> None:
-        table = self.rng.choice(["offset_syncs", "offset_syncs", "checkpoints", "high_watermarks", "writers"])
+        table = self.rng.choice(["offset_syncs", "offset_syncs", *GRAINS])
         one = self.rng.choice(FLOWS)
         stamp = self.stamp(f"flow:{one}" if table in ("offset_syncs", "writers") else f"recorder:{one}")
         append(self.path, table, [self.row(table, one, stamp) for _ in range(self.rng.randint(1, 4))])
@@ -98,6 +98,8 @@ class Model:
         number = self.rng.randint(0, 99)
         if table == "checkpoints":
             return row(table, **stamp, cluster=one, group_id="g", topic=f"t{some}", committed_offset=number)
+        if table == "share_offsets":
+            return row(table, **stamp, cluster=one, group_id="g", topic=f"t{some}", start_offset=number)
         return row(table, **stamp, cluster=one, topic=f"t{some}", topic_id=f"s{some}", high_watermark=number)
 
     def claim(self) -> None:
@@ -146,6 +148,10 @@ def check_answers(path: str, state: DeltaLedgerState, one: str) -> None:
     commits = newest_rows(snapshot.relation("checkpoints"), [("cluster", "=", one)], of_group, names)
     found = {commit.topic: commit.committed_offset for commit in state.last_checkpoints(one)}
     assert found == {commit["topic"]: commit["committed_offset"] for commit in commits}
+    names = [name for name in TABLE_BY_NAME["share_offsets"].column_names if name not in STAMPED]
+    shared = newest_rows(snapshot.relation("share_offsets"), [("cluster", "=", one)], of_group, names)
+    offsets = {offset.topic: offset.start_offset for offset in state.last_share_offsets(one)}
+    assert offsets == {offset["topic"]: offset["start_offset"] for offset in shared}
     claims = filtered_rows(snapshot.relation("writers"), [("writer", "=", f"flow:{one}")])
     claim = state.last_claim(f"flow:{one}")
     assert (claim is None, state.has_run(one)) == (not claims, bool(claims))

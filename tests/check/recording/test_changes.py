@@ -57,6 +57,14 @@ def test_a_vanished_commit_is_recorded_once() -> None:
     assert to_be_explained(last, {}, was_read=lambda _: True) == []
 
 
+def test_that_a_transaction_is_pending_is_a_change_and_so_is_its_end() -> None:
+    stable = replace(checkpoint("g", "t", 0, 5), transaction_pending=False)
+    pending = replace(stable, transaction_pending=True)
+    for last, now in ((stable, pending), (pending, stable)):
+        recorded, read = checkpoints_by_key([last]), checkpoints_by_key([now])
+        assert changed_checkpoints(recorded, read, absences={}, read_at_ms=9) == [now]
+
+
 def test_a_hidden_commit_is_asked_for_until_it_is_known_to_be_gone() -> None:
     row = absent(checkpoint("g", "t", 0, 5), Absence.HIDDEN, 9)
     last = checkpoints_by_key([row])

@@ -30,7 +30,7 @@ def recorder(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
 def test_the_first_look_records_everything(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
     recorded = recorder.record_once()
     assert recorded.round_number == 1
-    assert recorded.rows == {"checkpoints": 2, "high_watermarks": 2, "topics": 2}
+    assert recorded.rows == {"checkpoints": 2, "groups": 2, "high_watermarks": 2, "topics": 2}
     assert {(row["group_id"], row["topic"], row["topic_id"]) for row in ledger.rows("checkpoints")} == {
         ("app", "orders", "id-1"),
         ("app", "unmirrored", "id-9"),
@@ -121,7 +121,7 @@ def test_a_topic_without_settings_for_a_moment_is_not_deleted(
 
 
 def test_each_subject_has_its_pace(recorder: ClusterRecorder, cluster: FakeCluster, clock: FakeClock) -> None:
-    assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2, "topics": 2}
+    assert recorder.record_due().rows == {"checkpoints": 2, "groups": 2, "high_watermarks": 2, "topics": 2}
     cluster.committed["app", "orders", 0] = 4
     cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
     cluster.settings["orders"] = {"retention.ms": "1"}

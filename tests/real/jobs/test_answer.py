@@ -11,6 +11,7 @@ from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import engine
 from ledger.adapters.spark import answers
 from ledger.errors import UsageError
+from tests.support.cases import cases_of
 from tests.support.config_files import write_flow
 from tests.support.submitted import loaded, submit
 from tests.support.written_ledgers import largest_case, written
@@ -48,11 +49,12 @@ def config(tmp_path: Path) -> str:
 
 
 def test_spark_submit_prints_the_answer_and_its_cut(config: str, tmp_path: Path) -> None:
-    done = submit("answer", "--config", config, "consistent_cut", "--param", "at_ms=300", "-o", "json")
+    asked = ("consistent_cut", "--param", "at_ms=300", "-o", "json", "--to", str(tmp_path / "answer.json"))
+    done = submit("answer", "--config", config, *asked)
     assert done.returncode == 0, done.stderr
     at = open_ledger(str(tmp_path / "ledger")).now()
-    assert json.loads(done.stdout) == expected(at)
-    assert f"cut {at.cut.token}" in done.stderr
+    assert json.loads((tmp_path / "answer.json").read_text(encoding="utf-8")) == expected(at)
+    assert f"cut {at.cut.token}" in done.stdout, "spark-submit writes what a script says to its stdout"
 
 
 def expected(at: DeltaSnapshot) -> object:
@@ -82,10 +84,16 @@ def test_what_is_wrong_is_said_before_spark_starts(
     assert message in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot be written: .*; the answer is not there"):
+        loaded("answer").write(tmp_path / "nowhere" / "answer.csv", "")
+
+
 def test_an_audit_with_rows_exits_with_4(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(tmp_path / "ledger", largest_case("audit_l5_produce_before_record"))
+    broken = next(case for case in cases_of("audit_l5_produce_before_record") if case.blocks["expect"])
+    written(tmp_path / "ledger", broken)
     file = str(write_flow(tmp_path, CLUSTERS, 'topics = ["t"]').file)
     assert loaded("answer").main(["--config", file, "audit_l5_produce_before_record", "-o", "csv"]) == 4
     printed = capsys.readouterr()

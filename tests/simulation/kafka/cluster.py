@@ -12,16 +12,19 @@ from enum import Enum, auto
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import GroupEvent, UnreadGroup
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import (
+    CommitsAnswer,
     GroupListing,
     NewTopic,
     PartitionEnds,
     SettingsAnswer,
+    ShareOffsetsAnswer,
     TopicDescription,
     TopicSettings,
 )
@@ -273,11 +276,29 @@ class MemoryCluster:
                 committed_offset=offset,
                 leader_epoch=self.committed_epochs.get((group_id, topic, partition)),
                 metadata=self.committed_metadata.get((group_id, topic, partition), ""),
+                transaction_pending=False,
                 read_at_ms=self.clock.now_ms(),
             )
             for (group_id, topic, partition), offset in sorted(self.committed.items())
             if group_id in by_id
         ]
+
+    def lists_all_groups(self) -> bool:
+        self._reach()
+        return not self.denied_groups
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        shown = [group for group in groups if group.group_id not in self.denied_groups]
+        denied = {group.group_id for group in groups} & self.denied_groups
+        hidden = UnreadGroup(GroupEvent.HIDDEN, "GROUP_AUTHORIZATION_FAILED")
+        return CommitsAnswer(self.commits(shown, topic_ids=topic_ids), dict.fromkeys(denied, hidden))
+
+    def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
+        raise AssertionError(f"no group of a simulation is a share group, and so none of {list(groups)}")
+
+    def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
+        dead = self.dead_groups(groups)
+        return {name: UnreadGroup(GroupEvent.GONE if name in dead else GroupEvent.HIDDEN) for name in groups}
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
         self._reach()

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import GroupEvent, UnreadGroup
 from ledger.domain.topics.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.ports.clusters import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
@@ -162,6 +163,29 @@ class ClusterAdminContract:
         (listed,) = [one for one in site.admin.groups() if one.group_id == group]
         assert (listed.group_type, listed.group_state) == ("classic", "Empty")
         assert _commits(site, f"{group}-2") == []
+
+    def test_groups_that_are_not_listed_are_deleted_for_certain_or_not(self, site: Site) -> None:
+        site.topic()
+        group = f"{site.name}-group"
+        assert site.admin.lists_all_groups()
+        assert site.admin.unlisted_groups([group]) == {group: UnreadGroup(GroupEvent.GONE)}
+        assert site.admin.set_commits(group, [NewCommit(site.name, 0, 7, None)]) == {}
+        found = site.admin.unlisted_groups([group, f"{group}-2"])
+        assert {name: why.event for name, why in found.items()} == {
+            group: GroupEvent.HIDDEN,  # somebody answers for it
+            f"{group}-2": GroupEvent.GONE,
+        }
+
+    def test_commits_are_read_of_all_groups_that_exist(self, site: Site) -> None:
+        site.topic()
+        groups = [f"{site.name}-{end}" for end in "ab"]
+        for group in groups:
+            assert site.admin.set_commits(group, [NewCommit(site.name, 0, 7, None)]) == {}
+        asked = [GroupListing(group, "classic", "Empty") for group in (*groups, f"{site.name}-none")]
+        answer = site.admin.group_commits(asked, topic_ids={})
+        assert answer.refused == {}
+        told = [(row.group_id, row.committed_offset, row.transaction_pending) for row in answer.read]
+        assert told == [(group, 7, False) for group in groups]
 
     def test_producer_ids_are_never_given_twice(self, site: Site) -> None:
         given = [site.admin.allocate_producer_id() for _ in range(5)]

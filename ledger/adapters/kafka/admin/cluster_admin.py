@@ -6,8 +6,8 @@ that was deleted meanwhile, a partition without a leader) is left out of an answ
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -17,25 +17,29 @@ from ledger.adapters.kafka.admin import (
     acl_requests,
     end_requests,
     fetch_requests,
-    group_requests,
     permission_requests,
     producer_requests,
     setting_requests,
     topic_requests,
 )
 from ledger.adapters.kafka.admin.answers import require
-from ledger.adapters.kafka.admin.end_requests import Partition, known_epoch
+from ledger.adapters.kafka.admin.cluster_groups import KafkaGroups
+from ledger.adapters.kafka.admin.end_requests import Partition
+from ledger.adapters.kafka.admin.portions import listed, parts
 from ledger.adapters.kafka.connection.cluster_connection import ClusterConnection
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.cluster_identity import RememberedProducer
-from ledger.domain.facts import Checkpoint, TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.facts import TopicPartition
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, Trouble
+from ledger.errors import (
+    ClusterUnavailableError,
+    PreconditionError,
+    ProtocolError,
+    Trouble,
+)
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import (
-    GroupListing,
     NewTopic,
     PartitionEnds,
     SettingsAnswer,
@@ -44,18 +48,16 @@ from ledger.ports.clusters import (
 )
 from ledger.wire.record_batch import BatchHeader
 
-Item = TypeVar("Item")
 DEFAULT_TIMEOUT_S = 9.0
 _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
 _POLL_S = 0.05
-_GROUPS_AT_ONCE = 500
 _PARTITIONS_AT_ONCE = 5000
 _SETTINGS_AT_ONCE = 1000
 _FEATURES_SINCE = 3  # version of ApiVersions
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
-class KafkaAdmin:
+class KafkaAdmin(KafkaGroups):
     """`ports.ClusterAdmin` on a real cluster; safe to use from several threads."""
 
     def __init__(
@@ -67,11 +69,9 @@ class KafkaAdmin:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self.alias = alias
-        self._clock = clock
-        self._timeout_s = timeout_s
+        connection = ClusterConnection(cluster, environ, timeout_s=timeout_s)
+        super().__init__(alias, connection, clock, timeout_s=timeout_s)
         self._timeout_ms = int(timeout_s * 1000)
-        self.connection = ClusterConnection(cluster, environ, timeout_s=timeout_s)
 
     def close(self) -> None:
         self.connection.close()
@@ -109,15 +109,15 @@ class KafkaAdmin:
         if answer.refused:
             raise PreconditionError(
                 f"cluster {self.alias} does not allow this principal to describe the configuration of "
-                f"{_listed(sorted(answer.refused))}; not done",
+                f"{listed(sorted(answer.refused))}; not done",
                 trouble=Trouble.NOT_ALLOWED,
             )
         return answer.read
 
     def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
         answer = SettingsAnswer({}, {})
-        for some in _parts(topics, _SETTINGS_AT_ONCE):
-            operation = f"describe the configuration of {_listed(some)}"
+        for some in parts(topics, _SETTINGS_AT_ONCE):
+            operation = f"describe the configuration of {listed(some)}"
             part = self.connection.run(operation, setting_requests.described_settings, some)
             answer.read.update(part.read)
             answer.refused.update(part.refused)
@@ -137,7 +137,7 @@ class KafkaAdmin:
         self._wait_for_partitions({name: partitions})
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
-        operation = f"create {_listed([topic.name for topic in wanted])}"
+        operation = f"create {listed([topic.name for topic in wanted])}"
         create = topic_requests.create_topics
         topic_ids = self.connection.run(operation, create, wanted, timeout_ms=self._timeout_ms)
         self._wait_for_partitions(
@@ -163,22 +163,22 @@ class KafkaAdmin:
         return self.connection.run("describe access control lists of topics", acl_requests.described_acls)
 
     def create_acls(self, acls: Sequence[TopicAcl]) -> None:
-        operation = f"create access control lists of {_listed(_names(acls))}"
+        operation = f"create access control lists of {listed(_names(acls))}"
         self.connection.run(operation, acl_requests.create_acls, acls)
 
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
-        operation = f"delete access control lists of {_listed(_names(acls))}"
+        operation = f"delete access control lists of {listed(_names(acls))}"
         self.connection.run(operation, acl_requests.delete_acls, acls)
 
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, PartitionEnds]:
         ends: dict[Partition, PartitionEnds] = {}
-        for some in _parts(partitions, _PARTITIONS_AT_ONCE):
-            operation = f"list offsets of {_listed(_topics(some))}"
+        for some in parts(partitions, _PARTITIONS_AT_ONCE):
+            operation = f"list offsets of {listed(_topics(some))}"
             ends |= self.connection.run(operation, end_requests.partition_ends, some)
         return ends
 
     def offsets_at(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
-        operation = f"list offsets by time of {_listed(_topics(partitions))}"
+        operation = f"list offsets by time of {listed(_topics(partitions))}"
         return self.connection.run(operation, end_requests.offsets_at, partitions, timestamp_ms)
 
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
@@ -193,26 +193,6 @@ class KafkaAdmin:
         remembered = producer_requests.remembered_producer
         return self.connection.run(_of_producers(partition), remembered, partition, producer_id)
 
-    def groups(self) -> list[GroupListing]:
-        listed = self.connection.run("list consumer groups", group_requests.listed_groups)
-        return sorted(listed, key=lambda group: group.group_id)
-
-    def commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> list[Checkpoint]:
-        found: list[Checkpoint] = []
-        for some in _parts(groups, _GROUPS_AT_ONCE):
-            found += self._commits(some, topic_ids)
-        return found
-
-    def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
-        dead: frozenset[str] = frozenset()
-        for some in _parts(groups, _GROUPS_AT_ONCE):
-            dead |= self.connection.run(f"find {_listed(some, 'group')}", group_requests.dead_groups, some)
-        return dead
-
-    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
-        operation = f"set the committed offsets of group {group}"
-        return self.connection.run(operation, group_requests.set_commits, group, commits)
-
     def permissions(self) -> Permissions:
         operation = "describe access control lists, SCRAM users and client quotas"
         return self.connection.run(operation, permission_requests.described_permissions)
@@ -225,43 +205,10 @@ class KafkaAdmin:
         while partitions := sorted(set(partitions) - self.ends(partitions).keys()):
             if time.monotonic() > deadline:
                 raise ClusterUnavailableError(
-                    f"cluster {self.alias} accepted {_listed(list(topics))} but has no leaders for "
+                    f"cluster {self.alias} accepted {listed(list(topics))} but has no leaders for "
                     f"{len(partitions)} partitions after {patience_s:g} s; nothing was written to them"
                 )
             time.sleep(_POLL_S)
-
-    def _commits(self, groups: Sequence[GroupListing], topic_ids: Mapping[str, str]) -> list[Checkpoint]:
-        names = [group.group_id for group in groups]
-        operation = f"read the committed offsets of {_listed(names, 'group')}"
-        found = self.connection.run(operation, group_requests.committed_offsets, names)
-        read_at_ms = self._clock.now_ms()
-        return [
-            self._checkpoint(group, commit, topic_ids, read_at_ms)
-            for group in groups
-            for commit in found.get(group.group_id, [])
-        ]
-
-    def _checkpoint(
-        self,
-        group: GroupListing,
-        commit: group_requests.Commit,
-        topic_ids: Mapping[str, str],
-        read_at_ms: int,
-    ) -> Checkpoint:
-        topic, committed = commit
-        return Checkpoint(
-            cluster=self.alias,
-            group_id=group.group_id,
-            group_type=group.group_type,
-            group_state=group.group_state,
-            topic=topic,
-            topic_id=topic_ids.get(topic),
-            partition=committed.partition_index,
-            committed_offset=committed.committed_offset,
-            leader_epoch=known_epoch(committed.committed_leader_epoch),
-            metadata=committed.metadata,
-            read_at_ms=read_at_ms,
-        )
 
 
 def _names(acls: Sequence[TopicAcl]) -> list[str]:
@@ -272,19 +219,8 @@ def _topics(partitions: Sequence[Partition]) -> list[str]:
     return sorted({topic for topic, _ in partitions})
 
 
-def _listed(names: Sequence[str], kind: str = "topic") -> str:
-    """`topic a, b, c and 4 more`, for messages."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{kind} {', '.join(names[:3])}{more}"
-
-
 def _of_producers(partition: TopicPartition) -> str:
     return f"describe the producers of topic {partition.topic} partition {partition.partition}"
-
-
-def _parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """What one request is asked about, of many."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 async def _finalized_features_epoch(manager: KafkaConnectionManager) -> int:

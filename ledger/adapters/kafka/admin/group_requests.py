@@ -1,4 +1,4 @@
-"""Requests about consumer groups and what they have committed."""
+"""Requests about consumer groups: which there are, and commits for those without members."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC, is_present, require
+from ledger.adapters.kafka.admin.answers import is_present, require
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.ports.clusters import GroupListing
@@ -18,7 +18,6 @@ from ledger.ports.clusters import GroupListing
 _GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
 _NOT_DESCRIBED = (errors.GroupAuthorizationFailedError,)
-_DEAD = "Dead"
 _NO_MEMBER = -1  # generation of a commit by nobody of the group
 _BY_NAMES = 9  # the last version of OffsetCommit that names topics, not ids
 _NOT_NOW = (
@@ -35,9 +34,6 @@ _REFUSALS = {
     errors.RebalanceInProgressError.errno: CommitRefusal.HAS_MEMBERS,
     errors.UnknownTopicOrPartitionError.errno: CommitRefusal.NO_TOPIC,
 }
-
-Commit = tuple[str, Any]
-"""A topic name and the partition's entry in an OffsetFetch response."""
 
 
 async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
@@ -62,29 +58,6 @@ def _group_listing(group: Any) -> GroupListing:
     )
 
 
-async def committed_offsets(
-    manager: KafkaConnectionManager, groups: Sequence[str]
-) -> dict[str, list[Commit]]:
-    """By group what it has committed; a group that does not exist is left out."""
-    # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
-    by_coordinator = await _by_coordinator(manager, groups)
-    sent = [
-        manager.send(_offset_fetch(coordinated), node_id=node) for node, coordinated in by_coordinator.items()
-    ]
-    answers = [await pending for pending in sent]
-    return {
-        group.group_id: _commits_of(group)
-        for answer in answers
-        for group in answer.groups
-        if is_present(group.error_code, group.group_id, _ABSENT_GROUP)
-    }
-
-
-async def dead_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
-    """Which of these groups no coordinator has; one that may not be described is not among them."""
-    return frozenset(group.group_id for group in await _described(manager, groups) if _is_dead(group))
-
-
 async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
     """Groups that may not be described, whether they exist or not."""
     described = await _described(manager, groups)
@@ -104,18 +77,6 @@ async def _described(manager: KafkaConnectionManager, groups: Sequence[str]) -> 
 
 def _is_hidden(group: Any) -> bool:
     return bool(group.error_code == errors.GroupAuthorizationFailedError.errno)
-
-
-def _is_dead(group: Any) -> bool:
-    """Brokers call an unknown group dead without an error, or say since DescribeGroups 6 that it is not found.
-
-    Groups of other protocols than the classic one are not found either, but those were listed.
-    """
-    if _is_hidden(group):
-        return False
-    if not is_present(group.error_code, group.group_id, _ABSENT_GROUP):
-        return True
-    return bool(group.group_state == _DEAD)
 
 
 async def set_commits(
@@ -177,23 +138,3 @@ async def _by_coordinator(
         if is_present(found.error_code, found.key, absent):
             by_coordinator[found.node_id].append(found.key)
     return by_coordinator
-
-
-def _offset_fetch(groups: Sequence[str]) -> OffsetFetchRequest:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup
-    return OffsetFetchRequest(
-        groups=[group(group_id=name, topics=None) for name in groups],
-        require_stable=False,
-        min_version=8,
-        max_version=8,
-    )
-
-
-def _commits_of(group: Any) -> list[Commit]:
-    commits = [
-        (topic.name, entry)
-        for topic in group.topics
-        for entry in topic.partitions
-        if entry.committed_offset >= 0 and is_present(entry.error_code, topic.name, ABSENT_TOPIC)
-    ]
-    return sorted(commits, key=lambda commit: (commit[0], commit[1].partition_index))
