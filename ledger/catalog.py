@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import InvalidValueError, UsageError
 from ledger.schema import TABLES
 
@@ -32,10 +33,21 @@ VIEW_SUBJECTS = (
     "topics",
     "permissions",
     "operations",
+    "moves",
+    "extras",
     "lag",
     "commits",
     "targets",
     "translation",
+    "logs",
+    "doubts",
+    "copies",
+    "routes",
+    "links",
+    "claims",
+    "pieces",
+    "reads",
+    "places",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 
@@ -93,7 +105,7 @@ class Query:
             )
         for parameter in self.params:
             if parameter.name in values and not (parameter.is_optional and values[parameter.name] is None):
-                _check_type(self.name, parameter, values[parameter.name])
+                check_value(f"query {self.name}", parameter, values[parameter.name])
 
 
 def queries() -> Mapping[str, Query]:
@@ -200,11 +212,12 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
     return tuple(Named(name, type_) for name, type_ in pairs)
 
 
-def _check_type(name: str, parameter: Named, value: Value) -> None:
-    if type(value) is not _PARAMETER_TYPES[parameter.type] or _too_large(parameter, value):
+def check_value(asked: str, parameter: Named, value: Value) -> None:
+    """Raise `UsageError` unless the value is of the parameter's type, and text that UTF-8 can write."""
+    is_typed = type(value) is _PARAMETER_TYPES[parameter.type] and not _too_large(parameter, value)
+    if not is_typed or (isinstance(value, str) and not is_unicode(value)):
         raise UsageError(
-            f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
-            "nothing was read"
+            f"parameter {parameter.name} of {asked} is a {parameter.type}, got {value!r}; nothing was read"
         )
 
 

@@ -7,7 +7,6 @@ from ledger.adapters.delta.snapshots import DeltaSnapshot, parse_time
 from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.duck import engine
 from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.system import SystemClock
 from ledger.catalog import Query, Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
@@ -39,10 +38,11 @@ def with_freshness(
     return {**found, **params}
 
 
-def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_of: str | None) -> FlowReport:
+def report_flow(
+    config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, at_ms: int, is_now: bool
+) -> FlowReport:
     """Where a flow stands, why, and what to do next. Whether a driver is alive is only asked about now."""
     flow = config.flow(flow_name)
-    at_ms = asked_at_ms(at, as_of)
     queries = [catalog.query(name) for name in flow_answers.QUERIES]
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = engine.run_queries(queries, params, at)
@@ -51,7 +51,7 @@ def report_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, as_o
     return flow_answers.flow_report(
         flow_name,
         enabled=flow.enabled,
-        driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=as_of is None),
+        driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=is_now),
         answers=answers,
         at_ms=at_ms,
         expected=Expected(
@@ -81,10 +81,8 @@ def maintenance_behind(config: MirrorConfig) -> list[str]:
     return lines
 
 
-def asked_at_ms(at: DeltaSnapshot, as_of: str | None) -> int:
-    """What ages are counted to: now, the time that is asked about, or when the last row of a cut was recorded."""
-    if as_of is None:
-        return SystemClock().now_ms()
+def asked_at_ms(at: DeltaSnapshot, as_of: str) -> int:
+    """What ages are counted to: the time that is asked about, or when the last row of a cut was recorded."""
     at_ms = parse_time(as_of)
     return at.last_recorded_at_ms() if at_ms is None else at_ms
 

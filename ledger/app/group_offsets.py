@@ -17,7 +17,16 @@ from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.known_partitions import KnownPartitions
-from ledger.operations.offset_setting import Choice, Setting, TargetGroups, Why, planned, set_and_record
+from ledger.operations.offset_setting import (
+    Choice,
+    Setting,
+    SourceCommit,
+    SourceCommits,
+    TargetGroups,
+    Why,
+    planned,
+    set_and_record,
+)
 from ledger.ports.ledger import require_recorded
 from ledger.reports.rendering import oddities
 from ledger.schema import TOPICS, WRITERS
@@ -41,13 +50,19 @@ class Chosen:
 ALL = Chosen()
 
 
-def driver_lives(config: MirrorConfig, flow_name: str) -> bool:
-    """Whether a driver of the flow is known to be at work now; unknown is no."""
+def driver_lives(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> bool:
+    """Whether a driver may have copied what this cut of the newest ledger does not have; unknown is no.
+
+    One is known to be at work, or has recorded something since.
+    """
     if flow_name not in config.flows:
         return False
-    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer_of(flow_name))
+    writer = writer_of(flow_name)
+    claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer)
     verdict = driver_verdict(config.flow(flow_name), claim, LocalProcesses(), now_ms=SystemClock().now_ms())
-    return verdict is RoleVerdict.IN_USE
+    if claim is None or verdict is RoleVerdict.IN_USE:
+        return claim is not None
+    return claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
 
 
 def translate_groups(
@@ -97,8 +112,19 @@ def set_offsets(
         settings = planned(rows, groups, choice, oddities)
         if dry_run:
             return None, settings
-        why = Why(flow_name, at.cut.token, reason, ticket)
+        left = SourceCommits(flow.source, source_commits(at, flow_name))
+        why = Why(flow_name, at.cut.token, left, reason, ticket)
         return set_and_record(target, settings, operator_operations(config), why)
+
+
+def source_commits(at: engine.Snapshot, flow: str) -> dict[tuple[str, str, int], SourceCommit]:
+    """By group, topic and partition what is known of the last known commit at the flow's source."""
+    return {
+        (row["group_id"], row["topic"], row["partition"]): SourceCommit(
+            topic_id=row["topic_id"], leader_epoch=row["leader_epoch"], made_after_ms=row["made_after_ms"]
+        )
+        for row in engine.last_commits(at, flow).to_pylist()
+    }
 
 
 def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:

@@ -37,15 +37,19 @@ class SyncCause(StrEnum):
     RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
     DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
     SKIPPED = "skipped"  # lost: an operator said to continue after it
+    KEPT_LOCAL = "kept_local"  # lost: decided to stay at the source, and to be copied nowhere
+    OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
     TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
     RESYNC = (
         "resync"  # superseded: an operator had it copied again; unpaired: tombstones of a comparison of keys
     )
+    SETTLED = "settled"  # superseded: what was recorded without the source is read again beside it
     EARLIEST = "earliest"  # started at the source's log start
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
+    CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
     ACCEPTED = "accepted"  # unpaired: an operator said to continue after them

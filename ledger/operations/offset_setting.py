@@ -147,12 +147,41 @@ def _planned(answer: Row, target: TargetGroups, choice: Choice, oddities: Collec
     return Setting(answer, former, outcome)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCommit:
+    """What is known of a group's commit on a partition of the source, beside its offset.
+
+    `made_after_ms`: when the group was last seen with another one, or with none. None: unknown.
+    """
+
+    topic_id: str | None
+    leader_epoch: int | None = None
+    made_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCommits:
+    """Where groups come from: the cluster, and by group, topic and partition the last known commit there."""
+
+    cluster: str
+    last: Mapping[tuple[str, str, int], SourceCommit]
+
+    def of(self, answer: Row) -> SourceCommit:
+        """The commit that an answer is about; without one its topic id is that of the group's others on the topic."""
+        group, topic = str(answer["group_id"]), answer["source_topic"]
+        if answer["committed_offset"] is not None:
+            return self.last[group, topic, answer["source_partition"]]
+        others = {one.topic_id for at, one in self.last.items() if at[:2] == (group, topic)}
+        return SourceCommit(topic_id=others.pop() if len(others) == 1 else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What is recorded with an operation: the flow and the cut of the answers, and the operator's words."""
+    """What is recorded with an operation: the flow and the cut of the answers, what was left, the operator's words."""
 
     flow: str
     cut: str
+    left: SourceCommits
     reason: str | None = None
     ticket: str | None = None
 
@@ -165,7 +194,7 @@ def set_and_record(
     What is about to be set is recorded before, what became of it behind every hundred groups, under one operation id.
     So where there is an intention without a result, the target may have either commit.
     """
-    intended = intentions(settings, target_cluster=target.alias, cut=why.cut)
+    intended = intentions(settings, target_cluster=target.alias, why=why)
     if not intended:
         return None, list(settings)
 
@@ -229,18 +258,22 @@ def _became(one: Setting, refusal: CommitRefusal | None, there: TargetGroups) ->
 # What is recorded -------------------------------------------------------------------------------
 
 
-def intentions(settings: Sequence[Setting], *, target_cluster: str, cut: str) -> list[OffsetsSet]:
+def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) -> list[OffsetsSet]:
     """One for each group of which something is about to be set."""
     by_group = _by_group([one for one in settings if one.outcome is Outcome.TO_BE_SET])
     return [
         OffsetsSet(
-            group=group, target_cluster=target_cluster, cut=cut, commits=tuple(map(_intended, of_group))
+            group=group,
+            source_cluster=why.left.cluster,
+            target_cluster=target_cluster,
+            cut=why.cut,
+            commits=tuple(_intended(one, why.left.of(one.answer)) for one in of_group),
         )
         for group, of_group in by_group.items()
     ]
 
 
-def _intended(one: Setting) -> IntendedCommit:
+def _intended(one: Setting, left: SourceCommit) -> IntendedCommit:
     return IntendedCommit(
         topic=one.answer["target_topic"],
         topic_id=one.answer["target_topic_id"],
@@ -248,8 +281,11 @@ def _intended(one: Setting) -> IntendedCommit:
         former=one.former,
         to=one.answer["target_offset"],
         source_topic=one.answer["source_topic"],
+        source_topic_id=left.topic_id,
         source_partition=one.answer["source_partition"],
         source_offset=one.answer["committed_offset"],
+        source_leader_epoch=left.leader_epoch,
+        source_made_after_ms=left.made_after_ms,
         status=one.answer["status"],
     )
 

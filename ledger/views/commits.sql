@@ -1,14 +1,13 @@
 -- Commits of groups, as recorders saw them.
 
--- The last known commit of each group on a partition of a flow's source; commit_number stands for the two in joins.
+-- The last known commit of each group on a partition of a cluster; commit_number stands for these in joins.
 -- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the later read,
 -- then a commit before its absence, then the lower offset, which repeats rather than skips. made_after_ms: when the
 -- group was last seen with another offset, or with none. first_read_ms: when it was first seen with the offset.
 -- absence: why the commit is not there any more, null while it is. absent_since_ms: when that was first seen.
-create or replace temporary view last_commits as
+create or replace temporary view cluster_commits as
 with grains as (
     select
-        flow,
         cluster,
         group_id,
         topic,
@@ -16,12 +15,11 @@ with grains as (
         last_order,
         known_order,
         row_number() over (
-            partition by flow
+            partition by cluster
             order by group_id nulls last, topic nulls last, partition nulls last
         ) as commit_number
     from (
         select
-            f.flow,
             c.cluster,
             c.group_id,
             c.topic,
@@ -31,8 +29,7 @@ with grains as (
                 case when c.committed_offset is not null then c.writer_epoch * 4294967296 + c.round end
             ) as known_order
         from checkpoints as c
-        inner join last_claims as f on f.source_cluster = c.cluster
-        group by f.flow, c.cluster, c.group_id, c.topic, c.partition
+        group by c.cluster, c.group_id, c.topic, c.partition
     ) as g
 ),
 
@@ -40,11 +37,10 @@ with grains as (
 aged as (
     select
         c.*,
-        g.flow,
         g.commit_number,
         g.known_order,
         row_number() over (
-            partition by g.flow, g.commit_number
+            partition by c.cluster, g.commit_number
             order by
                 c.writer_epoch desc nulls last,
                 c.round desc nulls last,
@@ -65,7 +61,7 @@ aged as (
 known as (
     select *
     from (
-        select *, row_number() over (partition by flow, commit_number order by age nulls last) as known_age
+        select *, row_number() over (partition by cluster, commit_number order by age nulls last) as known_age
         from aged
         where committed_offset is not null
     ) as k
@@ -74,7 +70,7 @@ known as (
 
 looks as (
     select
-        c.flow,
+        c.cluster,
         c.commit_number,
         max(
             case
@@ -92,13 +88,13 @@ looks as (
         and k.topic = c.topic
         and k.partition = c.partition
         and k.group_id is not distinct from c.group_id
-    group by c.flow, c.commit_number
+    group by c.cluster, c.commit_number
 ),
 
 -- The same of looks that were recorded with the commit.
 looks_beside as (
     select
-        c.flow,
+        c.cluster,
         c.commit_number,
         max(
             case
@@ -109,12 +105,11 @@ looks_beside as (
         min(case when a.age < c.age then a.read_at_ms end) as absent_since_ms,
         max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence
     from known as c
-    inner join aged as a using (flow, commit_number)
-    group by c.flow, c.commit_number
+    inner join aged as a using (cluster, commit_number)
+    group by c.cluster, c.commit_number
 )
 
 select
-    c.flow,
     c.cluster,
     c.group_id,
     c.topic,
@@ -129,5 +124,25 @@ select
     least(k.absent_since_ms, b.absent_since_ms) as absent_since_ms,
     c.commit_number
 from known as c
-inner join looks as k using (flow, commit_number)
-inner join looks_beside as b using (flow, commit_number);
+inner join looks as k using (cluster, commit_number)
+inner join looks_beside as b using (cluster, commit_number);
+
+-- The same of each flow's source.
+create or replace temporary view last_commits as
+select
+    f.flow,
+    c.cluster,
+    c.group_id,
+    c.topic,
+    c.topic_id,
+    c.partition,
+    c.committed_offset,
+    c.leader_epoch,
+    c.metadata,
+    c.first_read_ms,
+    c.made_after_ms,
+    c.absence,
+    c.absent_since_ms,
+    c.commit_number
+from cluster_commits as c
+inner join last_claims as f on f.source_cluster = c.cluster;

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
@@ -60,6 +61,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     ),
     OperationKind.OFFSETS_SET: OffsetsSet(
         group="billing",
+        source_cluster="east",
         target_cluster="west",
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
         commits=(
@@ -70,8 +72,11 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 former=900,
                 to=1380,
                 source_topic="orders",
+                source_topic_id=SOURCE_ID,
                 source_partition=0,
                 source_offset=1400,
+                source_leader_epoch=5,
+                source_made_after_ms=1766303980000,
                 status="exact",
             ),
         ),
@@ -89,6 +94,14 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 result="set",
             ),
         ),
+    ),
+    OperationKind.EXTRAS_DECIDED: ExtrasDecided(
+        cluster="east",
+        cluster_id="qN8sVYx4R0a2hT6cJmWl5w",
+        topic="orders",
+        topic_id=SOURCE_ID,
+        policy=ExtrasPolicy.KEEP_LOCAL,
+        ranges=(ExtraRange(partition=0, extra_start=1500, extra_end=1512),),
     ),
     OperationKind.KEYS_RESYNCED: KeysResynced(
         topic="customers", partition=0, source_keys=812, target_keys=815, tombstones=3

@@ -146,6 +146,7 @@ class Life(FlowEvents):
                 log.partition.topic_id,
                 group.read,
                 group.sides[here].made_at_ms,
+                self.now_ms + self._skew(),
             )
         else:
             self._see(group, there)
@@ -285,7 +286,7 @@ class Life(FlowEvents):
         if committed >= max(known.highest_seen or 0, 0 if known.move is None else known.move.arrived_at):
             last_there = 0 if known.there is None else known.there.offset
             read |= there.numbers(0, last_there) - here.numbers(0)
-            if known.move is not None:
+            if known.move is not None and known.move.left is not None:
                 read |= there.numbers(0, min(known.move.left.offset, last_there))
         return read
 

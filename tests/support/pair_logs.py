@@ -173,6 +173,7 @@ class RecordedMove:
     target_topic_id: str
     read: frozenset[int]
     made_at_ms: int
+    at_ms: int
     highest: int | None = None
 
 

@@ -51,7 +51,7 @@ def place(
     here: Commit | None,
     *,
     there: Commit | None = None,
-    moved: tuple[Commit, int] | None = None,
+    moved: tuple[Commit | None, int] | None = None,
     highest_seen: int | None = None,
     is_seen: bool = True,
     ends: tuple[int, int] | None = None,

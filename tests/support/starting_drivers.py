@@ -3,8 +3,7 @@
 import signal
 from collections.abc import Callable
 
-from ledger.app import answers
-from ledger.app.flow_status import report_flow
+from ledger import Ledger
 from ledger.operations.driver_report import DriverState
 from tests.support.flows import FlowUnderTest, produce
 from tests.support.processes import command_of, descendants, is_running
@@ -36,7 +35,7 @@ def assert_ended_with_one_line(flow: FlowUnderTest, send: Send, number: signal.S
 
 def _told(flow: FlowUnderTest) -> tuple[DriverState, bool]:
     """The state of the driver, and whether its last start came to nothing."""
-    driver = report_flow(flow.config, answers.snapshot(flow.config, None), FLOW, as_of=None).driver
+    driver = Ledger.open(flow.config).status(FLOW).flows[0].driver
     return driver.state, driver.failed_start_at_ms is not None
 
 

@@ -11,26 +11,13 @@ from functools import cache, cached_property
 import duckdb
 
 from ledger import catalog
-from ledger.catalog import Query, parse_query
+from ledger.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.query_mutants import as_table, laid_out, uncaught
+from tests.support.view_queries import VIEW_QUERIES
 
 ONE_IN = 40
 """How few of a view's mutants the quick tests try; the long ones try all."""
-
-CURRENT_MAPS = parse_query("""-- name:    current_maps
--- answers: from where to where do maps reach, in the target that they went to last?
--- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   current_maps
--- columns: flow string, source_topic string, source_topic_id string, source_partition int, target_topic string,
---          target_topic_id string, source_start bigint, source_end bigint, target_end bigint
-select
-    flow, source_topic, source_topic_id, source_partition,
-    target_topic, target_topic_id, source_start, source_end, target_end
-from current_maps
-order by flow, source_topic, source_topic_id, source_partition
-""")
-"""No query reads this view, which is there for SQL of others: it has cases of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,5 +90,5 @@ def uncaught_of(view: str, *, one_in: int) -> list[str]:
 
 @cache
 def _laid_out() -> list[LaidOut]:
-    queries = [*catalog.queries().values(), CURRENT_MAPS]
+    queries = [*catalog.queries().values(), *VIEW_QUERIES]
     return [LaidOut(query, case) for query in queries for case in cases_of(query.name)]

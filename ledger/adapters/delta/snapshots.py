@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import missing_columns, open_table
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
-from ledger.adapters.duck.row_filters import filtered_rows
+from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms
 from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
 from ledger.domain.operations.content import recorded_cut
 from ledger.domain.operations.order import in_order
@@ -117,10 +117,10 @@ class DeltaSnapshot:
         found = filtered_rows(self.relation(table), filters)
         return in_order(found)
 
-    def last_recorded_at_ms(self) -> int:
-        """When the last row of the cut was recorded, 0 when there is none."""
-        found = (recorded_from_to_ms(self.relation(table.name)) for table in TABLES)
-        return max((last_ms for _, last_ms in filter(None, found)), default=0)
+    def last_recorded_at_ms(self, writer: str | None = None) -> int:
+        """When the last row of the cut, or of a writer in it, was recorded; 0 when there is none."""
+        found = (last_recorded_at_ms(self.relation(table.name), writer) for table in TABLES)
+        return max(filter(None, found), default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,16 @@ def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
         ).fetchall()
 
 
+def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
+    """What is known, beside its offset, of the last known commit of each group on each partition of a flow's source."""
+    with connect(snapshot, {}, ("last_commits",), flow) as connection:
+        return connection.sql(
+            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from last_commits "
+            "where flow = $flow",
+            params={"flow": flow},
+        ).to_arrow_table()
+
+
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
     with connected() as connection:

@@ -35,6 +35,11 @@ create or replace temporary macro text_of(document, key) as json_extract_string(
 
 create or replace temporary macro is_json(document) as json_valid(document);
 
+-- The elements of the array behind a key of a JSON object, as texts; null where there is no array.
+create or replace temporary macro elements_of(document, key) as list_filter(
+    try_cast(json_extract(document, '$.' || key) as varchar[]), lambda element: json_valid(element)
+);
+
 -- As Spark names them.
 create or replace temporary macro explode(elements) as unnest(elements);
 

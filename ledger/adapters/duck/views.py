@@ -17,6 +17,42 @@ COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
 
 
+COMPUTED_FOR_PAIRS = frozenset(
+    {
+        "effective_syncs",
+        "current_syncs",
+        "current_maps",
+        "source_truncations",
+        "cluster_commits",
+        "group_moves",
+    }
+    | {
+        "segments",
+        "gaps",
+        "logs",
+        "map_logs",
+        "log_truncations",
+        "partition_ways",
+        "doubted_rows",
+        "map_limits",
+    }
+    | {
+        "map_stretches",
+        "voided_rows",
+        "old_stretches",
+        "unpaired_stretches",
+        "former_stretches",
+        "map_doubts",
+    }
+    | {"direct_routes", "chained_routes", "route_stretches", "route_copies", "route_unpaired", "route_doubts"}
+    | {"route_mirror_writes", "routes", "origin_routes", "links", "origin_stretches", "link_stretches"}
+    | {"link_ends", "link_alone", "link_unplaced_there", "link_unplaced_here", "map_claims", "pairs"}
+    | {"layer_ranges", "pair_pieces", "ahead_pieces", "log_epochs", "log_cuts", "asked_groups", "group_reads"}
+    | {"unread_pieces", "group_places"}
+)
+"""Views between two clusters: each reads several of the others, and most of them more than once."""
+
+
 def make_views(
     connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], flow: str | None = None
 ) -> None:
@@ -24,8 +60,9 @@ def make_views(
 
     Functions and what the views read have to be there.
     """
+    is_of_pairs = "pairs" in statements
     for name, statement in statements.items():
-        if name in COMPUTED_ONCE:
+        if name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             connection.execute(f"create temporary table {name} as {_select(name, statement)}")
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             connection.execute(

@@ -49,3 +49,10 @@ return get_json_object(document, concat('$.', key));
 
 create or replace temporary function is_json(document string) returns boolean
 return get_json_object(document, '$') is not null;
+
+-- The elements of the array behind a key of a JSON object, as texts; null where there is no array.
+create or replace temporary function elements_of(document string, key string) returns array<string>
+return filter(
+    from_json(get_json_object(document, concat('$.', key)), 'array<string>'),
+    element -> get_json_object(element, '$') is not null
+);

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger.app import answers, group_offsets
-from ledger.app.group_offsets import Chosen
+from ledger.api.ledger import Ledger
+from ledger.app import group_offsets
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
@@ -67,19 +67,13 @@ def set_offsets(
     require_tables(output, wide=wide)
     config = configuration(context)
     config.flow(flow)
-    at = answers.snapshot(config, as_of)
-    answers.require_flow(config, at, flow)
-    answer = group_offsets.translate_groups(
-        at,
-        flow,
-        Chosen(groups, topic, partition),
-        driver_lives=as_of is None and group_offsets.driver_lives(config, flow),
-    )
+    ledger = Ledger.open(config, as_of=as_of)
+    answer = ledger.translate_groups(flow, groups=groups, topic=topic, partition=partition)
     operation_id, settings = group_offsets.set_offsets(
         config,
-        at,
+        ledger.snapshot,
         flow,
-        answer,
+        answer.table,
         Choice(accepted, overwrite_newer=overwrite_newer),
         dry_run=dry_run,
         reason=reason,
@@ -87,7 +81,7 @@ def set_offsets(
     )
     table = pa.Table.from_pylist(list(map(result_row, settings)), schema=_SCHEMA)
     click.echo(rendered(table, output, wide=wide), nl=False)
-    click.echo(f"cut {at.cut.token}", err=True)
+    click.echo(f"cut {ledger.cut}", err=True)
     if dry_run:
         click.echo("dry run: nothing was set or recorded", err=True)
     if operation_id is not None:

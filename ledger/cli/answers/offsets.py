@@ -4,11 +4,8 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.app import answers, group_offsets
-from ledger.app.group_offsets import Chosen
-from ledger.cli.answers.reading import as_of_option, show
+from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
-from ledger.cli.configured import configuration
 from ledger.cli.printing import rendered, require_tables, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
@@ -67,28 +64,21 @@ def translate(
 ) -> None:
     """Translate committed offsets of groups, or one offset, from the ledger alone."""
     require_tables(output, wide=wide)
-    config = configuration(context)
     if accepted and output != _RESET:
         raise UsageError("--accept is about the file of -o kafka-reset; nothing was translated")
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
-    at = answers.snapshot(config, as_of)
-    answers.require_flow(config, at, flow)
+    ledger = opened(context, as_of)
     if topic is not None and partition is not None and offset is not None:
-        one = group_offsets.translate_offset(at, flow, topic=topic, partition=partition, offset=offset)
-        show(at, one, output, wide=wide)
+        one = ledger.translate_offset(flow, topic=topic, partition=partition, offset=offset)
+        show(ledger, one.table, output, wide=wide)
         return
-    answer = group_offsets.translate_groups(
-        at,
-        flow,
-        Chosen(groups, topic, partition),
-        driver_lives=as_of is None and group_offsets.driver_lives(config, flow),
-    )
+    found = ledger.translate_groups(flow, groups=groups, topic=topic, partition=partition)
     if output == _RESET:
-        _show_reset(answer, accepted)
+        _show_reset(found.table, accepted)
     else:
-        show(at, answer, output, wide=wide)
+        show(ledger, found.table, output, wide=wide)
 
 
 def _refuse_beside_an_offset(

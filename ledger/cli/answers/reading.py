@@ -1,27 +1,18 @@
 """Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 import pyarrow as pa
 
 from ledger import catalog
-from ledger.adapters.arrow_schema import arrow_type
-from ledger.adapters.delta.snapshots import DeltaSnapshot
-from ledger.app import answers, group_offsets
-from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
+from ledger.api.ledger import Ledger
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.flow_answers import partition_columns
-from ledger.operations.flow_report import FlowReport
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
-
-_DRIVER_LIVES = "driver_lives"
-"""A parameter that is found out where it is not given."""
 
 _NARROWEST = 60
 as_of_option = click.option(
@@ -29,10 +20,15 @@ as_of_option = click.option(
 )
 
 
-def show(at: DeltaSnapshot, answer: pa.Table, output: str, *, wide: bool = False) -> None:
+def opened(context: click.Context, as_of: str | None) -> Ledger:
+    """The ledger of the command's configuration, at the cut that is asked about."""
+    return Ledger.open(configuration(context), as_of=as_of)
+
+
+def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -> None:
     """The answer on stdout, the cut that it was computed from on stderr."""
     click.echo(rendered(answer, output, wide=wide), nl=False)
-    click.echo(f"cut {at.cut.token}", err=True)
+    click.echo(f"cut {ledger.cut}", err=True)
 
 
 @click.command()
@@ -58,35 +54,20 @@ def status(
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
     require_tables(output, wide=wide)
-    config = configuration(context)
-    flows = [config.flow(flow).name] if flow else list(config.flows)
-    at = answers.snapshot(config, as_of)
-    reports = [report_flow(config, at, name, as_of=as_of) for name in flows]
+    ledger = opened(context, as_of)
+    found = ledger.status(*([flow] if flow else []))
     if output == "json":
-        click.echo(render_reports_json(reports), nl=False)
+        click.echo(render_reports_json(found.flows), nl=False)
     if output == "table":
         width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
-        click.echo("\n".join(render_report(report, width) for report in reports), nl=False)
+        click.echo("\n".join(render_report(report, width) for report in found.flows), nl=False)
     if output == "csv" or (output == "table" and partitions):
-        click.echo(rendered(_partitions(reports), output, wide=wide), nl=False)
-    for line in maintenance_behind(config) if as_of is None else ():
+        click.echo(rendered(found.partitions, output, wide=wide), nl=False)
+    for line in found.maintenance:
         click.echo(f"ledger: {line}", err=True)
-    click.echo(f"cut {at.cut.token}", err=True)
-    if check:
-        _refuse_what_needs_attention(reports)
-
-
-def _partitions(reports: Sequence[FlowReport]) -> pa.Table:
-    """The columns of `flow_status`, and those of the partition's lag."""
-    columns = [(column.name, arrow_type(column.type)) for column in partition_columns()]
-    rows = [dict(row) for report in reports for row in report.partitions]
-    return pa.Table.from_pylist(rows, schema=pa.schema(columns))
-
-
-def _refuse_what_needs_attention(reports: Sequence[FlowReport]) -> None:
-    lines = [f"{report.flow}: {reason}" for report in reports for reason in report.needs_attention]
-    if lines:
-        raise UnsafeError("; ".join(lines))
+    click.echo(f"cut {ledger.cut}", err=True)
+    if check and found.needs_attention:
+        raise UnsafeError("; ".join(found.needs_attention))
 
 
 @click.command()
@@ -117,28 +98,11 @@ def query(
         return
     wanted = catalog.query(name)
     values = _values(wanted, params)
-    config = configuration(context)
-    at = answers.snapshot(config, as_of)
-    answer = answers.run_query(at, name, filled_in(config, at, wanted, values, as_of))
-    show(at, answer, output, wide=wide)
-    if wanted.is_audit and answer.num_rows:
-        raise UnsafeError(f"{name}: {answer.num_rows} rows break the invariant")
-
-
-def filled_in(
-    config: MirrorConfig,
-    at: DeltaSnapshot,
-    wanted: catalog.Query,
-    values: Mapping[str, Value],
-    as_of: str | None,
-) -> dict[str, Value]:
-    """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
-    found = dict(values)
-    if isinstance(flow := found.get("flow"), str):
-        answers.require_flow(config, at, flow)
-        if _DRIVER_LIVES in wanted.parameter_names:
-            found.setdefault(_DRIVER_LIVES, as_of is None and group_offsets.driver_lives(config, flow))
-    return with_freshness(config, wanted, found, at_ms=asked_at_ms(at, as_of))
+    ledger = opened(context, as_of)
+    answer = ledger.query(name, **values)
+    show(ledger, answer.table, output, wide=wide)
+    if wanted.is_audit and len(answer):
+        raise UnsafeError(f"{name}: {len(answer)} rows break the invariant")
 
 
 def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:

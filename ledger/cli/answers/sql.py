@@ -2,28 +2,21 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import click
 
-from ledger import catalog
-from ledger.adapters import pasted_views
-from ledger.adapters.delta.snapshots import DeltaSnapshot
-from ledger.adapters.duck.sealed import SealedLedger, sealed
-from ledger.app import answers
-from ledger.catalog import Named, Value
+from ledger.adapters.duck.sealed import SealedLedger
+from ledger.api.ledger import VIEWS
+from ledger.api.sql import declared_in
+from ledger.catalog import Query, Value
 from ledger.cli.answers.prompt import Prompt, Render
-from ledger.cli.answers.reading import as_of_option, filled_in, split, typed
-from ledger.cli.configured import configuration
+from ledger.cli.answers.reading import as_of_option, opened, split, typed
 from ledger.cli.printing import output_option, rendered, require_tables, wide_option
-from ledger.errors import InvalidValueError, UsageError
+from ledger.errors import UsageError
 
-_PASTED: Mapping[str, Callable[[DeltaSnapshot], str]] = {
-    "duckdb": pasted_views.for_duckdb,
-    "spark": pasted_views.for_spark,
-}
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -60,26 +53,21 @@ def sql(
     if statement is not None and file is not None:
         raise UsageError("a STATEMENT and --file do not go together; nothing was read")
     text = statement if file is None else _read(file)
-    config = configuration(context)
-    at = answers.snapshot(config, as_of)
-    declared = _declared(text or "")
-    names, given = _params(declared, split(params))
-    values = given if declared is None else filled_in(config, at, declared, given, as_of)
-    if declared is not None:
-        declared.check(values)
-    click.echo(f"cut {at.cut.token}", err=True)
+    ledger = opened(context, as_of)
+    declared = declared_in(text or "")
     render = partial(rendered, output=output, wide=wide)
-    with sealed(at, names, values) as ledger:
+    with ledger.sql_session(_values(declared, split(params)), declared) as session:
+        click.echo(f"cut {ledger.cut}", err=True)
         if text is None and sys.stdin.isatty():
-            Prompt(ledger, render).run()
+            Prompt(session, render).run()
         else:
-            _carry_out(ledger, sys.stdin.read() if text is None else text, render)
+            _carry_out(session, sys.stdin.read() if text is None else text, render)
 
 
 @click.command()
 @click.option(
     "--engine",
-    type=click.Choice(list(_PASTED)),
+    type=click.Choice(list(VIEWS)),
     default="duckdb",
     show_default=True,
     help="Whose SQL to print.",
@@ -88,9 +76,9 @@ def sql(
 @click.pass_context
 def views(context: click.Context, engine: str, as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
-    at = answers.snapshot(configuration(context), as_of)
-    click.echo(_PASTED[engine](at), nl=False)
-    click.echo(f"cut {at.cut.token}", err=True)
+    ledger = opened(context, as_of)
+    click.echo(ledger.views(engine), nl=False)
+    click.echo(f"cut {ledger.cut}", err=True)
 
 
 def _read(file: str) -> str:
@@ -100,28 +88,17 @@ def _read(file: str) -> str:
         raise UsageError(f"{file} cannot be read: {error}; nothing was carried out") from error
 
 
-def _carry_out(ledger: SealedLedger, text: str, render: Render) -> None:
-    for answer in ledger.answers(text):
+def _carry_out(session: SealedLedger, text: str, render: Render) -> None:
+    for answer in session.answers(text):
         if answer is not None:
             click.echo(render(answer), nl=False)
 
 
-def _params(
-    declared: catalog.Query | None, texts: Mapping[str, str]
-) -> tuple[tuple[Named, ...], dict[str, Value]]:
-    """Columns and values of `params`: as the header of a query says, else by what the values can be."""
-    guessed = tuple(Named(key, _type_of(value)) for key, value in texts.items())
-    names = guessed if declared is None else declared.params
-    types = {name.name: name.type for name in names}
-    return names, {key: typed(key, value, types.get(key, "string")) for key, value in texts.items()}
-
-
-def _declared(text: str) -> catalog.Query | None:
-    """The query that a text is, when it has the header of one."""
-    try:
-        return catalog.parse_query(text) if text.startswith("-- name:") else None
-    except InvalidValueError as error:
-        raise UsageError(f"{error}; nothing was carried out") from error
+def _values(declared: Query | None, texts: Mapping[str, str]) -> dict[str, Value]:
+    """Values of `params`, of the types that the header of a query says, else that the texts can be."""
+    types = {} if declared is None else {name.name: name.type for name in declared.params}
+    guess = _type_of if declared is None else (lambda _: "string")
+    return {key: typed(key, text, types.get(key) or guess(text)) for key, text in texts.items()}
 
 
 def _type_of(text: str) -> str:

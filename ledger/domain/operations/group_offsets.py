@@ -12,7 +12,10 @@ from ledger.domain.operations.kinds import OperationKind
 class IntendedCommit:
     """A partition of the target where a group's commit is about to go from `former` to `to`, and why there.
 
-    `former` None: nothing was committed there. `source_offset` None: the group has no commit at the source.
+    `former` None: nothing was committed there. `source_offset` None: the group has no commit at the source; then
+    `source_topic_id` is that of its other commits on the topic, None where these are of several. What is known of
+    the commit at the source: `source_leader_epoch`, and `source_made_after_ms`, when it was not there yet. Both are
+    None where nobody knows, and all three in rows of earlier programs.
     """
 
     topic: str
@@ -21,8 +24,11 @@ class IntendedCommit:
     former: int | None
     to: int
     source_topic: str
+    source_topic_id: str | None = None
     source_partition: int
     source_offset: int | None
+    source_leader_epoch: int | None = None
+    source_made_after_ms: int | None = None
     status: str
 
 
@@ -41,10 +47,14 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSet(OperationContent):
-    """Commits of a group that are about to be made, by answers at a cut."""
+    """Commits of a group that are about to be made, by answers at a cut.
+
+    `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs.
+    """
 
     kind: ClassVar = OperationKind.OFFSETS_SET
     group: str
+    source_cluster: str | None = None
     target_cluster: str
     cut: str
     commits: tuple[IntendedCommit, ...]
@@ -56,6 +66,7 @@ class OffsetsSet(OperationContent):
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         return cls(
             group=content["group"],
+            source_cluster=content.get("source_cluster"),
             target_cluster=content["target_cluster"],
             cut=content["cut"],
             commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),

@@ -19,6 +19,7 @@ class OperationKind(StrEnum):
     CLUSTER_ACCEPTED = "cluster_accepted"  # an alias stands for another Kafka cluster from now on
     OFFSETS_SET = "offsets_set"  # a group's offsets are about to be set at a target
     OFFSETS_SET_RESULT = "offsets_set_result"  # what became of that, as it was read back
+    EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request

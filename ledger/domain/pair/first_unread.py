@@ -246,7 +246,7 @@ class _Asked:
         for link in self.pair.links:
             for one in link.unplaced_here:
                 if one.here[1] > self.read.here_to:
-                    yield max(one.there_from, self.read.there_to)
+                    yield max(one.there_from, self.read.there_to, self.pair.there.log_start or 0)
 
     # -- ends and columns ------------------------------------------------------------------------
 

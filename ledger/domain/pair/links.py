@@ -5,7 +5,7 @@ has *brought* records, one from here to there has *taken* them; where both were 
 *of one origin*. A chain of maps is a map (`composition`).
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -179,9 +179,11 @@ def taken(route: Route) -> Link:
 
 
 def _next_start(offset_map: OffsetMap, unpaired: Unpaired) -> int | None:
-    starts = [found.source_start for found in offset_map.segments]
-    following = bisect_left(starts, unpaired.source_start)
-    return starts[following] if following < len(starts) else None
+    """Where the map continues behind the place at which the flow stood, or that place where it has copied it again."""
+    following = bisect_right(offset_map.segments, unpaired.source_start, key=lambda found: found.source_end)
+    if following == len(offset_map.segments):
+        return None
+    return max(offset_map.segments[following].source_start, unpaired.source_start)
 
 
 def of_one_origin(to_there: Route, to_here: Route) -> Link:
@@ -234,7 +236,14 @@ def _not_at(copies: Iterable[Segment], other: Route) -> tuple[OffsetRange, ...]:
 
 
 def _here_of(pairs: Iterable[tuple[int, Stretch]], origin_offset: int) -> int | None:
-    return next((stretch.here_start for start, stretch in pairs if start >= origin_offset), None)
+    """Where records lie here that are at an offset of the origin or behind it; of several places the last one."""
+    behind = (
+        (max(start, origin_offset), stretch.here_start + max(origin_offset - start, 0))
+        for start, stretch in pairs
+        if start + stretch.length > origin_offset
+    )
+    first = min(found := list(behind), default=None)
+    return None if first is None else max(here for start, here in found if start == first[0])
 
 
 def _there_of(to_there: Route, origin_offset: int) -> int:

@@ -58,9 +58,12 @@ class KnownLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A recorded move: from a commit there to an offset here (synced offsets, position sheets, verified plans)."""
+    """A recorded move: from a commit there to an offset here (view `group_moves`).
 
-    left: Commit
+    `left` None: the group had no commit there: it had read nothing.
+    """
+
+    left: Commit | None
     arrived_at: int
     here_topic_id: str
 

@@ -11,7 +11,7 @@ at its source a leader epoch that begins at or behind the truncation, and at its
 that has read that log again since.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
@@ -82,35 +82,41 @@ def as_if_told(
 ) -> FlowRows:
     """The rows of a flow with what other flows found of its source and of its target's present incarnation.
 
-    `at_target`: the flows that read its target.
+    `at_target`: the flows that read its target. Each finding is compared with the rows as they are, and of all the
+    lowest offset counts.
     """
     if not rows:
         return rows
-    told = list(rows)
-    for cut in of_source:
-        told += _source_cut(told, cut)
-    target = rows[-1].sync.target
-    for cut in of_target:
-        told += _target_cut(told, cut, target, at_target)
-    return told
+    source_cut = _source_cut(rows, tuple(of_source))
+    target_cut = _target_cut(rows, tuple(of_target), at_target)
+    if source_cut is not None and target_cut is not None:
+        is_lower = target_cut.sync.source_start < source_cut.sync.source_start
+        return [*rows, target_cut if is_lower else source_cut]
+    return [*rows, *(cut for cut in (source_cut, target_cut) if cut is not None)]
 
 
-def _source_cut(rows: FlowRows, cut: Truncation) -> Iterator[TimedSync]:
-    start = cut.source_start
+def _source_cut(rows: FlowRows, cuts: Sequence[Truncation]) -> TimedSync | None:
     holding = _holding(rows)
-    below = [row.sync.source_leader_epoch for row in holding if row.sync.source_start < start]
+    met = [cut for cut in cuts if _has_older_beyond(holding, cut)]
+    if not met:
+        return None
+    lowest = min(met, key=lambda cut: cut.source_start)
+    last = effective([row.sync for row in rows])[-1]
+    before = [row.sync for row in holding if row.sync.source_end <= lowest.source_start]
+    return _superseded(
+        last,
+        cause=SyncCause.SOURCE_TRUNCATED,
+        source=(lowest.source_start, last.source_end),
+        target_start=last.target_end,
+        leader_epoch=before[-1].source_leader_epoch if before else None,
+        at_ms=lowest.recorded_at_ms,
+    )
+
+
+def _has_older_beyond(holding: FlowRows, cut: Truncation) -> bool:
+    below = [row.sync.source_leader_epoch for row in holding if row.sync.source_start < cut.source_start]
     epoch = max((one for one in below if one is not None), default=None)
-    if any(row.sync.source_end > start and _is_older(row, cut, epoch) for row in holding):
-        last = effective([row.sync for row in rows])[-1]
-        before = [row.sync for row in holding if row.sync.source_end <= start]
-        yield _superseded(
-            last,
-            cause=SyncCause.SOURCE_TRUNCATED,
-            source=(start, last.source_end),
-            target_start=last.target_end,
-            leader_epoch=before[-1].source_leader_epoch if before else None,
-            at_ms=cut.recorded_at_ms,
-        )
+    return any(row.sync.source_end > cut.source_start and _is_older(row, cut, epoch) for row in holding)
 
 
 def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
@@ -120,26 +126,30 @@ def _is_older(row: TimedSync, cut: Truncation, epoch_below: int | None) -> bool:
     return cut.may_be_after(row.recorded_at_ms) and not is_of_later_epoch
 
 
-def _target_cut(
-    rows: FlowRows, cut: Truncation, target: TopicPartition, witnesses: Sequence[Witness]
-) -> Iterator[TimedSync]:
-    holding = [row for row in _holding(rows) if is_same(row.sync.target, target)]
-    starts = [in_doubt_from(row, [cut], witnesses) for row in holding if row.sync.kind in _WRITTEN]
-    in_doubt = [start for start in starts if start is not None]
+def _target_cut(rows: FlowRows, cuts: Sequence[Truncation], witnesses: Sequence[Witness]) -> TimedSync | None:
+    target = rows[-1].sync.target
+    holding = [
+        (rows[index], sync)
+        for index, sync in numbered_effective([row.sync for row in rows])
+        if is_same(sync.target, target)
+    ]
+    doubts = [(in_doubt_from(row, cuts, witnesses), sync) for row, sync in holding if sync.kind in _WRITTEN]
+    in_doubt = [start for start, sync in doubts if start is not None and start < sync.target_end]
     if not in_doubt:
-        return
+        return None
     end = min(in_doubt)
-    at = restart_after_target_truncation((row.sync for row in holding), end, next_sequence=0)
-    if at is not None:
-        last = effective([row.sync for row in rows])[-1]
-        yield _superseded(
-            last,
-            cause=SyncCause.TARGET_TRUNCATED,
-            source=(at.source_offset, last.source_end),
-            target_start=end,
-            leader_epoch=at.leader_epoch,
-            at_ms=cut.recorded_at_ms,
-        )
+    at = restart_after_target_truncation((sync for _, sync in holding), end, next_sequence=0)
+    if at is None:
+        return None
+    last = effective([row.sync for row in rows])[-1]
+    return _superseded(
+        last,
+        cause=SyncCause.TARGET_TRUNCATED,
+        source=(at.source_offset, last.source_end),
+        target_start=end,
+        leader_epoch=at.leader_epoch,
+        at_ms=max(cut.recorded_at_ms for cut in cuts),
+    )
 
 
 def _is_seen(sync: OffsetSync, cut: Truncation, witnesses: Iterable[Witness]) -> bool:

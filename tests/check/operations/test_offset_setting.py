@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from ledger.operations.offset_setting import (
     Outcome,
     Row,
     Setting,
+    SourceCommit,
+    SourceCommits,
     TargetGroups,
     Why,
     planned,
@@ -27,7 +29,9 @@ from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 
-WHY = Why("east-to-west", "v2.cut", "failover", "OPS-1")
+AT_SOURCE = ("billing", "orders", 0)
+LEFT = SourceCommits("east", {AT_SOURCE: SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=1700)})
+WHY = Why("east-to-west", "v2.cut", LEFT, "failover", "OPS-1")
 ANSWER: Row = {
     "group_id": "billing",
     "source_topic": "orders",
@@ -58,9 +62,9 @@ class Target:
         groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers})
         return planned(answers, groups, choice or Choice(), oddities)
 
-    def set(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
+    def set(self, *answers: Row, choice: Choice | None = None, why: Why = WHY) -> list[Setting]:
         log = operators(self.ledger, self.cluster.clock)
-        _, done = set_and_record(self.cluster, self.plan(*answers, choice=choice), log, WHY)
+        _, done = set_and_record(self.cluster, self.plan(*answers, choice=choice), log, why)
         return done
 
     def recorded(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -89,7 +93,8 @@ def test_an_offset_is_set_with_its_metadata_and_recorded_before_and_behind(targe
     (intended_id, kind, intended), (result_id, result_kind, result) = target.recorded()
     assert (kind, result_kind) == ("offsets_set", "offsets_set_result")
     assert intended_id == result_id
-    assert (intended["group"], intended["target_cluster"], intended["cut"]) == ("billing", "west", "v2.cut")
+    assert (intended["group"], intended["cut"]) == ("billing", "v2.cut")
+    assert (intended["source_cluster"], intended["target_cluster"]) == ("east", "west")
     assert intended["commits"] == [
         {
             "topic": "east.orders",
@@ -98,8 +103,11 @@ def test_an_offset_is_set_with_its_metadata_and_recorded_before_and_behind(targe
             "former": None,
             "to": 7,
             "source_topic": "orders",
+            "source_topic_id": "T",
             "source_partition": 0,
             "source_offset": 9,
+            "source_leader_epoch": 3,
+            "source_made_after_ms": 1700,
             "status": "exact",
         }
     ]
@@ -107,6 +115,29 @@ def test_an_offset_is_set_with_its_metadata_and_recorded_before_and_behind(targe
     assert {(row["reason"], row["ticket"], row["flow"]) for row in target.ledger.rows("operations")} == {
         ("failover", "OPS-1", "east-to-west")
     }
+
+
+@pytest.mark.parametrize(
+    ("others", "topic_id"),
+    [
+        ({("billing", "orders", 1): "T", ("billing", "orders", 2): "T"}, "T"),
+        ({("billing", "orders", 1): "T", ("billing", "orders", 2): "S"}, None),
+        ({("audit", "orders", 1): "S", ("billing", "audit", 1): "S", ("billing", "orders", 1): "T"}, "T"),
+    ],
+    ids=["of one id", "of several", "not of other groups and topics"],
+)
+def test_without_a_commit_the_groups_others_on_the_topic_say_which_topic_it_was(
+    target: Target, others: dict[tuple[str, str, int], str], topic_id: str | None
+) -> None:
+    left = SourceCommits(
+        "east", {at: SourceCommit(topic_id=found, leader_epoch=3) for at, found in others.items()}
+    )
+    answer = target.answer(committed_offset=None, status="no_commit_empty")
+    target.set(answer, why=replace(WHY, left=left))
+    [(_, _, intended), _] = target.recorded()
+    [commit] = intended["commits"]
+    assert (commit["source_offset"], commit["source_topic_id"]) == (None, topic_id)
+    assert (commit["source_leader_epoch"], commit["source_made_after_ms"]) == (None, None)
 
 
 def test_what_is_set_already_is_left_and_nothing_is_recorded(target: Target) -> None:
@@ -220,8 +251,10 @@ def test_when_the_target_dies_the_intention_tells_what_may_have_been_set() -> No
 
 
 def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Target) -> None:
-    answers = [target.answer(group_id=f"group-{number}") for number in range(101)]
-    assert set(outcomes(target.set(*answers))) == {Outcome.SET}
+    groups = [f"group-{number}" for number in range(101)]
+    left = SourceCommits("east", {(group, "orders", 0): SourceCommit(topic_id="T") for group in groups})
+    answers = [target.answer(group_id=group) for group in groups]
+    assert set(outcomes(target.set(*answers, why=replace(WHY, left=left)))) == {Outcome.SET}
     told = target.recorded()
     assert len({operation_id for operation_id, *_ in told}) == 1
     assert [kind for _, kind, _ in told] == ["offsets_set"] * 101 + ["offsets_set_result"] * 101

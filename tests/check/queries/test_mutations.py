@@ -7,6 +7,7 @@ from ledger.catalog import Query
 from tests.support import view_mutants
 from tests.support.cases import cases_of, has_cases
 from tests.support.query_mutants import Bench, mutants, uncaught
+from tests.support.view_queries import VIEW_QUERIES
 
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
@@ -23,8 +24,9 @@ def test_mutants_of_views_are_caught(view: str) -> None:
     assert view_mutants.uncaught_of(view, one_in=view_mutants.ONE_IN) == []
 
 
-def test_the_view_that_no_query_reads_meets_its_cases() -> None:
-    benches = view_mutants.benches_of(view_mutants.CURRENT_MAPS.name)
+@pytest.mark.parametrize("query", VIEW_QUERIES, ids=lambda query: query.name)
+def test_a_view_that_no_query_reads_meets_its_cases(query: Query) -> None:
+    benches = view_mutants.benches_of(query.name)
     assert benches
     assert all(bench.meets_its_case() for bench in benches)
 

@@ -7,6 +7,7 @@ import pytest
 
 import ledger
 from ledger import catalog
+from ledger.domain.facts import SyncCause
 from ledger.schema import SCHEMA_VERSION, STAMP, TABLES, Column, Table
 from tests.support.documents import definitions, section
 
@@ -52,6 +53,12 @@ def test_the_stamp_comes_first_in_every_table() -> None:
 
 def test_no_table_is_stated_that_does_not_exist() -> None:
     assert re.findall(r"^### `(\w+)`$", PROTOCOL, re.MULTILINE) == [table.name for table in TABLES]
+
+
+def test_every_cause_of_an_offset_sync_is_stated() -> None:
+    kinds = section(PROTOCOL, "Kinds of offset syncs")
+    stated_causes = " ".join(re.findall(r"^- Cause: ([^.]*)\.$", kinds, re.MULTILINE | re.DOTALL))
+    assert set(re.findall(r"`(\w+)`", stated_causes)) == set(SyncCause)
 
 
 def test_every_view_is_stated() -> None:

@@ -14,13 +14,14 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from ledger.adapters.duck import engine
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.ports.clusters import GroupListing
+from ledger.ports.clusters import GroupListing, TopicDescription
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.brokers import QUICK_JVM
@@ -64,6 +65,22 @@ class Moving:
             admin.close()
         return {one.partition: (one.committed_offset or 0, one.metadata or "") for one in commits}
 
+    def moves(self, operation_id: str) -> list[tuple[object, ...]]:
+        """Of each partition, in order: what the group left, and where it arrived, as the ledger has it."""
+        at = answers.snapshot(self.config, None)
+        known = {cluster: topics_of(self.config, cluster) for cluster in ("east", "west")}
+        with engine.connect(at, {}, ("group_moves",)) as connection:
+            moves = connection.sql(
+                "select * from group_moves where operation_id = $id order by from_partition",
+                params={"id": operation_id},
+            ).to_arrow_table()
+        for move in moves.to_pylist():
+            assert move["from_partition"] == move["to_partition"]
+            assert move["from_topic_id"] == known["east"][move["from_topic"]].topic_id
+            assert move["to_topic_id"] == known["west"][move["to_topic"]].topic_id
+        named = ("from_cluster", "from_topic", "left_offset", "to_cluster", "to_topic", "arrived_offset")
+        return [tuple(move[name] for name in named) for move in moves.to_pylist()]
+
     def unread(self, group: str, resumed: Readings) -> list[str]:
         """What is not exact about where the group went on."""
         back = {(self.topic, partition): records for (_, partition), records in resumed.items()}
@@ -96,6 +113,14 @@ def moving(
     init_ledger(config)
     run(config, spark, recorded=frozenset(Subject))
     return Moving(topic, servers, config, read_topics(servers["east"], [topic]), read)
+
+
+def topics_of(config: MirrorConfig, alias: str) -> Mapping[str, TopicDescription]:
+    admin = KafkaAdmin(alias, config.cluster(alias), SystemClock())
+    try:
+        return admin.topics()
+    finally:
+        admin.close()
 
 
 def trim(servers: str, topic: str) -> None:
@@ -142,6 +167,11 @@ def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set:
     rows = answers.snapshot(moving.config, None).rows("operations", [("ticket", "=", "OPS-1")])
     assert [row["kind"] for row in rows] == ["offsets_set", "offsets_set_result"]
     assert len({row["operation_id"] for row in rows}) == 1
+    assert moving.moves(rows[0]["operation_id"]) == [
+        ("east", moving.topic, 20, "west", f"east.{moving.topic}", wanted[0]),
+        ("east", moving.topic, 40, "west", f"east.{moving.topic}", wanted[1]),
+        ("east", moving.topic, None, "west", f"east.{moving.topic}", wanted[2]),
+    ]
     at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
     assert moving.unread(SET, resume(moving.servers["west"], moving.group(SET), at_target)) == []
     newer = offsets_set.results(SET, code=4)

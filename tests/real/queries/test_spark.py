@@ -7,8 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger import catalog
+from ledger.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.spark_answers import SparkLedger
+from tests.support.view_queries import VIEW_QUERIES
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 
@@ -41,3 +43,9 @@ def test_views_of_operations_agree(ledger: SparkLedger) -> None:
     ledger.read(case)
     for view in ("operation_contents", "partition_events"):
         ledger.assert_same_view(case, view)
+
+
+@pytest.mark.parametrize("query", VIEW_QUERIES, ids=lambda query: query.name)
+def test_a_view_that_no_query_reads_agrees(ledger: SparkLedger, query: Query) -> None:
+    ledger.read(largest(query.name))
+    ledger.assert_same_view(largest(query.name), query.name)

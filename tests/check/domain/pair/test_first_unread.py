@@ -113,6 +113,13 @@ def test_a_commit_that_was_seen_before_a_move_counts_no_more() -> None:
         assert (found.offset, found.repeats) == (3, 0)
 
 
+def test_a_move_from_no_commit_says_where_the_group_stands_and_that_it_had_read_nothing() -> None:
+    flows = [flow(EAST, WEST, copied(0, 9, 0))]
+    assert told(place(flows, at(8), moved=(None, 3), is_seen=False)) == (3, STATUS.EXACT)
+    assert told(place(flows, at(2), moved=(None, 3), highest_seen=2)) == (2, STATUS.REWOUND)
+    assert told(place(CROSSED, at(5), moved=(None, 0), ends=(0, 6))) == (5, STATUS.EXTRAS)
+
+
 def test_a_move_to_a_former_topic_id_says_nothing() -> None:
     move = Move(left=at(2, EAST), arrived_at=6, here_topic_id="former")
     group = KnownGroup(here=at(4), there=at(2, EAST), move=move, highest_seen=4)

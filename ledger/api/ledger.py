@@ -1,0 +1,230 @@
+"""`Ledger`: the ledger at one cut, and every question that can be asked of it."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ledger import catalog
+from ledger.adapters import pasted_views
+from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.adapters.duck.sealed import SealedLedger, sealed
+from ledger.adapters.system import SystemClock
+from ledger.api.answers import (
+    Answer,
+    FlowRequest,
+    PartitionLag,
+    Status,
+    TranslatedOffset,
+    mapping,
+    partition_lag,
+    row_class,
+    translated_offset,
+)
+from ledger.api.sql import declared_in, named_by_values
+from ledger.app import answers, group_offsets
+from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
+from ledger.app.group_offsets import Chosen
+from ledger.catalog import Query, Value
+from ledger.config.file import find_config, load_config
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.words.unicode_text import is_unicode
+from ledger.errors import UsageError
+
+AsOf: TypeAlias = str | int | datetime | None
+"""A time (ISO-8601 with an offset, milliseconds since the epoch, or a `datetime` with a zone), an operation id, a cut
+token; None: now."""
+
+DRIVER_LIVES = "driver_lives"
+"""A parameter of queries that is found out where it is not given."""
+VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
+    "duckdb": pasted_views.for_duckdb,
+    "spark": pasted_views.for_spark,
+}
+"""By engine, what makes the ledger's tables and views there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger at one cut: all that it answers comes from the same rows, whatever is appended meanwhile.
+
+    Made by `open`. Nothing is held open, so nothing has to be closed. `as_of` None: its cut is that of `opened_at_ms`;
+    only then is anything asked about processes, and ages are counted to that time.
+    """
+
+    config: MirrorConfig
+    snapshot: DeltaSnapshot
+    as_of: str | None
+    opened_at_ms: int
+
+    @classmethod
+    def open(
+        cls, config: str | os.PathLike[str] | MirrorConfig | None = None, *, as_of: AsOf = None
+    ) -> "Ledger":
+        """The ledger of a configuration file; None: the one that `MIRROR_LEDGER_CONFIG` names.
+
+        Raises `ConfigurationError`, `SetupError` where there is no ledger, and `UsageError` for a cut that it does not
+        have: before its beginning, to come, of another ledger, or no cut at all.
+        """
+        if not isinstance(config, MirrorConfig):
+            config = load_config(
+                find_config(None, os.environ) if config is None else Path(_unicode("the path", config))
+            )
+        asked = _as_text(as_of)
+        opened_at_ms = SystemClock().now_ms()
+        return cls(config, answers.snapshot(config, asked), asked, opened_at_ms)
+
+    def at(self, as_of: AsOf) -> "Ledger":
+        """The same ledger at another cut; None: what is recorded by now."""
+        return Ledger.open(self.config, as_of=as_of)
+
+    @property
+    def cut(self) -> str:
+        """The token that names the rows behind every answer: `at` takes it, on a copy of the ledger too."""
+        return self.snapshot.cut.token
+
+    # Offsets -------------------------------------------------------------------------------------
+
+    def translate_groups(
+        self,
+        flow: str,
+        *,
+        groups: Sequence[str] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Answer[TranslatedOffset]:
+        """Where committed offsets land on the flow's target: of these groups (none: all), a topic, a partition of it.
+
+        Partitions without a commit are rows too, of topics on which the group has one. Raises `UsageError` for what
+        the ledger does not know, and `PreconditionError` where there is nothing to answer from.
+        """
+        if isinstance(groups, str):
+            raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
+        for name, text in (("flow", flow), ("topic", topic), *(("a group", group) for group in groups)):
+            _unicode(name, text)
+        if partition is not None and topic is None:
+            raise UsageError("a partition needs its topic; nothing was translated")
+        answers.require_flow(self.config, self.snapshot, flow)
+        found = group_offsets.translate_groups(
+            self.snapshot, flow, Chosen(groups, topic, partition), driver_lives=self._driver_lives(flow)
+        )
+        return Answer(found, translated_offset)
+
+    def translate_offset(
+        self, flow: str, *, topic: str, partition: int, offset: int
+    ) -> Answer[TranslatedOffset]:
+        """Where one source offset lands on the flow's target, whoever may have committed it: one row.
+
+        Raises `UsageError` for a topic, partition or offset that there cannot be.
+        """
+        for name, text in (("flow", flow), ("topic", topic)):
+            _unicode(name, text)
+        for name, number in (("partition", partition), ("offset", offset)):
+            if type(number) is not int:
+                raise UsageError(f"{name} is a whole number, got {number!r}; nothing was translated")
+        answers.require_flow(self.config, self.snapshot, flow)
+        found = group_offsets.translate_offset(
+            self.snapshot, flow, topic=topic, partition=partition, offset=offset
+        )
+        return Answer(found, translated_offset)
+
+    # Flows ---------------------------------------------------------------------------------------
+
+    def status(self, *flows: str) -> Status:
+        """Where flows of the configuration stand, why, and what to do next; none named: all of them."""
+        names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
+        is_now = self.as_of is None
+        at_ms = self._asked_at_ms()
+        reports = (
+            report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now) for name in names
+        )
+        return Status(tuple(reports), tuple(maintenance_behind(self.config)) if is_now else ())
+
+    def lag(self, flow: str) -> Answer[PartitionLag]:
+        """How much of each source partition is not on the target, and as of when."""
+        return Answer(self.query("replication_lag", flow=flow).table, partition_lag)
+
+    def requests(self, flow: str) -> Answer[FlowRequest]:
+        """What operators asked of a flow, in the order of asking, and what became of it."""
+        return Answer(self.query("flow_operations", flow=flow).table, FlowRequest)
+
+    # Queries and statements ------------------------------------------------------------------------
+
+    @staticmethod
+    def queries() -> Mapping[str, Query]:
+        """The queries of the catalog by name: what each answers, its parameters and columns."""
+        return catalog.queries()
+
+    def query(self, name: str, /, **params: Value) -> Answer[Any]:
+        """The answer of a query of the catalog; its rows are frozen, with the query's columns as fields.
+
+        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured.
+        """
+        wanted = catalog.query(name)
+        found = answers.run_query(self.snapshot, name, self._filled_in(wanted, params))
+        return Answer(found, row_class(wanted))
+
+    def sql(self, text: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
+        """Carry out statements; the answer is that of the last one which has rows.
+
+        The relation `params` has a row of the parameters. Raises `UsageError` for a statement that is refused, and
+        where none has rows.
+        """
+        with self.sql_session(params, declared_in(text)) as session:
+            found = [
+                answer for answer in session.answers(_unicode("the statement", text)) if answer is not None
+            ]
+        if not found:
+            raise UsageError("no statement has rows to answer with")
+        return Answer(found[-1], mapping)
+
+    def sql_session(
+        self, params: Mapping[str, Value] | None = None, declared: Query | None = None
+    ) -> SealedLedger:
+        """A session of statements, to be closed; the parameters are of the types that a query declares, if one does."""
+        values = dict(params or {})
+        if declared is not None:
+            values = self._filled_in(declared, values)
+            declared.check(values)
+        names = named_by_values(values) if declared is None else declared.params
+        return sealed(self.snapshot, names, values)
+
+    def views(self, engine: str = "duckdb") -> str:
+        """SQL that makes the tables, functions and views of this cut elsewhere: in `duckdb`, or in `spark`."""
+        if engine not in VIEWS:
+            raise UsageError(f"there are views for {', '.join(VIEWS)}, not for {engine!r}; nothing was made")
+        return VIEWS[engine](self.snapshot)
+
+    # -----------------------------------------------------------------------------------------------
+
+    def _filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+        """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
+        found = dict(params)
+        if isinstance(flow := found.get("flow"), str):
+            answers.require_flow(self.config, self.snapshot, _unicode("flow", flow))
+            if DRIVER_LIVES in wanted.parameter_names:
+                found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
+        return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
+
+    def _driver_lives(self, flow: str) -> bool:
+        """Whether a driver may have copied what this cut does not have."""
+        return self.as_of is None and group_offsets.driver_lives(self.config, self.snapshot, flow)
+
+    def _asked_at_ms(self) -> int:
+        return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)
+
+
+def _as_text(as_of: AsOf) -> str | None:
+    """As `--as-of` has it."""
+    if isinstance(as_of, datetime):
+        return as_of.isoformat()
+    return None if as_of is None else _unicode("as_of", str(as_of))
+
+
+def _unicode(name: str, text: Any) -> Any:
+    """The text as it is. Raises `UsageError` for one that no UTF-8 can write: no row can be equal to it."""
+    if isinstance(text, str) and not is_unicode(text):
+        raise UsageError(f"{name} is not Unicode text: {text!r}; nothing was read")
+    return text

@@ -1,0 +1,283 @@
+-- Pairs of partitions of current topics at two clusters, and which records lie at both: links. Here is where a group has
+-- committed, there is where it shall continue.
+
+-- Two routes from the same log, one to each side.
+create or replace temporary view origin_routes as
+select
+    h.target_log as here_log,
+    t.target_log as there_log,
+    h.route_number as to_here,
+    t.route_number as to_there,
+    h.is_begun and t.is_begun as is_begun
+from direct_routes as h
+inner join direct_routes as t on t.source_log = h.source_log
+where h.target_log <> t.target_log;
+
+-- What links a pair: a route that has brought records from there to here, one that has taken some from here to there,
+-- or two of one origin. Those of a pair count when something is recorded of one of them.
+create or replace temporary view links as
+with found as (
+    select
+        target_log as here_log,
+        source_log as there_log,
+        'brought' as direction,
+        route_number as to_here,
+        cast(null as bigint) as to_there,
+        is_begun
+    from routes
+    union all
+    select
+        source_log as here_log,
+        target_log as there_log,
+        'taken' as direction,
+        cast(null as bigint) as to_here,
+        route_number as to_there,
+        is_begun
+    from routes
+    union all
+    select here_log, there_log, 'of one origin' as direction, to_here, to_there, is_begun
+    from origin_routes
+),
+
+between as (
+    select f.*
+    from found as f
+    inner join logs as h on h.log_number = f.here_log and h.is_current
+    inner join logs as t on t.log_number = f.there_log and t.is_current
+    where h.cluster <> t.cluster
+),
+
+begun as (
+    select here_log, there_log
+    from between
+    where is_begun
+    group by here_log, there_log
+)
+
+select
+    f.here_log,
+    f.there_log,
+    f.direction,
+    f.to_here,
+    f.to_there,
+    row_number() over (
+        order by
+            f.here_log nulls last,
+            f.there_log nulls last,
+            f.to_here nulls last,
+            f.to_there nulls last
+    ) as link_number
+from between as f
+inner join begun as b using (here_log, there_log);
+
+-- Records of one origin that lie at both sides, each stretch with its first offset at the origin.
+create or replace temporary view origin_stretches as
+select
+    k.link_number,
+    greatest(h.source_start, t.source_start) as origin_start,
+    h.target_start + greatest(h.source_start, t.source_start) - h.source_start as here_start,
+    t.target_start + greatest(h.source_start, t.source_start) - t.source_start as there_start,
+    least(h.source_end, t.source_end) - greatest(h.source_start, t.source_start) as length
+from links as k
+inner join route_copies as h on h.route_number = k.to_here
+inner join route_copies as t
+    on t.route_number = k.to_there
+    and t.source_start < h.source_end
+    and t.source_end > h.source_start
+where k.direction = 'of one origin';
+
+-- Records of a link that lie at both sides: those from here_start on are, in order, those from there_start on.
+create or replace temporary view link_stretches as
+select k.link_number, c.target_start as here_start, c.source_start as there_start, c.source_end - c.source_start as length
+from links as k
+inner join route_copies as c on c.route_number = k.to_here
+where k.direction = 'brought'
+union all
+select k.link_number, c.source_start as here_start, c.target_start as there_start, c.source_end - c.source_start as length
+from links as k
+inner join route_copies as c on c.route_number = k.to_there
+where k.direction = 'taken'
+union all
+select link_number, here_start, there_start, length
+from origin_stretches;
+
+-- Up to where each link goes. there_end: up to where it reaches there. decided_to: all below it there was copied to
+-- here, or shall not be. taken_to: all below it here was copied to there, or shall not be. here_start: the first
+-- offset here that it knows of. Null where that does not apply. brings_copies: what flows wrote there comes to here, too.
+create or replace temporary view link_ends as
+with copied as (
+    select
+        route_number,
+        min(target_start) as target_start,
+        max(case when is_former then source_end end) as former_end
+    from route_copies
+    group by route_number
+)
+
+select
+    k.link_number,
+    k.here_log,
+    k.there_log,
+    case
+        when k.direction = 'brought' then greatest(h.source_end, hc.former_end)
+        else t.target_end
+    end as there_end,
+    case when k.direction = 'brought' then h.source_end end as decided_to,
+    case when k.direction = 'taken' then t.source_end end as taken_to,
+    case when k.direction = 'taken' then t.source_start else hc.target_start end as here_start,
+    k.direction = 'brought' and h.is_relay as brings_copies
+from links as k
+left join routes as h on h.route_number = k.to_here
+left join routes as t on t.route_number = k.to_there
+left join copied as hc on hc.route_number = k.to_here;
+
+-- Records of one origin that lie at one side alone: the other has not come to them.
+create or replace temporary view link_alone as
+with sides as (
+    select
+        k.link_number,
+        true as is_there,
+        c.source_start,
+        c.source_end,
+        c.target_start - c.source_start as shift,
+        o.route_number as other_route,
+        o.source_end as other_end
+    from links as k
+    inner join route_copies as c on c.route_number = k.to_there
+    inner join routes as o on o.route_number = k.to_here
+    where k.direction = 'of one origin' and c.source_end > o.source_end
+    union all
+    select
+        k.link_number,
+        false as is_there,
+        c.source_start,
+        c.source_end,
+        c.target_start - c.source_start as shift,
+        o.route_number as other_route,
+        o.source_end as other_end
+    from links as k
+    inner join route_copies as c on c.route_number = k.to_here
+    inner join routes as o on o.route_number = k.to_there
+    where k.direction = 'of one origin' and c.source_end > o.source_end
+),
+
+behind as (
+    select link_number, is_there, greatest(source_start, other_end) as source_start, source_end, shift, other_route
+    from sides
+),
+
+held as (
+    select
+        b.link_number,
+        b.is_there,
+        b.source_start,
+        b.source_end,
+        b.shift,
+        greatest(c.source_start, b.source_start) as held_start,
+        least(c.source_end, b.source_end) as held_end
+    from behind as b
+    inner join route_copies as c
+        on c.route_number = b.other_route
+        and c.is_former
+        and c.source_start < b.source_end
+        and c.source_end > b.source_start
+    union all
+    select link_number, is_there, source_start, source_end, shift, source_end as held_start, source_end as held_end
+    from behind
+),
+
+rest as (
+    select
+        link_number,
+        is_there,
+        shift,
+        coalesce(
+            max(held_end) over (
+                partition by link_number, is_there, source_start, source_end, shift
+                order by held_start nulls last, held_end nulls last
+                rows between unbounded preceding and 1 preceding
+            ),
+            source_start
+        ) as rest_start,
+        held_start as rest_end
+    from held
+)
+
+select link_number, is_there, rest_start + shift as alone_start, rest_end + shift as alone_end
+from rest
+where rest_start < rest_end;
+
+-- Records there of which nobody knows where they lie here. They count as read by who has come to passed_at here, where
+-- the map continues behind them; null: by nobody.
+create or replace temporary view link_unplaced_there as
+select k.link_number, u.target_start as there_start, u.target_end as there_end,
+    min(greatest(s.source_start, u.source_start)) as passed_at
+from links as k
+inner join route_unpaired as u on u.route_number = k.to_there
+left join route_stretches as s
+    on s.route_number = k.to_there
+    and not s.is_old
+    and s.source_end > u.source_start
+where k.direction = 'taken'
+group by k.link_number, u.source_start, u.target_start, u.target_end
+union all
+select link_number, there_start, there_end, max(passed_at) as passed_at
+from (
+    select
+        k.link_number,
+        u.source_start,
+        u.target_start as there_start,
+        u.target_end as there_end,
+        s.here_start + greatest(u.source_start - s.origin_start, 0) as passed_at,
+        rank() over (
+            partition by k.link_number, u.source_start, u.target_start, u.target_end
+            order by greatest(s.origin_start, u.source_start) nulls last
+        ) as place
+    from links as k
+    inner join route_unpaired as u on u.route_number = k.to_there
+    left join origin_stretches as s
+        on s.link_number = k.link_number
+        and s.origin_start + s.length > u.source_start
+    where k.direction = 'of one origin'
+) as following
+where place = 1
+group by link_number, source_start, there_start, there_end
+union all
+select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
+from links as k
+inner join route_doubts as d
+    on d.route_number = k.to_there
+    and not d.is_source
+union all
+select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
+from links as k
+inner join route_doubts as d
+    on d.route_number = k.to_here
+    and d.is_source
+where k.direction = 'brought';
+
+-- Records here of which nobody knows where they lie there: nowhere below there_from.
+create or replace temporary view link_unplaced_here as
+with placed as (
+    select
+        k.link_number,
+        k.direction,
+        k.to_there,
+        u.source_start,
+        u.target_start,
+        u.target_end,
+        min(c.target_start + greatest(u.source_start - c.source_start, 0)) as there_from
+    from links as k
+    inner join route_unpaired as u on u.route_number = k.to_here
+    left join route_copies as c
+        on c.route_number = k.to_there
+        and c.source_end > u.source_start
+    group by k.link_number, k.direction, k.to_there, u.source_start, u.target_start, u.target_end
+)
+
+select
+    p.link_number,
+    p.target_end as here_end,
+    case when p.direction = 'brought' then p.source_start else coalesce(p.there_from, t.target_end) end as there_from
+from placed as p
+left join routes as t on t.route_number = p.to_there;

@@ -1,0 +1,184 @@
+-- Where groups continue at another cluster: at the first record that they have not read.
+
+-- Of each group what is unread in each piece: all of it from unread_from on, null where it was read. unplaced_from and
+-- alone_from: the same of what nobody can place, and of what lies there alone.
+create or replace temporary view unread_pieces as
+with opened as (
+    select
+        r.asked_number,
+        x.piece_start,
+        x.piece_end,
+        x.is_other,
+        case when x.shift is not null then greatest(x.piece_start, r.here_to - x.shift, r.there_to) end as paired_from,
+        case when x.passed_at > r.here_to then greatest(x.piece_start, r.there_to) end as unplaced_from,
+        case when x.is_alone then greatest(x.piece_start, r.alone_to) end as alone_from
+    from group_reads as r
+    inner join pair_pieces as x using (pair_number)
+),
+
+bounded as (
+    select
+        asked_number,
+        piece_start,
+        piece_end,
+        is_other,
+        case when unplaced_from < piece_end then unplaced_from end as unplaced_from,
+        case when alone_from < piece_end then alone_from end as alone_from,
+        least(paired_from, unplaced_from, alone_from) as first_unread
+    from opened
+)
+
+select
+    asked_number,
+    piece_start,
+    piece_end,
+    is_other,
+    unplaced_from,
+    alone_from,
+    case when first_unread < piece_end then first_unread end as unread_from
+from bounded;
+
+-- Where each group continues, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
+create or replace temporary view group_places as
+with floors as (
+    select r.asked_number, min(greatest(u.there_from, r.there_to)) as floor_offset
+    from group_reads as r
+    inner join pairs as p using (pair_number)
+    inner join links as k using (here_log, there_log)
+    inner join link_unplaced_here as u using (link_number)
+    where u.here_end > r.here_to
+    group by r.asked_number
+),
+
+firsts as (
+    select
+        u.asked_number,
+        min(
+            case when u.unread_from is not null and u.piece_end > p.log_start then greatest(u.unread_from, p.log_start) end
+        ) as first_unread,
+        sum(greatest(least(u.piece_end, p.log_start) - u.unread_from, 0)) as expired
+    from unread_pieces as u
+    inner join group_reads as r using (asked_number)
+    inner join pairs as p using (pair_number)
+    group by u.asked_number
+),
+
+placed as (
+    select
+        r.asked_number,
+        r.pair_number,
+        r.alone_to,
+        p.log_start,
+        p.known_end,
+        p.brought_from,
+        coalesce(f.expired, 0) as expired,
+        l.floor_offset,
+        greatest(
+            coalesce(least(l.floor_offset, f.first_unread), greatest(r.alone_to, p.there_end)), p.log_start
+        ) as place
+    from group_reads as r
+    inner join pairs as p using (pair_number)
+    left join firsts as f using (asked_number)
+    left join floors as l using (asked_number)
+),
+
+counted as (
+    select
+        p.asked_number,
+        sum(
+            case
+                when not u.is_other
+                    then greatest(
+                        least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
+                        - greatest(u.piece_start, p.place),
+                        0
+                    )
+                else 0
+            end
+        ) as repeats,
+        sum(case when u.is_other then greatest(u.piece_end - greatest(u.piece_start, p.place), 0) else 0 end) as others,
+        max(case when u.unplaced_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unplaced,
+        max(case when u.alone_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_alone,
+        max(case when u.unread_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unread
+    from placed as p
+    inner join unread_pieces as u using (asked_number)
+    group by p.asked_number
+),
+
+aheads as (
+    select r.asked_number, sum(least(x.piece_end, r.here_to) - x.piece_start) as ahead
+    from group_reads as r
+    inner join ahead_pieces as x
+        on x.pair_number = r.pair_number
+        and x.piece_start < r.here_to
+    group by r.asked_number
+)
+
+select
+    p.asked_number,
+    p.pair_number,
+    p.place,
+    coalesce(p.floor_offset = p.place, false) or coalesce(c.is_unplaced, 0) = 1 as is_unplaced,
+    coalesce(c.is_alone, 0) = 1 as is_alone,
+    coalesce(c.is_unread, 0) = 1 as is_unread,
+    cast(
+        coalesce(c.repeats, 0)
+        + case
+            when p.brought_from is null then 0
+            else greatest(p.alone_to - greatest(p.known_end, p.brought_from, p.place), 0)
+        end as bigint
+    ) as repeats,
+    cast(
+        coalesce(c.others, 0)
+        + case when p.brought_from is null then greatest(p.alone_to - greatest(p.known_end, p.place), 0) else 0 end
+        as bigint
+    ) as others,
+    cast(p.expired as bigint) as expired,
+    cast(coalesce(a.ahead, 0) as bigint) as ahead
+from placed as p
+left join counted as c using (asked_number)
+left join aheads as a using (asked_number);
+
+-- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
+-- a group that reads it continues in the first. map_recorded_ms: when the last row was recorded of the map that was
+-- recorded longest ago.
+create or replace temporary view answered_pairs as
+with same_names as (
+    select here_cluster, here_topic, there_cluster
+    from pairs
+    where here_topic = there_topic
+    group by here_cluster, here_topic, there_cluster
+),
+
+recorded as (
+    select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_ms
+    from links as k
+    inner join last_syncs as m on m.map_number in (k.to_here, k.to_there)
+    group by k.here_log, k.there_log
+)
+
+select p.*, w.map_recorded_ms
+from pairs as p
+left join same_names as s using (here_cluster, here_topic, there_cluster)
+left join recorded as w using (here_log, there_log)
+where s.here_topic is null or p.there_topic = p.here_topic;
+
+-- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.
+create or replace temporary view copied_ways as
+select
+    source_cluster as here_cluster,
+    source_topic as here_topic,
+    source_partition as here_partition,
+    target_cluster as there_cluster,
+    target_topic as there_topic,
+    target_partition as there_partition
+from last_syncs
+union
+select
+    target_cluster as here_cluster,
+    target_topic as here_topic,
+    target_partition as here_partition,
+    source_cluster as there_cluster,
+    source_topic as there_topic,
+    source_partition as there_partition
+from last_syncs;

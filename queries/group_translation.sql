@@ -1,0 +1,141 @@
+-- name:    group_translation
+-- answers: where does each group of one cluster continue at another, and what would it skip or read again?
+-- grain:   group_id, source_topic, source_partition, target_topic
+-- reads:   answered_pairs, asked_groups, cluster_commits, copied_ways, group_places, group_reads
+-- params:  from_cluster string, to_cluster string
+-- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
+--          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
+--          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
+--          first_read_ms bigint, map_recorded_ms bigint, metadata string
+-- status:  no_map, other_incarnation, other_target_incarnation, no_commit, before_first, expired_on_target, unplaced,
+--          extras, ahead, gone, hidden, truncated, rewound, exact, at_end
+--
+-- The rule is ledger.domain.pair.first_unread, set-wise: the lowest offset there whose record the group has not read,
+-- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
+-- may repeat records and never skips one. Where a topic goes to one of the same name there, and to others too, only
+-- the first is told of. repeated: records behind the place that the group has read. ahead: offsets that it has read
+-- and that are not there yet. others: offsets behind the place that no flow between the two has carried. expired: what
+-- it has not read and the log there holds no more. map_recorded_ms: when the map that is told of last was recorded
+-- last; first_read_ms: when the commit was first seen.
+with chosen as (
+    select p.*
+    from answered_pairs as p
+    inner join params as a
+        on a.from_cluster = p.here_cluster
+        and a.to_cluster = p.there_cluster
+),
+
+judged as (
+    select
+        g.group_id,
+        p.here_topic as source_topic,
+        p.here_partition as source_partition,
+        g.committed_offset,
+        p.there_topic as target_topic,
+        p.there_topic_id as target_topic_id,
+        p.there_partition as target_partition,
+        x.place,
+        case
+            when g.committed_offset is not null and g.topic_id is distinct from p.here_topic_id
+                then 'other_incarnation'
+            when g.committed_offset is null then 'no_commit'
+            when g.committed_offset < p.here_start then 'before_first'
+            when x.expired > 0 then 'expired_on_target'
+            when x.is_unplaced then 'unplaced'
+            when x.is_alone then 'extras'
+            when x.ahead > 0 then 'ahead'
+            when g.absence is not null then g.absence
+            when r.is_capped then 'truncated'
+            when r.is_rewound then 'rewound'
+            when x.is_unread then 'exact'
+            else 'at_end'
+        end as status,
+        x.repeats,
+        x.ahead,
+        x.others,
+        x.expired,
+        g.absence,
+        g.absent_since_ms,
+        g.first_read_ms,
+        p.map_recorded_ms,
+        g.metadata
+    from chosen as p
+    inner join asked_groups as g using (pair_number)
+    inner join group_reads as r using (asked_number)
+    left join group_places as x
+        on x.asked_number = g.asked_number
+        and coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
+),
+
+-- Where nothing is recorded between the current incarnations.
+unpaired as (
+    select
+        c.group_id,
+        c.topic,
+        c.partition,
+        c.committed_offset,
+        f.there_topic as target_topic,
+        f.there_partition as target_partition,
+        c.absence,
+        c.absent_since_ms,
+        c.first_read_ms,
+        c.metadata
+    from cluster_commits as c
+    inner join params as a on a.from_cluster = c.cluster
+    left join chosen as p
+        on p.here_topic = c.topic
+        and p.here_partition = c.partition
+    left join copied_ways as f
+        on f.here_cluster = c.cluster
+        and f.here_topic = c.topic
+        and f.here_partition = c.partition
+        and f.there_cluster = a.to_cluster
+    where p.pair_number is null
+)
+
+select
+    group_id,
+    source_topic,
+    source_partition,
+    committed_offset,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    place as target_offset,
+    status,
+    repeats as repeated,
+    ahead,
+    others,
+    expired,
+    absence,
+    absent_since_ms,
+    first_read_ms,
+    map_recorded_ms,
+    metadata
+from judged
+union all
+select
+    group_id,
+    topic as source_topic,
+    partition as source_partition,
+    committed_offset,
+    target_topic,
+    cast(null as string) as target_topic_id,
+    target_partition,
+    cast(null as bigint) as target_offset,
+    case when target_topic is null then 'no_map' else 'other_target_incarnation' end as status,
+    cast(null as bigint) as repeated,
+    cast(null as bigint) as ahead,
+    cast(null as bigint) as others,
+    cast(null as bigint) as expired,
+    absence,
+    absent_since_ms,
+    first_read_ms,
+    cast(null as bigint) as map_recorded_ms,
+    metadata
+from unpaired
+order by
+    group_id nulls last,
+    source_topic nulls last,
+    source_partition nulls last,
+    target_topic nulls last

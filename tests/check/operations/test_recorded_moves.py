@@ -1,0 +1,145 @@
+"""What `offsets set` records is a move of the view `group_moves`: from the commit that was translated to its answer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ledger.adapters.duck import engine
+from ledger.app.group_offsets import source_commits
+from ledger.catalog import query
+from ledger.operations.offset_setting import (
+    Choice,
+    Outcome,
+    SourceCommits,
+    TargetGroups,
+    Why,
+    planned,
+    set_and_record,
+)
+from ledger.reports.rendering import oddities
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import row
+from tests.support.operation_logs import operators
+
+FLOW = "east-to-west"
+CLAIM = row(
+    "writers", event="claimed", flow=FLOW, source_cluster="east", target_cluster="west", target_cluster_id="w"
+)
+
+
+def commit(partition: int, offset: int, *, epoch: int, number: int, read_at_ms: int) -> dict[str, object]:
+    return row(
+        "checkpoints",
+        cluster="east",
+        group_id="billing",
+        topic="orders",
+        topic_id="T",
+        partition=partition,
+        committed_offset=offset,
+        leader_epoch=epoch,
+        round=number,
+        read_at_ms=read_at_ms,
+    )
+
+
+@dataclass
+class Moved:
+    """Two partitions of which a flow has copied source offsets from 100 on; of one the group has a commit."""
+
+    cluster: MemoryCluster
+    ledger: MemoryLedger
+
+    def set(self) -> set[Outcome]:
+        """What the ledger answers, set and recorded as the command does."""
+        at = self.ledger.at(self.ledger.latest())
+        asked = [query("offset_translation"), query("uncommitted_partitions")]
+        found = engine.run_queries(asked, {"flow": FLOW, "driver_lives": False}, at)
+        rows = [answer for table in found.values() for answer in table.to_pylist()]
+        left = SourceCommits("east", source_commits(at, FLOW))
+        settings = planned(
+            [{"committed_offset": None, "metadata": None, "absence": None} | answer for answer in rows],
+            TargetGroups.read(self.cluster, {"billing"}),
+            Choice(accepted=("no_commit",)),
+            oddities,
+        )
+        log = operators(self.ledger, self.cluster.clock)
+        return {
+            one.outcome for one in set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left))[1]
+        }
+
+    def moves(self) -> list[dict[str, Any]]:
+        with engine.connect(self.ledger.at(self.ledger.latest()), {}, ("group_moves",)) as connection:
+            found = connection.sql("select * from group_moves order by from_partition").to_arrow_table()
+        return list(found.to_pylist())
+
+
+@pytest.fixture
+def moved() -> Moved:
+    cluster, ledger = MemoryCluster("west", FakeClock()), MemoryLedger()
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    ledger.append("writers", [CLAIM])
+    target_id = cluster.topic_by_name["east.orders"].topic_id
+    for partition in range(2):
+        copied = row(
+            "offset_syncs",
+            flow=FLOW,
+            source_cluster="east",
+            target_cluster="west",
+            source_topic="orders",
+            source_topic_id="T",
+            source_partition=partition,
+            target_topic="east.orders",
+            target_topic_id=target_id,
+            target_partition=partition,
+            source_leader_epoch=2,
+            source_start=100,
+            source_end=150,
+            target_start=0,
+            target_end=50,
+            kind="copied",
+            records=50,
+        )
+        ends = row(
+            "high_watermarks",
+            cluster="west",
+            topic="east.orders",
+            topic_id=target_id,
+            partition=partition,
+            high_watermark=50,
+        )
+        ledger.append("offset_syncs", [copied])
+        ledger.append("high_watermarks", [ends])
+    ledger.append("checkpoints", [commit(0, 105, epoch=2, number=1, read_at_ms=700)])
+    ledger.append("checkpoints", [commit(0, 120, epoch=2, number=2, read_at_ms=900)])
+    return Moved(cluster, ledger)
+
+
+def test_a_group_that_was_set_has_moved_from_its_commit_to_the_answer(moved: Moved) -> None:
+    assert moved.set() == {Outcome.SET}
+    with_commit, without = moved.moves()
+    [*_, result] = moved.ledger.rows("operations")
+    target_id = moved.cluster.topic_by_name["east.orders"].topic_id
+    place = {"to_cluster": "west", "to_topic": "east.orders", "to_topic_id": target_id}
+    shared = {
+        "group_id": "billing",
+        "from_cluster": "east",
+        "from_topic": "orders",
+        "from_topic_id": "T",
+        **place,
+        "moved_at_ms": result["recorded_at_ms"],
+        "operation_id": result["operation_id"],
+        "kind": "offsets_set",
+    }
+    left = {"left_offset": 120, "left_leader_epoch": 2, "left_made_after_ms": 700}
+    nothing = {"left_offset": None, "left_leader_epoch": None, "left_made_after_ms": None}
+    assert with_commit == {**shared, **left, "from_partition": 0, "to_partition": 0, "arrived_offset": 20}
+    assert without == {**shared, **nothing, "from_partition": 1, "to_partition": 1, "arrived_offset": 0}
+
+
+def test_what_was_set_already_is_no_move(moved: Moved) -> None:
+    moved.cluster.committed |= {("billing", "east.orders", 0): 20, ("billing", "east.orders", 1): 0}
+    assert moved.set() == {Outcome.ALREADY_SET}
+    assert moved.moves() == []

@@ -1,0 +1,77 @@
+"""The view `decided_extras` says of every offset what was decided of it last, whatever decisions overlap."""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ledger.adapters.duck import engine
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.ledger_rows import row
+
+SEED = int(os.environ.get("MIRROR_LEDGER_SEED", "20"))
+TOPICS = 40
+Place = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+
+def test_the_last_decision_on_each_offset_counts() -> None:
+    print(f"MIRROR_LEDGER_SEED={SEED}")
+    chance = random.Random(SEED)
+    decisions = [decision(chance) for _ in range(TOPICS * 6)]
+    policies: dict[Place, str] = {}
+    for one in decisions:
+        policies |= dict.fromkeys(places(one), one.policy)
+    stretches = decided(decisions)
+    assert len(stretches) < len(policies)
+    assert {place: found["policy"] for found in stretches for place in places_of(found)} == policies
+
+
+def decision(chance: random.Random) -> ExtrasDecided:
+    starts = sorted(chance.sample(range(30), chance.randint(1, 3)))
+    return ExtrasDecided(
+        cluster="east",
+        cluster_id=None,
+        topic=f"t{chance.randrange(TOPICS)}",
+        topic_id="T",
+        policy=chance.choice(list(ExtrasPolicy)),
+        ranges=tuple(
+            ExtraRange(
+                partition=chance.randrange(2), extra_start=start, extra_end=start + chance.randint(1, 9)
+            )
+            for start in starts
+        ),
+    )
+
+
+def places(one: ExtrasDecided) -> Iterator[Place]:
+    for found in one.ranges:
+        for offset in range(found.extra_start, found.extra_end):
+            yield one.topic, found.partition, offset
+
+
+def places_of(stretch: dict[str, object]) -> Iterator[Place]:
+    start, end, partition = stretch["extra_start"], stretch["extra_end"], stretch["partition"]
+    assert isinstance(start, int)
+    assert isinstance(end, int)
+    assert isinstance(partition, int)
+    for offset in range(start, end):
+        yield str(stretch["topic"]), partition, offset
+
+
+def decided(decisions: list[ExtrasDecided]) -> list[dict[str, object]]:
+    """As the view has them, of rows that lie in the ledger in another order than they were appended."""
+    ledger = MemoryLedger()
+    for number, one in reversed(list(enumerate(decisions, 1))):
+        ledger.append("operations", [decided_row(number, one)])
+    with engine.connect(ledger.at(ledger.latest()), {}, ("decided_extras",)) as connection:
+        found: pa.Table = connection.sql("from decided_extras").to_arrow_table()
+    return list(found.to_pylist())
+
+
+def decided_row(number: int, said: OperationContent) -> dict[str, object]:
+    return row("operations", kind=said.kind, round=number, content=json.dumps(said.content()))
