@@ -15,10 +15,13 @@ from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.domain.facts import Absence, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.offsets.translation import Commit, SeenEnd
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit, SeenEnd
+from ledger.domain.operations.extras_decisions import STAY_LOCAL, ExtrasDecided
 from ledger.domain.operations.flow_events import ConfigurationChanged
+from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.domain.operations.order import in_order
 from ledger.domain.pair.assembly import Ends, known_pair
+from ledger.domain.pair.claims import leftover
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
@@ -37,16 +40,11 @@ class Log(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOfGroup:
-    """A move as somebody recorded it: from a commit at one cluster to an offset at another, at a time."""
+class RecordedMove:
+    """A move as rows of `operations` tell it, and when it was read back."""
 
-    left: Commit
-    arrived_at: int
-    to_topic_id: str
+    move: Move
     moved_at_ms: int
-
-    def known(self) -> Move:
-        return Move(left=self.left, arrived_at=self.arrived_at, here_topic_id=self.to_topic_id)
 
 
 class PairLedger:
@@ -56,7 +54,7 @@ class PairLedger:
         self._at = at
         self._tables: dict[str, list[dict[str, Any]]] = {}
 
-    def pair(self, here: Log, there: Log, *, kept_local: Iterable[OffsetRange] = ()) -> KnownPair:
+    def pair(self, here: Log, there: Log) -> KnownPair:
         """What is known of two partitions; both topics have to be known."""
         one, other = self.current(here), self.current(there)
         return known_pair(
@@ -67,19 +65,18 @@ class PairLedger:
             relayed=self._ways(flow for flow in self._configuration.flows.values() if flow.relay),
             ends_here=self._ends(here),
             ends_there=self._ends(there),
-            kept_local=kept_local,
+            kept_local=self._kept_local(there.cluster, other),
             former_lives=self._former_ids(here) | self._former_ids(there),
         )
 
-    def group(self, group_id: str, here: Log, there: Log, move: MoveOfGroup | None = None) -> KnownGroup:
-        """What is known of a group that has commits on the topic here; `move`: its last one from there to here."""
-        since_ms = None if move is None else move.moved_at_ms
+    def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:
+        """What is known of a group that has commits on the topic here."""
+        recorded = self._last_move(group_id, here, there)
+        since_ms = None if recorded is None else recorded.moved_at_ms - CLOCK_MARGIN_MS
         return KnownGroup(
             here=self.last_commit(group_id, here),
             there=self.last_commit(group_id, there),
-            move=None
-            if move is None
-            else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.to_topic_id),
+            move=None if recorded is None else recorded.move,
             highest_seen=self._highest_seen(group_id, here, since_ms),
         )
 
@@ -135,6 +132,34 @@ class PairLedger:
             default=None,
         )
 
+    def _last_move(self, group_id: str, here: Log, there: Log) -> RecordedMove | None:
+        """From there to the incarnation here that is there now."""
+        found = self._moves.get((group_id, there, here), [])
+        current = [one for one in found if one.move.here_topic_id == self.current(here).topic_id]
+        return max(current, key=lambda one: one.moved_at_ms, default=None)
+
+    @cached_property
+    def _moves(self) -> dict[tuple[str, Log, Log], list[RecordedMove]]:
+        """By group, where it came from and where it went; those that were read back."""
+        read_back = {
+            (row["operation_id"], result.group, one.topic, one.partition): row["recorded_at_ms"]
+            for row in self._operations(OffsetsSetResult.kind)
+            for result in [OffsetsSetResult.of_row(row)]
+            for one in result.results
+            if one.result == "set"
+        }
+        found: dict[tuple[str, Log, Log], list[RecordedMove]] = {}
+        for row in self._operations(OffsetsSet.kind):
+            intended = OffsetsSet.of_row(row)
+            for one in intended.commits:
+                at_ms = read_back.get((row["operation_id"], intended.group, one.topic, one.partition))
+                if at_ms is not None and intended.source_cluster is not None:
+                    source = Log(intended.source_cluster, one.source_topic, one.source_partition)
+                    target = Log(intended.target_cluster, one.topic, one.partition)
+                    moves = found.setdefault((intended.group, source, target), [])
+                    moves.append(RecordedMove(_move_of(one), at_ms))
+        return found
+
     # -- topics and ends -------------------------------------------------------------------------
 
     @cached_property
@@ -189,6 +214,19 @@ class PairLedger:
             log_start=rows[-1]["log_start"], high_watermark=rows[-1]["high_watermark"], seen=tuple(seen)
         )
 
+    def _kept_local(self, cluster: str, at: TopicPartition) -> list[OffsetRange]:
+        """What was decided to stay where it is; of several decisions on an offset the last counts."""
+        kept: list[OffsetRange] = []
+        for row in self._operations(ExtrasDecided.kind):
+            decided = ExtrasDecided.of_row(row)
+            if (decided.cluster, decided.topic_id) != (cluster, at.topic_id):
+                continue
+            for one in decided.ranges:
+                if one.partition == at.partition:
+                    extras = (one.extra_start, one.extra_end)
+                    kept = [*leftover(kept, [extras]), *([extras] if decided.policy in STAY_LOCAL else [])]
+        return kept
+
     # -- flows -----------------------------------------------------------------------------------
 
     @cached_property
@@ -242,9 +280,7 @@ class PairLedger:
     def _configuration(self) -> MirrorConfig:
         """Flows that have claimed, as each recorded its configuration last."""
         claimed = {row["flow"] for row in self._rows("writers") if row["flow"] is not None}
-        changes = [
-            row for row in in_order(self._rows("operations")) if row["kind"] == ConfigurationChanged.kind
-        ]
+        changes = self._operations(ConfigurationChanged.kind)
         flows = {
             row["flow"]: FlowConfig.model_validate(dict(ConfigurationChanged.of_row(row).configuration))
             for row in changes
@@ -254,10 +290,29 @@ class PairLedger:
 
     # --------------------------------------------------------------------------------------------
 
+    def _operations(self, kind: str) -> list[dict[str, Any]]:
+        return [row for row in in_order(self._rows("operations")) if row["kind"] == kind]
+
     def _rows(self, table: str) -> list[dict[str, Any]]:
         if table not in self._tables:
             self._tables[table] = filtered_rows(self._at.relation(table), [])
         return self._tables[table]
+
+
+def _move_of(one: IntendedCommit) -> Move:
+    left = one.source_offset
+    return Move(
+        left=None
+        if left is None
+        else Commit(
+            offset=left,
+            topic_id=one.source_topic_id,
+            leader_epoch=one.source_leader_epoch,
+            made_after_ms=one.source_made_after_ms,
+        ),
+        arrived_at=one.to,
+        here_topic_id=one.topic_id,
+    )
 
 
 def _look(row: Row) -> tuple[Any, ...]:
