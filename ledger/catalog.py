@@ -45,8 +45,8 @@ VIEW_SUBJECTS = (
     "routes",
     "links",
     "claims",
-    "pieces",
     "reads",
+    "pieces",
     "places",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""

@@ -138,35 +138,25 @@ inner join logs as h on h.log_number = e.here_log
 inner join logs as t on t.log_number = e.there_log
 left join claimed as c using (here_log, there_log);
 
--- Ranges there of each pair by what is known of them; one layer may have several that overlap. passed_at: of unplaced
--- records, as links have it.
+-- Ranges there of each pair by what is known of them beside where they lie here; one layer may have several that
+-- overlap. passed_at: of unplaced records, as links have it.
 create or replace temporary view pair_ranges as
-select p.pair_number, 'paired' as layer, s.there_start as range_start, s.there_start + s.length as range_end,
-    s.here_start - s.there_start as shift, cast(null as bigint) as passed_at
-from pairs as p
-inner join links as k using (here_log, there_log)
-inner join link_stretches as s using (link_number)
-union all
-select p.pair_number, 'unplaced' as layer, u.there_start as range_start, u.there_end as range_end,
-    cast(null as bigint) as shift, u.passed_at
+select p.pair_number, 'unplaced' as layer, u.there_start as range_start, u.there_end as range_end, u.passed_at
 from pairs as p
 inner join links as k using (here_log, there_log)
 inner join link_unplaced_there as u using (link_number)
 union all
-select p.pair_number, 'written' as layer, w.source_start as range_start, w.source_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select p.pair_number, 'written' as layer, w.source_start as range_start, w.source_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
 inner join links as k using (here_log, there_log)
 inner join route_mirror_writes as w on w.route_number = k.to_here
 where k.direction = 'brought'
 union all
-select pair_number, 'written' as layer, lowest_end as range_start, there_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select pair_number, 'written' as layer, lowest_end as range_start, there_end as range_end, cast(null as bigint) as passed_at
 from pairs
 where brought_from is null
 union all
-select p.pair_number, 'claimed' as layer, c.claim_start as range_start, c.claim_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select p.pair_number, 'claimed' as layer, c.claim_start as range_start, c.claim_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
 inner join map_claims as c on c.log_number = p.there_log
 inner join logs as s on s.log_number = c.source_log
@@ -175,13 +165,11 @@ where not (
     or s.cluster = p.there_cluster and s.topic = p.there_topic and s.topic_id <> p.there_topic_id
 )
 union all
-select pair_number, 'behind' as layer, brought_from as range_start, known_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select pair_number, 'behind' as layer, brought_from as range_start, known_end as range_end, cast(null as bigint) as passed_at
 from pairs
 where brought_from is not null
 union all
-select p.pair_number, 'kept' as layer, d.extra_start as range_start, d.extra_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select p.pair_number, 'kept' as layer, d.extra_start as range_start, d.extra_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
 inner join decided_extras as d
     on d.cluster = p.there_cluster
@@ -190,13 +178,11 @@ inner join decided_extras as d
     and d.partition = p.there_partition
 where d.policy in ('keep_local', 'salvage')
 union all
-select p.pair_number, 'alone' as layer, a.alone_start as range_start, a.alone_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select p.pair_number, 'alone' as layer, a.alone_start as range_start, a.alone_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
 inner join links as k using (here_log, there_log)
 inner join link_alone as a using (link_number)
 where a.is_there
 union all
-select pair_number, 'known' as layer, 0 as range_start, known_end as range_end,
-    cast(null as bigint) as shift, cast(null as bigint) as passed_at
+select pair_number, 'known' as layer, 0 as range_start, known_end as range_end, cast(null as bigint) as passed_at
 from pairs;

@@ -1,5 +1,17 @@
 -- What maps say of records that another flow found to be lost: rows in doubt.
 
+-- Source offsets that hold what flows wrote there, by the maps that left them out.
+create or replace temporary view mirror_writes as
+with written as (
+    select map_number, is_current, explode(gaps) as gap
+    from effective_syncs
+    where kind in ('copied', 'adopted') and end_of_gaps(gaps, 'mirror_write') is not null
+)
+
+select map_number, is_current, gap.source_start as source_start, gap.source_end as source_end
+from written
+where gap.cause = 'mirror_write';
+
 -- Rows that say what lies at a target, in doubt from an offset of it on: another flow found its end lost there, and
 -- they may be older. Not those that a flow has seen again as mirrors' records since, where one source alone is copied
 -- to that target.
@@ -90,9 +102,8 @@ seen as (
     select
         w.map_number, w.recorded_order, w.kind, w.source_start, w.target_start, w.log_offset, w.recorded_at_ms
     from witnesses as w
-    inner join last_syncs as l on l.map_number = w.witness
-    inner join gaps as g using (flow, source_topic, source_topic_id, source_partition)
-    where g.cause = 'mirror_write'
+    inner join mirror_writes as g
+        on g.map_number = w.witness
         and g.source_start < w.target_end
         and g.source_end > w.doubted_from
     group by

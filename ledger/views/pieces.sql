@@ -1,9 +1,194 @@
--- What lies there of each pair, cut where anything changes: pieces, apart from each other.
+-- What lies there of each pair, cut where anything changes: pieces, apart from each other. Of the millions of stretches
+-- of a map most are alike for every group: those between two offsets that matter to none are one block.
+
+-- Offsets of either side that matter to a group, or to what is known of the pair.
+create or replace temporary view cut_points as
+select pair_number, true as is_here, here_to as cut_offset
+from group_reads
+union
+select pair_number, false as is_here, there_to as cut_offset
+from group_reads
+union
+select pair_number, false as is_here, alone_to as cut_offset
+from group_reads
+union
+select pair_number, false as is_here, log_start as cut_offset
+from pairs
+union
+select p.pair_number, false as is_here, u.there_from as cut_offset
+from pairs as p
+inner join links as k using (here_log, there_log)
+inner join link_unplaced_here as u using (link_number)
+union
+select pair_number, false as is_here, range_start as cut_offset
+from pair_ranges
+union
+select pair_number, false as is_here, range_end as cut_offset
+from pair_ranges;
+
+-- Stretches of the links of each pair. holes_count: what lies between two of them may be more than control records and
+-- what was left out, as flows write there, or the flow to here has not come to it.
+create or replace temporary view pair_stretches as
+with written as (
+    select log_number
+    from map_claims
+    group by log_number
+)
+
+select
+    p.pair_number,
+    k.link_number,
+    s.here_start,
+    s.there_start,
+    s.length,
+    coalesce(s.there_start + s.length > p.brought_from, true) or w.log_number is not null as holes_count,
+    row_number() over (
+        order by p.pair_number, k.link_number, s.there_start, s.here_start, s.length
+    ) as stretch_number
+from pairs as p
+inner join links as k using (here_log, there_log)
+inner join link_stretches as s using (link_number)
+left join written as w on w.log_number = p.there_log;
+
+-- How many offsets that matter lie before the start of a stretch, and before its end, at each side.
+create or replace temporary view cut_stretches as
+with events as (
+    select pair_number, is_here, cut_offset as event_offset, 1 as kind, cast(null as bigint) as stretch_number
+    from cut_points
+    union all
+    select pair_number, true as is_here, here_start as event_offset, 2 as kind, stretch_number
+    from pair_stretches
+    union all
+    select pair_number, true as is_here, here_start + length as event_offset, 0 as kind, stretch_number
+    from pair_stretches
+    union all
+    select pair_number, false as is_here, there_start as event_offset, 2 as kind, stretch_number
+    from pair_stretches
+    union all
+    select pair_number, false as is_here, there_start + length as event_offset, 0 as kind, stretch_number
+    from pair_stretches
+),
+
+counted as (
+    select
+        is_here,
+        kind,
+        stretch_number,
+        sum(case when kind = 1 then 1 else 0 end) over (
+            partition by pair_number, is_here
+            order by event_offset nulls last, kind nulls last
+        ) as passed
+    from events
+)
+
+select
+    stretch_number,
+    max(case when is_here and kind = 2 then passed end) as here_before,
+    max(case when is_here and kind = 0 then passed end) as here_within,
+    max(case when not is_here and kind = 2 then passed end) as there_before,
+    max(case when not is_here and kind = 0 then passed end) as there_within
+from counted
+where stretch_number is not null
+group by stretch_number;
+
+-- Stretches in one, of a link, that follow each other at both sides with nothing between them that matters: a group has
+-- read all of a block or nothing, unless it is of one stretch.
+create or replace temporary view pair_blocks as
+with followed as (
+    select
+        s.*,
+        c.here_before,
+        c.there_before,
+        c.here_before < c.here_within or c.there_before < c.there_within as is_cut,
+        lag(s.here_start + s.length) over (
+            partition by s.pair_number, s.link_number
+            order by s.stretch_number nulls last
+        ) as last_here_end,
+        lag(s.there_start + s.length) over (
+            partition by s.pair_number, s.link_number
+            order by s.stretch_number nulls last
+        ) as last_there_end,
+        max(s.there_start + s.length) over (
+            partition by s.pair_number
+            order by s.there_start nulls last, s.stretch_number nulls last
+            rows between unbounded preceding and 1 preceding
+        ) > s.there_start as overlaps_last,
+        lead(s.there_start) over (
+            partition by s.pair_number
+            order by s.there_start nulls last, s.stretch_number nulls last
+        ) < s.there_start + s.length as overlaps_next
+    from pair_stretches as s
+    inner join cut_stretches as c using (stretch_number)
+),
+
+judged as (
+    select
+        *,
+        is_cut or coalesce(overlaps_last, false) or coalesce(overlaps_next, false) as is_single
+    from followed
+),
+
+begun as (
+    select
+        *,
+        case
+            when is_single then 1
+            when lag(is_single) over (
+                partition by pair_number, link_number
+                order by stretch_number nulls last
+            ) then 1
+            when last_here_end <= here_start
+                and case when holes_count then last_there_end = there_start else last_there_end <= there_start end
+                and here_before = lag(here_before) over (
+                    partition by pair_number, link_number
+                    order by stretch_number nulls last
+                )
+                and there_before = lag(there_before) over (
+                    partition by pair_number, link_number
+                    order by stretch_number nulls last
+                ) then 0
+            else 1
+        end as begins
+    from judged
+),
+
+numbered as (
+    select
+        *,
+        sum(begins) over (
+            partition by pair_number, link_number
+            order by stretch_number nulls last
+            rows between unbounded preceding and current row
+        ) as block_number
+    from begun
+)
+
+select
+    pair_number,
+    min(there_start) as range_start,
+    max(there_start + length) as range_end,
+    min(here_start) - min(there_start) as start_shift,
+    max(here_start + length) - max(there_start + length) as end_shift,
+    cast(sum(length) as bigint) as records
+from numbered
+group by pair_number, link_number, block_number;
 
 -- Of each layer the ranges apart from each other. Where several overlap, of stretches that one counts which lies
 -- furthest behind here, of unplaced records the one that is passed last: that repeats rather than skips.
 create or replace temporary view layer_ranges as
-with begun as (
+with ranges as (
+    select pair_number, layer, range_start, range_end, cast(null as bigint) as start_shift,
+        cast(null as bigint) as end_shift, range_end - range_start as records,
+        coalesce(passed_at, 4611686018427387904) as passed_at
+    from pair_ranges
+    where range_start < range_end
+    union all
+    select pair_number, 'paired' as layer, range_start, range_end, start_shift, end_shift, records,
+        cast(null as bigint) as passed_at
+    from pair_blocks
+),
+
+begun as (
     select
         *,
         case
@@ -14,8 +199,7 @@ with begun as (
             ) then 0
             else 1
         end as begins
-    from pair_ranges
-    where range_start < range_end
+    from ranges
 ),
 
 islands as (
@@ -49,8 +233,10 @@ select
     c.layer,
     c.bound as range_start,
     c.next_bound as range_end,
-    max(i.shift) as shift,
-    max(coalesce(i.passed_at, 4611686018427387904)) as passed_at
+    max(i.start_shift) as start_shift,
+    max(i.end_shift) as end_shift,
+    least(max(i.records), c.next_bound - c.bound) as records,
+    max(i.passed_at) as passed_at
 from cuts as c
 inner join islands as i
     on i.pair_number = c.pair_number
@@ -61,15 +247,23 @@ inner join islands as i
 where c.next_bound is not null
 group by c.pair_number, c.layer, c.bound, c.next_bound;
 
--- Pieces with what each is. shift: of paired ones, what their offset here is more than that there. passed_at: of
--- unplaced ones. is_unplaced: nobody can tell whether the group has read it. is_alone: it lies there alone. is_record:
--- records of the pair; is_other: what none of its flows carries.
+-- Pieces with what each is. here_start, here_end: of paired ones, where they lie here. passed_at: of unplaced ones, that
+-- is those of which nobody can tell whether the group has read them. is_alone: it lies there alone. is_other: what no
+-- flow of the pair carries. records: how many of the pair, or of others.
 create or replace temporary view pair_pieces as
 with events as (
-    select pair_number, layer, range_start as bound, 1 as change, shift, passed_at
+    select pair_number, layer, range_start as bound, 1 as change, start_shift, end_shift, records, passed_at
     from layer_ranges
     union all
-    select pair_number, layer, range_end as bound, -1 as change, - shift as shift, - passed_at as passed_at
+    select
+        pair_number,
+        layer,
+        range_end as bound,
+        -1 as change,
+        - start_shift as start_shift,
+        - end_shift as end_shift,
+        - records as records,
+        - passed_at as passed_at
     from layer_ranges
 ),
 
@@ -78,7 +272,9 @@ changes as (
         pair_number,
         bound,
         sum(case when layer = 'paired' then change else 0 end) as paired,
-        sum(case when layer = 'paired' then shift else 0 end) as shift,
+        sum(case when layer = 'paired' then start_shift else 0 end) as start_shift,
+        sum(case when layer = 'paired' then end_shift else 0 end) as end_shift,
+        sum(case when layer = 'paired' then records else 0 end) as records,
         sum(case when layer = 'unplaced' then change else 0 end) as unplaced,
         sum(case when layer = 'unplaced' then passed_at else 0 end) as passed_at,
         sum(case when layer = 'written' then change else 0 end) as written,
@@ -97,8 +293,10 @@ swept as (
         bound as piece_start,
         lead(bound) over (partition by pair_number order by bound nulls last) as piece_end,
         sum(paired) over (partition by pair_number order by bound nulls last) > 0 as is_paired,
-        cast(sum(shift) over (partition by pair_number order by bound nulls last) as bigint) as shift,
-        sum(unplaced) over (partition by pair_number order by bound nulls last) > 0 as is_unpaired,
+        cast(sum(start_shift) over (partition by pair_number order by bound nulls last) as bigint) as start_shift,
+        cast(sum(end_shift) over (partition by pair_number order by bound nulls last) as bigint) as end_shift,
+        cast(sum(records) over (partition by pair_number order by bound nulls last) as bigint) as records,
+        sum(unplaced) over (partition by pair_number order by bound nulls last) > 0 as is_unplaced,
         cast(sum(passed_at) over (partition by pair_number order by bound nulls last) as bigint) as passed_at,
         sum(written) over (partition by pair_number order by bound nulls last) > 0 as is_written,
         sum(claimed) over (partition by pair_number order by bound nulls last) > 0 as is_claimed,
@@ -114,10 +312,12 @@ said as (
         s.pair_number,
         s.piece_start,
         s.piece_end,
-        case when s.is_paired then s.shift end as shift,
+        case when s.is_paired then s.piece_start + s.start_shift end as here_start,
+        case when s.is_paired then s.piece_end + s.end_shift end as here_end,
+        s.records,
         case
             when s.is_written and not s.is_claimed then 4611686018427387904
-            when s.is_unpaired then s.passed_at
+            when s.is_unplaced then s.passed_at
         end as passed_at,
         s.is_of_origin
         or s.is_behind
@@ -134,12 +334,17 @@ select
     pair_number,
     piece_start,
     piece_end,
-    shift,
+    here_start,
+    here_end,
+    case
+        when here_start is not null and passed_at is null and not is_alone then least(records, piece_end - piece_start)
+        else piece_end - piece_start
+    end as records,
     passed_at,
     is_alone,
-    is_there and not is_alone and shift is null and passed_at is null as is_other
+    is_there and not is_alone and here_start is null and passed_at is null as is_other
 from said
-where shift is not null or passed_at is not null or is_alone or is_there;
+where here_start is not null or passed_at is not null or is_alone or is_there;
 
 -- What lies here behind the place up to where flows have copied from here to there, and of one origin what lies here
 -- alone: a group that has read it is ahead. piece_end null: whatever comes.

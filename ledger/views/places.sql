@@ -8,8 +8,11 @@ with opened as (
         r.asked_number,
         x.piece_start,
         x.piece_end,
+        x.records,
         x.is_other,
-        case when x.shift is not null then greatest(x.piece_start, r.here_to - x.shift, r.there_to) end as paired_from,
+        case
+            when x.here_end > r.here_to then greatest(x.piece_start + r.here_to - x.here_start, x.piece_start, r.there_to)
+        end as paired_from,
         case when x.passed_at > r.here_to then greatest(x.piece_start, r.there_to) end as unplaced_from,
         case when x.is_alone then greatest(x.piece_start, r.alone_to) end as alone_from
     from group_reads as r
@@ -21,6 +24,7 @@ bounded as (
         asked_number,
         piece_start,
         piece_end,
+        records,
         is_other,
         case when unplaced_from < piece_end then unplaced_from end as unplaced_from,
         case when alone_from < piece_end then alone_from end as alone_from,
@@ -32,6 +36,7 @@ select
     asked_number,
     piece_start,
     piece_end,
+    records,
     is_other,
     unplaced_from,
     alone_from,
@@ -56,7 +61,7 @@ firsts as (
         min(
             case when u.unread_from is not null and u.piece_end > p.log_start then greatest(u.unread_from, p.log_start) end
         ) as first_unread,
-        sum(greatest(least(u.piece_end, p.log_start) - u.unread_from, 0)) as expired
+        sum(least(greatest(least(u.piece_end, p.log_start) - u.unread_from, 0), u.records)) as expired
     from unread_pieces as u
     inner join group_reads as r using (asked_number)
     inner join pairs as p using (pair_number)
@@ -88,10 +93,13 @@ counted as (
         sum(
             case
                 when not u.is_other
-                    then greatest(
-                        least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
-                        - greatest(u.piece_start, p.place),
-                        0
+                    then least(
+                        greatest(
+                            least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
+                            - greatest(u.piece_start, p.place),
+                            0
+                        ),
+                        u.records
                     )
                 else 0
             end

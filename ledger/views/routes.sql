@@ -308,19 +308,12 @@ inner join route_copies as s
 
 -- Offsets of a route's source that hold what mirrors wrote there.
 create or replace temporary view route_mirror_writes as
-with written as (
-    select l.map_number, g.source_start, g.source_end
-    from gaps as g
-    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    where g.is_current and g.cause = 'mirror_write'
-),
-
 -- Below the limit of a map's rows in doubt.
-held as (
+with held as (
     select w.map_number, w.source_start, least(w.source_end, coalesce(d.source_limit, w.source_end)) as source_end
-    from written as w
+    from mirror_writes as w
     left join map_limits as d using (map_number)
-    where w.source_start < coalesce(d.source_limit, w.source_end)
+    where w.is_current and w.source_start < coalesce(d.source_limit, w.source_end)
 )
 
 select map_number as route_number, source_start, source_end

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.views import make_views
+from ledger.adapters.duck.views import Clusters, make_views
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
@@ -92,7 +92,7 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    with connect(snapshot, overrides or {}, query.reads, _flow(params)) as connection:
+    with connect(snapshot, overrides or {}, query.reads, _flow(params), _clusters(params)) as connection:
         return _answer(connection, query, params)
 
 
@@ -109,6 +109,12 @@ def _flow(params: Mapping[str, Value]) -> str | None:
     """The flow that a query is asked about."""
     flow = params.get("flow")
     return flow if isinstance(flow, str) else None
+
+
+def _clusters(params: Mapping[str, Value]) -> Clusters | None:
+    """The clusters that a query is asked about, as from where and to where."""
+    here, there = params.get("from_cluster"), params.get("to_cluster")
+    return (here, there) if isinstance(here, str) and isinstance(there, str) else None
 
 
 def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
@@ -186,10 +192,11 @@ def connect(
     overrides: Mapping[str, Relation],
     reads: Iterable[str] = EVERYTHING,
     flow: str | None = None,
+    clusters: Clusters | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
-    With a flow, some views have the rows of that flow alone.
+    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other.
     """
     relations = tuple(reads)
     connection = connected()
@@ -197,7 +204,7 @@ def connect(
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    make_views(connection, catalog.views_of(relations), flow)
+    make_views(connection, catalog.views_of(relations), flow, clusters)
     return connection
 
 

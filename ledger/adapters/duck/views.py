@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import duckdb
 
@@ -26,51 +27,61 @@ COMPUTED_FOR_PAIRS = frozenset(
         "cluster_commits",
         "group_moves",
     }
-    | {
-        "segments",
-        "gaps",
-        "logs",
-        "map_logs",
-        "log_truncations",
-        "partition_ways",
-        "doubted_rows",
-        "map_limits",
-    }
-    | {
-        "map_stretches",
-        "voided_rows",
-        "old_stretches",
-        "unpaired_stretches",
-        "former_stretches",
-        "map_doubts",
-    }
-    | {"direct_routes", "chained_routes", "route_stretches", "route_copies", "route_unpaired", "route_doubts"}
-    | {"route_mirror_writes", "routes", "origin_routes", "links", "origin_stretches", "link_stretches"}
-    | {"link_ends", "link_alone", "link_unplaced_there", "link_unplaced_here", "map_claims", "pairs"}
-    | {"layer_ranges", "pair_pieces", "ahead_pieces", "log_epochs", "log_cuts", "asked_groups", "group_reads"}
-    | {"unread_pieces", "group_places"}
+    | {"segments", "current_topics", "logs", "map_logs", "log_truncations", "partition_ways", "mirror_writes"}
+    | {"doubted_rows", "map_limits", "map_stretches", "voided_rows", "old_stretches", "unpaired_stretches"}
+    | {"former_stretches", "map_doubts", "direct_routes", "chained_routes", "route_stretches", "route_copies"}
+    | {"route_unpaired", "route_doubts", "route_mirror_writes", "routes", "origin_routes", "links"}
+    | {"origin_stretches", "link_stretches", "link_ends", "link_alone", "link_unplaced_there"}
+    | {"link_unplaced_here", "map_claims", "pairs", "pair_ranges", "log_epochs", "log_cuts", "asked_groups"}
+    | {"group_reads", "cut_points", "pair_stretches", "pair_blocks", "layer_ranges", "pair_pieces"}
+    | {"ahead_pieces", "unread_pieces", "group_places"}
 )
 """Views between two clusters: each reads several of the others, and most of them more than once."""
 
 
+Clusters: TypeAlias = tuple[str, str]
+"""Aliases of two clusters: where groups have committed, and where they shall continue."""
+
+_BETWEEN = (
+    "where here_log in (select log_number from logs where cluster = $here) "
+    "and there_log in (select log_number from logs where cluster = $there)"
+)
+
+
 def make_views(
-    connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], flow: str | None = None
+    connection: duckdb.DuckDBPyConnection,
+    statements: Mapping[str, str],
+    flow: str | None = None,
+    clusters: Clusters | None = None,
 ) -> None:
     """Make views by name, one after the other; with a flow, the larger ones have the rows of that flow alone.
 
-    Functions and what the views read have to be there.
+    With two clusters, pairs of partitions are those from the first to the second alone. Functions and what the views
+    read have to be there.
     """
     is_of_pairs = "pairs" in statements
     for name, statement in statements.items():
-        if name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
-            connection.execute(f"create temporary table {name} as {_select(name, statement)}")
+        if name == "links" and clusters is not None:
+            _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
+        elif name in COMPUTED_ONCE or is_of_pairs and name in COMPUTED_FOR_PAIRS:
+            _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
-            connection.execute(
-                f"create temporary table {name} as select * from (\n{_select(name, statement)}\n) where flow = $flow",
-                {"flow": flow},
-            )
+            _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
         else:
             connection.execute(statement)
+
+
+def _compute(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    statement: str,
+    condition: str = "",
+    values: Mapping[str, str] | None = None,
+) -> None:
+    """Make a table of a view, with its rows that fulfil a condition."""
+    select = _select(name, statement)
+    made = f"create temporary table {name} as select * from (\n{select}\n) {condition}"
+    connection.execute(made, dict(values or {}))
 
 
 def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
