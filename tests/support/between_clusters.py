@@ -254,8 +254,9 @@ class Recorded:
 
     def _is_asked(self, group: Traveller, here: Log, there: Log) -> bool:
         """Whether the query has an answer: of a group with commits, and of a topic's own name where that is there."""
-        by_name = (group.name, here, there._replace(topic=here.topic))
-        return group.habit is not Habit.IDLES and by_name not in self.answers
+        of_topic = [here._replace(partition=partition) for partition in range(PARTITIONS)]
+        has_commits = any(self.ledger.last_commit(group.name, log) is not None for log in of_topic)
+        return has_commits and (group.name, here, there._replace(topic=here.topic)) not in self.answers
 
     def places_by_one_flow(self) -> dict[tuple[str, Log, Log], int]:
         """What each flow alone answers, by group, source and target partition; without answers that have no offset."""

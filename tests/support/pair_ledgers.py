@@ -3,6 +3,7 @@
 From the tables alone, by no view of `ledger/views`: so answers of SQL can be compared with it.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,7 @@ from ledger.domain.facts import Absence, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit, SeenEnd
-from ledger.domain.operations.extras_decisions import STAY_LOCAL, ExtrasDecided
-from ledger.domain.operations.flow_events import ConfigurationChanged
-from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.extras_decisions import STAY_LOCAL
 from ledger.domain.operations.order import in_order
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.claims import leftover
@@ -61,8 +60,8 @@ class PairLedger:
             here=one,
             there=other,
             flows=self._flows_about(one, other),
-            ways=self._ways(self._configuration.flows.values()),
-            relayed=self._ways(flow for flow in self._configuration.flows.values() if flow.relay),
+            ways=self._ways(self._configured.keys() | self._recorded_ways.keys()),
+            relayed=self._ways(name for name, found in self._configured.items() if found.get("relay")),
             ends_here=self._ends(here),
             ends_there=self._ends(there),
             kept_local=self._kept_local(there.cluster, other),
@@ -142,22 +141,20 @@ class PairLedger:
     def _moves(self) -> dict[tuple[str, Log, Log], list[RecordedMove]]:
         """By group, where it came from and where it went; those that were read back."""
         read_back = {
-            (row["operation_id"], result.group, one.topic, one.partition): row["recorded_at_ms"]
-            for row in self._operations(OffsetsSetResult.kind)
-            for result in [OffsetsSetResult.of_row(row)]
-            for one in result.results
-            if one.result == "set"
+            (row["operation_id"], content["group"], one["topic"], one["partition"]): row["recorded_at_ms"]
+            for row, content in self._operations("offsets_set_result")
+            for one in content["results"]
+            if one["result"] == "set"
         }
         found: dict[tuple[str, Log, Log], list[RecordedMove]] = {}
-        for row in self._operations(OffsetsSet.kind):
-            intended = OffsetsSet.of_row(row)
-            for one in intended.commits:
-                at_ms = read_back.get((row["operation_id"], intended.group, one.topic, one.partition))
-                if at_ms is not None and intended.source_cluster is not None:
-                    source = Log(intended.source_cluster, one.source_topic, one.source_partition)
-                    target = Log(intended.target_cluster, one.topic, one.partition)
-                    moves = found.setdefault((intended.group, source, target), [])
-                    moves.append(RecordedMove(_move_of(one), at_ms))
+        for row, content in self._operations("offsets_set"):
+            for one in content["commits"]:
+                key = (row["operation_id"], content["group"], one["topic"], one["partition"])
+                if key in read_back and content.get("source_cluster") is not None:
+                    source = Log(content["source_cluster"], one["source_topic"], one["source_partition"])
+                    target = Log(content["target_cluster"], one["topic"], one["partition"])
+                    moves = found.setdefault((content["group"], source, target), [])
+                    moves.append(RecordedMove(_move_of(one), read_back[key]))
         return found
 
     # -- topics and ends -------------------------------------------------------------------------
@@ -217,14 +214,13 @@ class PairLedger:
     def _kept_local(self, cluster: str, at: TopicPartition) -> list[OffsetRange]:
         """What was decided to stay where it is; of several decisions on an offset the last counts."""
         kept: list[OffsetRange] = []
-        for row in self._operations(ExtrasDecided.kind):
-            decided = ExtrasDecided.of_row(row)
-            if (decided.cluster, decided.topic_id) != (cluster, at.topic_id):
+        for _, decided in self._operations("extras_decided"):
+            if (decided["cluster"], decided["topic_id"]) != (cluster, at.topic_id):
                 continue
-            for one in decided.ranges:
-                if one.partition == at.partition:
-                    extras = (one.extra_start, one.extra_end)
-                    kept = [*leftover(kept, [extras]), *([extras] if decided.policy in STAY_LOCAL else [])]
+            for one in decided["ranges"]:
+                if one["partition"] == at.partition:
+                    extras = (one["extra_start"], one["extra_end"])
+                    kept = [*leftover(kept, [extras]), *([extras] if decided["policy"] in STAY_LOCAL else [])]
         return kept
 
     # -- flows -----------------------------------------------------------------------------------
@@ -249,49 +245,66 @@ class PairLedger:
         around |= {end for flow in self._flows for ends in [_ends_of(flow)] if ends & around for end in ends}
         return [flow for flow in self._flows if _ends_of(flow) & around]
 
-    def _ways(self, flows: Iterable[FlowConfig]) -> list[PartitionPair]:
-        """Between which current partitions flows copy, whether they have recorded anything of these or not."""
-        pairs = [
-            (source, target)
-            for flow in flows
-            for source in self._logs
-            for target in self._target(flow, source)
+    def _ways(self, flows: Iterable[str]) -> list[PartitionPair]:
+        """Between which partitions of current topics flows copy: where they did before, and by their configuration."""
+        pairs = {
+            *(pair for flow in flows for pair in self._recorded_ways.get(flow, ())),
+            *(pair for flow in flows for pair in self._configured_ways(flow)),
+        }
+        return [
+            PartitionPair(self.current(source), self.current(target))
+            for source, target in sorted(pairs)
+            if {source, target} <= self._logs
         ]
-        return [PartitionPair(self.current(source), self.current(target)) for source, target in pairs]
 
     @cached_property
-    def _logs(self) -> list[Log]:
-        """All that are there, as far as anybody has seen."""
+    def _logs(self) -> set[Log]:
+        """All partitions of topics that are there, as far as anybody has seen."""
         logs = {
             *(Log(row["cluster"], row["topic"], row["partition"]) for row in self._rows("high_watermarks")),
-            *(log for row in self._rows("offset_syncs") for log in _logs_of(row)),
+            *(log for pairs in self._recorded_ways.values() for pair in pairs for log in pair),
         }
-        return sorted(log for log in logs if self._current_id(log.cluster, log.topic) is not None)
+        return {log for log in logs if self._current_id(log.cluster, log.topic) is not None}
 
-    def _target(self, flow: FlowConfig, source: Log) -> Iterator[Log]:
-        if flow.source == source.cluster and self._configuration.topic_selection(flow.name).selects(
-            source.topic
-        ):
-            target = Log(flow.target, flow.naming.target_name(source.topic), source.partition)
-            if target in self._logs:
-                yield target
+    @cached_property
+    def _recorded_ways(self) -> dict[str, set[tuple[Log, Log]]]:
+        """By flow where it has copied from and to, whatever incarnations these were of."""
+        found: dict[str, set[tuple[Log, Log]]] = {}
+        for row in self._rows("offset_syncs"):
+            found.setdefault(row["flow"], set()).add((_log_of(row, "source"), _log_of(row, "target")))
+        return found
+
+    def _configured_ways(self, flow: str) -> Iterator[tuple[Log, Log]]:
+        """By the topics that its configuration selects; none when the ledger has no whole configuration of it."""
+        config = self._configuration
+        if flow in config.flows:
+            selection, naming = config.topic_selection(flow), config.flow(flow).naming
+            for log in self._logs:
+                if log.cluster == config.flow(flow).source and selection.selects(log.topic):
+                    target = naming.target_name(log.topic)
+                    yield log, Log(config.flow(flow).target, target, log.partition)
+
+    @cached_property
+    def _configured(self) -> dict[str, Mapping[str, Any]]:
+        """By flow its configuration, as it was recorded last."""
+        changes = self._operations("configuration_changed")
+        return {row["flow"]: content["configuration"] for row, content in changes}
 
     @cached_property
     def _configuration(self) -> MirrorConfig:
-        """Flows that have claimed, as each recorded its configuration last."""
-        claimed = {row["flow"] for row in self._rows("writers") if row["flow"] is not None}
-        changes = self._operations(ConfigurationChanged.kind)
         flows = {
-            row["flow"]: FlowConfig.model_validate(dict(ConfigurationChanged.of_row(row).configuration))
-            for row in changes
-            if row["flow"] in claimed
+            name: FlowConfig.model_validate(dict(found))
+            for name, found in self._configured.items()
+            if "topics" in found
         }
         return MirrorConfig(file="", ledger=LedgerConfig(path="unused"), clusters={}, flows=flows)
 
     # --------------------------------------------------------------------------------------------
 
-    def _operations(self, kind: str) -> list[dict[str, Any]]:
-        return [row for row in in_order(self._rows("operations")) if row["kind"] == kind]
+    def _operations(self, kind: str) -> list[tuple[Row, dict[str, Any]]]:
+        """The rows of a kind in order, each with its content."""
+        rows = [row for row in in_order(self._rows("operations")) if row["kind"] == kind]
+        return [(row, json.loads(row["content"])) for row in rows]
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         if table not in self._tables:
@@ -299,19 +312,19 @@ class PairLedger:
         return self._tables[table]
 
 
-def _move_of(one: IntendedCommit) -> Move:
-    left = one.source_offset
+def _move_of(one: Mapping[str, Any]) -> Move:
+    left = one["source_offset"]
     return Move(
         left=None
         if left is None
         else Commit(
             offset=left,
-            topic_id=one.source_topic_id,
-            leader_epoch=one.source_leader_epoch,
-            made_after_ms=one.source_made_after_ms,
+            topic_id=one["source_topic_id"],
+            leader_epoch=one["source_leader_epoch"],
+            made_after_ms=one["source_made_after_ms"],
         ),
-        arrived_at=one.to,
-        here_topic_id=one.topic_id,
+        arrived_at=one["to"],
+        here_topic_id=one["topic_id"],
     )
 
 
@@ -326,6 +339,5 @@ def _ends_of(flow: RecordedFlow) -> set[tuple[str, int]]:
     return {(log.topic_id, log.partition) for log in logs}
 
 
-def _logs_of(row: Row) -> Iterator[Log]:
-    for side in ("source", "target"):
-        yield Log(row[f"{side}_cluster"], row[f"{side}_topic"], row[f"{side}_partition"])
+def _log_of(row: Row, side: str) -> Log:
+    return Log(row[f"{side}_cluster"], row[f"{side}_topic"], row[f"{side}_partition"])

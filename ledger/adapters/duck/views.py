@@ -63,7 +63,7 @@ def make_views(
     for name, statement in statements.items():
         if name == "links" and clusters is not None:
             _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
-        elif name in COMPUTED_ONCE or is_of_pairs and name in COMPUTED_FOR_PAIRS:
+        elif name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
