@@ -21,6 +21,7 @@ from json import dumps
 from ledger.adapters.spark.session import submitted_session
 from ledger.app.tables import maintain_ledger
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 
@@ -35,10 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
         config = load_config(find_config(options.config, os.environ))
         done, failed = maintain_ledger(config, dry_run=options.dry_run, session=submitted_session)
     except MirrorLedgerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}")
         return error.exit_code
     for failure in failed:
-        sys.stderr.write(f"error: {failure}\n")
+        say(f"error: {failure}")
     sys.stdout.write(dumps({"tables": [asdict(upkeep) for upkeep in done]}) + "\n")
     return MirrorLedgerError.exit_code if failed else 0
 

@@ -22,6 +22,7 @@ from json import dumps
 from ledger.adapters.spark.session import submitted_session
 from ledger.app.mirroring import run_flow
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.printing import say
 from ledger.cli.processes.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
@@ -62,11 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         summary = run(load_config(find_config(options.config, os.environ)), options)
     except MirrorLedgerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}")
         return error.exit_code
-    sys.stderr.write(f"{end_line(options.flow, summary)}\n")
+    say(end_line(options.flow, summary))
     if (left := unfinished(options.flow, summary)) is not None:
-        sys.stderr.write(f"error: {left}\n")
+        say(f"error: {left}")
     sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")  # last: spark-submit joins both
     return UnsafeError.exit_code if left is not None else 0
 

@@ -38,6 +38,7 @@ VIEW_SUBJECTS = (
     "lag",
     "commits",
     "targets",
+    "former_copies",
     "translation",
     "logs",
     "doubts",

@@ -48,12 +48,15 @@ placed as (
         w.mirror_write_end,
         l.map_number is not null as is_left_behind,
         v.kind is not null as is_stopped,
-        coalesce(
-            least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
-            w.target_end
+        least(
+            coalesce(
+                least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
+                w.target_end
+            ),
+            m.former_start
         ) as answer,
         case
-            when m.copied_start <= m.place then 'exact'
+            when m.copied_start <= m.place or m.is_former then 'exact'
             when m.lost_start <= m.place then 'lost'
             when m.gap_start <= m.place then 'gap'
             when m.place < w.source_start then 'before_first'

@@ -3,6 +3,7 @@
 Statements end with a semicolon at the end of a line, and no other line ends so: programs may split there.
 """
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +17,11 @@ from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH, place_of
+from ledger.domain.words.unicode_text import shown
 from ledger.errors import UsageError
 from ledger.schema import TABLES, Column, Table
 
+_NOT_IN_LITERALS = re.compile(r"[\\\x00-\x1f\x7f]")
 _DUCKDB_KEEPS = "It names files: it can be read until maintenance removes one of them (VACUUM)."
 _SPARK_KEEPS = (
     "It counts the rows of the cut: it reads them for ever, whatever is appended, merged or removed (VACUUM)."
@@ -43,7 +46,7 @@ def for_spark(at: DeltaSnapshot) -> str:
 
 
 def _head(at: DeltaSnapshot, engine: str, keeps: str) -> str:
-    where = at.path.replace("\n", " ")
+    where = shown(at.path)
     return f"-- The ledger at {where}\n-- at the cut {at.cut.token}, for {engine}.\n-- {keeps}\n"
 
 
@@ -98,7 +101,9 @@ def _view(table: Table, select: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    """A literal of both engines on one line; Spark takes a backslash for an escape."""
+    doubled = text.replace("'", "''")
+    return "'" + _NOT_IN_LITERALS.sub(lambda found: f"' || chr({ord(found[0])}) || '", doubled) + "'"
 
 
 def _duckdb_type(column: Column) -> str:

@@ -5,7 +5,7 @@ Every error is one of `ledger.errors`.
 """
 
 from ledger.adapters.duck.sealed import SealedLedger
-from ledger.api.answers import Answer, FlowRequest, PartitionLag, Status, TranslatedOffset
+from ledger.api.answers import Answer, FlowRequest, PartitionLag, Place, Status, TranslatedOffset
 from ledger.api.ledger import AsOf, Ledger
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "FlowRequest",
     "Ledger",
     "PartitionLag",
+    "Place",
     "SealedLedger",
     "Status",
     "TranslatedOffset",

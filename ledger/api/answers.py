@@ -14,9 +14,11 @@ from ledger.adapters.arrow_schema import arrow_type
 from ledger.catalog import Query
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
+from ledger.domain.pair.first_unread import PlaceStatus
 from ledger.operations.flow_answers import partition_columns
 from ledger.operations.flow_lag import LagStatus
 from ledger.operations.flow_report import FlowReport
+from ledger.reports.plain_text import rows_of
 
 Row = TypeVar("Row")
 
@@ -33,7 +35,7 @@ class Answer(Generic[Row]):
         return tuple(self)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self.of_row(**row) for batch in self.table.to_batches() for row in batch.to_pylist())
+        return (self.of_row(**row) for row in rows_of(self.table))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -60,6 +62,38 @@ class TranslatedOffset:
     absence: str | None
     absent_since_ms: int | None
     metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a group continues at another cluster: `group_translation`, and `group_translation_at_time` where asked.
+
+    `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
+    nothing is counted. `group_id` None: one offset was asked for. `time_offset`, `skipped` and `repeated_by_time`
+    None: no time was asked about, or there is no offset.
+    """
+
+    group_id: str | None
+    source_topic: str
+    source_partition: int
+    committed_offset: int | None
+    target_topic: str | None
+    target_topic_id: str | None
+    target_partition: int | None
+    target_offset: int | None
+    status: PlaceStatus
+    repeated: int | None
+    ahead: int | None
+    others: int | None
+    expired: int | None
+    absence: str | None
+    absent_since_ms: int | None
+    first_read_ms: int | None
+    map_recorded_ms: int | None
+    metadata: str | None
+    time_offset: int | None = None
+    skipped: int | None = None
+    repeated_by_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +164,10 @@ def translated_offset(*, status: str, **columns: Any) -> TranslatedOffset:
     uncommitted = set(UncommittedStatus)
     known = UncommittedStatus(status) if status in uncommitted else TranslationStatus(status)
     return TranslatedOffset(status=known, **columns)
+
+
+def place(*, status: str, **columns: Any) -> Place:
+    return Place(status=PlaceStatus(status), **columns)
 
 
 def partition_lag(*, status: str, **columns: Any) -> PartitionLag:

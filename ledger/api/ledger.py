@@ -9,22 +9,24 @@ from typing import Any, TypeAlias
 
 from ledger import catalog
 from ledger.adapters import pasted_views
-from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.adapters.delta.snapshots import DeltaSnapshot, parse_time
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.adapters.system import SystemClock
 from ledger.api.answers import (
     Answer,
     FlowRequest,
     PartitionLag,
+    Place,
     Status,
     TranslatedOffset,
     mapping,
     partition_lag,
+    place,
     row_class,
     translated_offset,
 )
 from ledger.api.sql import declared_in, named_by_values
-from ledger.app import answers, group_offsets
+from ledger.app import answers, between_clusters, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
 from ledger.app.group_offsets import Chosen
 from ledger.catalog import Query, Value
@@ -130,6 +132,47 @@ class Ledger:
         )
         return Answer(found, translated_offset)
 
+    def translate_between(
+        self,
+        from_cluster: str,
+        to_cluster: str,
+        *,
+        groups: Sequence[str] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        at: str | int | datetime | None = None,
+    ) -> Answer[Place]:
+        """Where groups of one cluster continue at another: at the first record that they have not read, by all flows.
+
+        Of these groups (none: all), a topic, a partition of it; with an offset, too: where a group continues that has
+        read all below it. `at`: a time; beside each place what it would skip and repeat to continue at that time's
+        offset. Raises `UsageError` for what the ledger does not know, and `PreconditionError` where there is nothing
+        to answer from.
+        """
+        if isinstance(groups, str):
+            raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
+        texts = (("a cluster", from_cluster), ("a cluster", to_cluster), ("topic", topic))
+        for name, text in (*texts, *(("a group", group) for group in groups)):
+            _unicode(name, text)
+        way = between_clusters.Way(from_cluster, to_cluster)
+        between_clusters.require_way(self.config, self.snapshot, way)
+        at_ms = None if at is None else _at_ms(at)
+        if offset is None:
+            if partition is not None and topic is None:
+                raise UsageError("a partition needs its topic; nothing was translated")
+            chosen = Chosen(groups, topic, partition)
+            found = between_clusters.translate_groups(self.snapshot, way, chosen, at_ms=at_ms)
+        else:
+            if topic is None or partition is None or groups:
+                raise UsageError(
+                    "one offset is that of a topic and a partition, of no group; nothing was translated"
+                )
+            found = between_clusters.translate_offset(
+                self.snapshot, way, topic=topic, partition=partition, offset=offset, at_ms=at_ms
+            )
+        return Answer(found, place)
+
     # Flows ---------------------------------------------------------------------------------------
 
     def status(self, *flows: str) -> Status:
@@ -221,6 +264,16 @@ def _as_text(as_of: AsOf) -> str | None:
     if isinstance(as_of, datetime):
         return as_of.isoformat()
     return None if as_of is None else _unicode("as_of", str(as_of))
+
+
+def _at_ms(at: str | int | datetime) -> int:
+    """A time in milliseconds since the epoch."""
+    at_ms = at if type(at) is int else parse_time(_as_text(at) or "")
+    if at_ms is None or at_ms < 0:
+        raise UsageError(
+            f"{at!r} is no time (ISO-8601 with an offset, or milliseconds since the epoch); nothing was translated"
+        )
+    return at_ms
 
 
 def _unicode(name: str, text: Any) -> Any:

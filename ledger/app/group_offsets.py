@@ -82,7 +82,7 @@ def translate_groups(
         _require_commits(found.filter(pc.equal(found["group_id"], group)), flow, Chosen([group]))
     if chosen.topic is not None:
         _known_partitions(at, flow).require(flow, chosen.topic, chosen.partition)
-    return _require_commits(_filtered(found, chosen), flow, chosen)
+    return _require_commits(chosen_rows(found, chosen), flow, chosen)
 
 
 def set_offsets(
@@ -133,7 +133,8 @@ def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int
     return engine.translate_offset(at, flow, topic, partition, offset)
 
 
-def _filtered(found: pa.Table, chosen: Chosen) -> pa.Table:
+def chosen_rows(found: pa.Table, chosen: Chosen) -> pa.Table:
+    """Of the rows of a translation those that are asked for."""
     if chosen.groups:
         found = found.filter(pc.is_in(found["group_id"], value_set=pa.array(chosen.groups)))
     if chosen.topic is not None:

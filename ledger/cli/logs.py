@@ -3,6 +3,8 @@
 import logging
 import sys
 
+from ledger.domain.words.unicode_text import shown_lines
+
 _LEVELS = {
     # Connection failures of kafka-python come back as errors of ours, with the cluster's name.
     "kafka": logging.CRITICAL,
@@ -12,8 +14,17 @@ _LEVELS = {
 }
 
 
+class _Printable(logging.Formatter):
+    """Lines as a terminal may have them: messages have names in them that others gave."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return shown_lines(super().format(record))
+
+
 def log_to_stderr() -> None:
     """Set up logging for a process; called by entry points only."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Printable("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)

@@ -5,6 +5,7 @@ safe; 5 a precondition is not met or has moved; 130 and 143 SIGINT and SIGTERM b
 end properly. OPERATIONS.md says what to do about each.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ import click
 
 from ledger.cli.commands import Commands
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.printing import say
 from ledger.config.file import CONFIG_VARIABLE
+from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import MirrorLedgerError, UsageError
 
 _PLACES = {
@@ -59,26 +62,39 @@ def cli(context: click.Context, config_file: str | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
     log_to_stderr()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack what is in names
     sys.exit(_exit_code(arguments))
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
-        result = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        _require_unicode(given)
+        result = cli.main(args=given, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(file=text)
+        say(text.getvalue().removesuffix("\n"))
         return UsageError.exit_code
     except click.Abort:
-        click.echo("aborted", err=True)
+        say("aborted")
         return MirrorLedgerError.exit_code
     except MirrorLedgerError as error:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has ended; nobody is left to report to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MirrorLedgerError.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _require_unicode(arguments: Sequence[str]) -> None:
+    """Neither a row of the ledger nor a name in Kafka can be equal to bytes that are no text."""
+    for number, argument in enumerate(arguments, start=1):
+        if not is_unicode(argument):
+            raise UsageError(f"argument {number} is not UTF-8 text: {argument!r}; nothing was done")
 
 
 if __name__ == "__main__":

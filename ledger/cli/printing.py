@@ -1,10 +1,12 @@
 """Answers on stdout and stderr, in the form and width that were asked for."""
 
 import shutil
+import sys
 
 import click
 import pyarrow as pa
 
+from ledger.domain.words.unicode_text import shown_lines
 from ledger.errors import UsageError
 from ledger.reports.rendering import RENDERERS, render_table
 
@@ -30,6 +32,16 @@ def rendered(answer: pa.Table, output: str, *, wide: bool = False) -> str:
     if output == "table":
         return render_table(answer, None if wide else terminal_width())
     return RENDERERS[output](answer)
+
+
+def put(text: str) -> None:
+    """Data on stdout: UTF-8 whatever the locale says; on a terminal what is not printable is escaped."""
+    click.echo(shown_lines(text) if sys.stdout.isatty() else text.encode(), nl=False)
+
+
+def say(text: str) -> None:
+    """A line, or lines, on stderr: names and reasons are of others, so what is not printable of them is escaped."""
+    click.echo(shown_lines(text), err=True)
 
 
 def terminal_width() -> int:

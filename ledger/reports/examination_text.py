@@ -1,7 +1,5 @@
 """What an examination found, as text for people and for programs."""
 
-import csv
-import io
 import json
 import textwrap
 from collections import Counter
@@ -10,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ledger.doctor.causes import sentence
 from ledger.doctor.check_results import CheckResult
 from ledger.doctor.checks import Verdict
-from ledger.reports.tables import shown
+from ledger.domain.words.unicode_text import shown
+from ledger.reports.plain_text import csv_text, json_text
 
 _WORST_FIRST = tuple(Verdict)
 _INDENT = " " * (max(map(len, Verdict)) + 2)
@@ -41,18 +40,16 @@ def render_text(results: Sequence[CheckResult], width: int) -> str:
 def render_json(results: Sequence[CheckResult]) -> str:
     """An array of objects; `not_made` lists subject and check of what was not made because of a row."""
     rows = [{**_cells(result), "not_made": _not_made(result)} for result in results]
-    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    return json_text(rows)
 
 
 def render_csv(results: Sequence[CheckResult]) -> str:
     """A header and a line per row; `not_made` is a JSON array, empty for none."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["subject", "check", "verdict", "measured", "advice", "not_made"])
+    lines: list[list[object]] = [["subject", "check", "verdict", "measured", "advice", "not_made"]]
     for result in results:
         not_made = json.dumps(_not_made(result), ensure_ascii=False) if result.not_made else None
-        lines.writerow([*_cells(result).values(), not_made])
-    return text.getvalue()
+        lines.append([*_cells(result).values(), not_made])
+    return csv_text(lines)
 
 
 RENDERERS: Mapping[str, Callable[[Sequence[CheckResult]], str]] = {"json": render_json, "csv": render_csv}

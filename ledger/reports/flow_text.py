@@ -3,7 +3,6 @@
 Long lines are folded under their label, commands are not: they are there to be copied.
 """
 
-import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +10,12 @@ from dataclasses import asdict, dataclass
 
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.time_words import duration, instant
+from ledger.domain.words.unicode_text import shown
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.flow_lag import Lag, LagState
 from ledger.operations.flow_report import FlowReport
 from ledger.operations.outages import OUTAGE_FINDINGS
+from ledger.reports.plain_text import json_text
 
 WIDTH = 80
 _INDENT = 12
@@ -40,7 +41,7 @@ class _Line:
         if self.next is not None:
             yield from _folded(" " * _INDENT, f"next: {self.next}", width)
         for command in self.commands:
-            yield " " * _INDENT + command
+            yield " " * _INDENT + shown(command)
 
 
 def render_report(report: FlowReport, width: int = WIDTH) -> str:
@@ -55,7 +56,7 @@ def render_report(report: FlowReport, width: int = WIDTH) -> str:
 
 def render_reports_json(reports: Sequence[FlowReport]) -> str:
     """An array with an object for each flow."""
-    return json.dumps([_jsonable(report) for report in reports], indent=2, ensure_ascii=False) + "\n"
+    return json_text([_jsonable(report) for report in reports])
 
 
 def _jsonable(report: FlowReport) -> dict[str, object]:
@@ -65,9 +66,12 @@ def _jsonable(report: FlowReport) -> dict[str, object]:
 
 
 def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
-    """Words, instants and durations are never broken: one that is longer than the line stands out."""
+    """Words, instants and durations are never broken: one that is longer than the line stands out.
+
+    Reasons, names and messages are of others: what is not printable of them is escaped.
+    """
     lines = textwrap.wrap(
-        _INSEPARABLE.sub(lambda found: found[0].replace(" ", _HELD_TOGETHER), text),
+        _INSEPARABLE.sub(lambda found: found[0].replace(" ", _HELD_TOGETHER), shown(text)),
         width,
         initial_indent=label,
         subsequent_indent=" " * indent,

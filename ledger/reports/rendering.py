@@ -1,18 +1,20 @@
 """Answers as text: for people, for programs, and for Kafka's own tool."""
 
-import csv
-import io
-import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
+from ledger.reports.plain_text import column_values, csv_text, json_text, rows_of
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""Names that Kafka has."""
 ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
     TranslationStatus.LOST,
     TranslationStatus.EXPIRED_ON_TARGET,
@@ -31,39 +33,43 @@ the target has."""
 class KafkaReset:
     """What `kafka-consumer-groups --reset-offsets --from-file` reads, and the rows that are not in it.
 
+    `left_out`: without an offset, or not accepted; `unwritable`: the tool cannot be given the group or the place.
     `topics`: names and topic ids of what the file is about. It cannot hold ids: compare them with the target's.
     """
 
     csv: str
     left_out: pa.Table
+    unwritable: pa.Table
     topics: pa.Table
 
 
 def render_json(answer: pa.Table) -> str:
     """An array of objects keyed by column."""
-    return json.dumps(answer.to_pylist(), indent=2, ensure_ascii=False) + "\n"
+    return json_text(rows_of(answer))
 
 
 def render_csv(answer: pa.Table) -> str:
     """A header and a line per row; null is an empty field."""
-    return _csv([answer.column_names, *(list(row.values()) for row in answer.to_pylist())])
+    columns = [column_values(answer, index) for index in range(answer.num_columns)]
+    return csv_text([answer.column_names, *zip(*columns, strict=True)])
 
 
 def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) -> KafkaReset:
     """Lines `group,topic,partition,offset` of the target, from the answer of `offset_translation`.
 
-    Left out is what has no offset, and what is `ACCEPTABLE` and not `accepted`. The form is that for several groups:
-    without a header, read line by line. So a row without a group is left out, and so is one whose group has a line
-    break in its name.
+    Left out is what has no offset, what is `ACCEPTABLE` and not `accepted`, and what the tool cannot be given. The form
+    is that for several groups: without a header, read line by line.
     """
     rows = translation.to_pylist()
-    holds = [_fits_a_line(row) and oddities(row) <= set(accepted) for row in rows]
-    lines = [[row[name] for name in _RESET_COLUMNS] for row, fits in zip(rows, holds, strict=True) if fits]
-    held = pa.array(holds, pa.bool_())
-    topics = translation.filter(held).group_by(["target_topic", "target_topic_id"]).aggregate([])
+    accepted_rows = [None not in _line(row) and oddities(row) <= set(accepted) for row in rows]
+    is_accepted = pa.array(accepted_rows, pa.bool_())
+    is_held = pc.and_(is_accepted, pa.array([_can_be_given(row) for row in rows], pa.bool_()))
+    held = translation.filter(is_held)
+    topics = held.group_by(["target_topic", "target_topic_id"]).aggregate([])
     return KafkaReset(
-        csv=_csv(lines),
-        left_out=translation.filter(pc.invert(held)),
+        csv=csv_text(map(_line, held.to_pylist())),
+        left_out=translation.filter(pc.invert(is_accepted)),
+        unwritable=translation.filter(pc.and_not(is_accepted, is_held)),
         topics=topics.sort_by([("target_topic", "ascending"), ("target_topic_id", "ascending")]),
     )
 
@@ -82,17 +88,23 @@ RENDERERS: Mapping[str, Callable[[pa.Table], str]] = {
 }
 
 
-def _fits_a_line(row: Mapping[str, object]) -> bool:
-    values = [row[name] for name in _RESET_COLUMNS]
-    return None not in values and not any(break_ in str(row["group_id"]) for break_ in "\r\n")
+def _line(row: Mapping[str, Any]) -> list[Any]:
+    return [row[name] for name in _RESET_COLUMNS]
+
+
+def _can_be_given(row: Mapping[str, Any]) -> bool:
+    """Whether the tool takes the line, and a command line the group: at one that it refuses it ends.
+
+    Lines end at each line feed, quoted or not; it asks about members, and no broker answers of a group without a name;
+    no argument of a process has a NUL.
+    """
+    group, topic, partition, offset = _line(row)
+    if None in (group, topic, partition, offset):
+        return False
+    is_group = group != "" and not any(character in group for character in "\n\0")
+    return is_group and _TOPIC.fullmatch(topic) is not None and min(partition, offset) >= 0
 
 
 def oddities(row: Mapping[str, object]) -> set[str]:
     """What is to be accepted about a row: its status, and that its commit is not there any more."""
     return {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
-
-
-def _csv(lines: list[list[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ledger.domain.operations.requests import OperatorRequest, RequestKind, command_line
 from ledger.domain.words.count_words import counted
+from ledger.domain.words.unicode_text import shown
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.partitions.flow_progress import Unreached
 from ledger.mirror.partitions.stopped_entries import stopped_entries
@@ -63,21 +64,21 @@ def unfinished(flow: str, summary: RunSummary) -> str | None:
 
 def _stopped(flow: str, summary: RunSummary) -> Iterator[str]:
     for entry in stopped_entries(flow, summary.stopped):
-        yield f"stopped   {entry.where}: {entry.cause}: {entry.seen}"
+        yield f"stopped   {shown(f'{entry.where}: {entry.cause}: {entry.seen}')}"
         if entry.next is not None:
-            yield f"          next: {entry.next}"
+            yield f"          next: {shown(entry.next)}"
         for command in entry.commands:
-            yield f"          {command}"
+            yield f"          {shown(command)}"
 
 
 def _blocked(summary: RunSummary) -> Iterator[str]:
     for topic, reason in sorted(summary.blocked.items()):
-        yield f"blocked   topic {topic}: {reason}"
+        yield f"blocked   topic {shown(f'{topic}: {reason}')}"
 
 
 def _paused(flow: str, summary: RunSummary, request: OperatorRequest) -> Iterator[str]:
     held = [left for left in summary.unreached if request.topic in (None, left.topic)]
-    yield f"paused    {request.subject}, {request.asked_in_words}: {_left(held)}"
+    yield f"paused    {shown(f'{request.subject}, {request.asked_in_words}')}: {_left(held)}"
     yield f"          {command_line(RequestKind.RESUME, flow, topic=request.topic)}"
 
 

@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ledger.domain.words.time_words import instant
+from ledger.domain.words.unicode_text import shown
+from ledger.reports.plain_text import column_values
 
 NARROWEST = 80
 _WIDEST = 10_000
@@ -58,7 +60,7 @@ def render_table(answer: pa.Table, width: int | None = None) -> str:
     Instants (`*_at_ms`, `*_since_ms`, `*_until_ms`) are shown as times in UTC, other `*_ms` are durations and shown in
     seconds: their columns lose the unit, or have `_s`.
     """
-    columns = [_column(field, answer.column(index)) for index, field in enumerate(answer.schema)]
+    columns = [_column(field, column_values(answer, index)) for index, field in enumerate(answer.schema)]
     if width is None:
         return _printed(columns, _WIDEST)
     room = max(width, NARROWEST)
@@ -71,22 +73,16 @@ def render_table(answer: pa.Table, width: int | None = None) -> str:
     return _fitted(columns, room)
 
 
-def shown(text: str) -> str:
-    """The text as a terminal may have it: what is not printable is escaped, for anybody may name a group."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 # Cells -----------------------------------------------------------------------------------------
 
 
-def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
+def _column(field: pa.Field, values: Sequence[Any]) -> _Column:
     is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
     is_instant = pa.types.is_integer(field.type) and _INSTANT.search(field.name) is not None
-    header, shape = _form(field.name, is_number=is_number, is_instant=is_instant)
-    cells = tuple(_NULL if value is None else shape(value) for value in values.to_pylist())
-    return _Column(header, cells, is_number and not is_instant, values.null_count == len(values))
+    header, shape = _form(shown(field.name), is_number=is_number, is_instant=is_instant)
+    cells = tuple(_NULL if value is None else shape(value) for value in values)
+    is_void = all(value is None for value in values)
+    return _Column(header, cells, is_number and not is_instant, is_void)
 
 
 def _form(name: str, *, is_number: bool, is_instant: bool) -> tuple[str, Callable[[Any], str]]:
@@ -186,7 +182,7 @@ def _printed(columns: Sequence[_Column], width: int) -> str:
         table.add_column(column.header, justify="right" if column.is_number else "left", overflow="fold")
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(table)
     return capture.get()

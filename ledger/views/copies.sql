@@ -70,7 +70,9 @@ with voided as (
         o.target_end,
         o.gaps,
         o.recorded_at_ms,
-        greatest(c.cut, o.source_start) as cut
+        greatest(c.cut, o.source_start) as cut,
+        c.source_cut,
+        c.target_cut
     from offset_syncs as o
     inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
     inner join supersessions as c
@@ -90,17 +92,6 @@ with voided as (
             or o.kind = 'unpaired' and o.records > 0 and o.source_start = c.cut
             and coalesce(o.target_topic_id <> c.goes_on_in or o.target_end > c.goes_on_at, true)
         )
-),
-
-truncations as (
-    select
-        l.map_number,
-        o.writer_epoch * 4294967296 + o.round as recorded_order,
-        case when o.cause = 'source_truncated' then o.source_start end as source_limit,
-        case when o.cause = 'target_truncated' then o.target_start end as target_limit
-    from offset_syncs as o
-    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    where o.cause in ('source_truncated', 'target_truncated')
 )
 
 select
@@ -114,12 +105,9 @@ select
     v.gaps,
     v.recorded_at_ms,
     v.cut,
-    least(min(t.source_limit), min(e.epoch_start)) as source_limit,
-    min(t.target_limit) as target_limit
+    least(v.source_cut, min(e.epoch_start)) as source_limit,
+    v.target_cut as target_limit
 from voided as v
-left join truncations as t
-    on t.map_number = v.map_number
-    and t.recorded_order >= v.recorded_order
 left join copied_epochs as e
     on e.map_number = v.map_number
     and e.leader_epoch > v.source_leader_epoch
@@ -133,7 +121,9 @@ group by
     v.target_end,
     v.gaps,
     v.recorded_at_ms,
-    v.cut;
+    v.cut,
+    v.source_cut,
+    v.target_cut;
 
 -- Copies that supersession took out of a map and that lie at the target still. Beyond sound_end they are in doubt by
 -- what others found of either log.

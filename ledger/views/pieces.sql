@@ -12,6 +12,9 @@ union
 select pair_number, false as is_here, alone_to as cut_offset
 from group_reads
 union
+select pair_number, false as is_here, there_offset as cut_offset
+from compared_offsets
+union
 select pair_number, false as is_here, log_start as cut_offset
 from pairs
 union

@@ -229,3 +229,10 @@ select
     coalesce(is_rewound, false) as is_rewound,
     coalesce(is_capped, false) as is_capped
 from judged;
+
+-- Offsets there with which it is compared what a group would skip and read again that continues at them: none, unless a
+-- time is asked about.
+create or replace temporary view compared_offsets as
+select pair_number, known_end as there_offset
+from pairs
+where false;

@@ -84,7 +84,8 @@ where age = 1;
 -- Rounds of a partition with superseded rows, each for the rows that were recorded until then and after the round
 -- before it (previous_order), which share what takes them back. source_start: the lowest offset that the round itself
 -- took back. cut: the lowest of this and of later rounds. later_cut: of later ones alone. goes_on_at: where the
--- target, goes_on_in, goes on behind the cut.
+-- target, goes_on_in, goes on behind the cut. source_cut: the lowest source offset that this round and later ones found
+-- taken back at the source. target_cut: the lowest end that they gave the target.
 create or replace temporary view supersessions as
 with rounds as (
     select
@@ -93,7 +94,9 @@ with rounds as (
         source_topic_id,
         source_partition,
         writer_epoch * 4294967296 + round as recorded_order,
-        min(source_start) as source_start
+        min(source_start) as source_start,
+        min(case when cause = 'source_truncated' then source_start end) as taken_back_from,
+        min(target_start) as target_start
     from offset_syncs
     where kind = 'superseded'
     group by flow, source_topic, source_topic_id, source_partition, writer_epoch * 4294967296 + round
@@ -115,7 +118,17 @@ cuts as (
             partition by flow, source_topic, source_topic_id, source_partition
             order by recorded_order desc nulls last
             rows between unbounded preceding and 1 preceding
-        ) as later_cut
+        ) as later_cut,
+        min(taken_back_from) over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by recorded_order desc nulls last
+            rows between unbounded preceding and current row
+        ) as source_cut,
+        min(target_start) over (
+            partition by flow, source_topic, source_topic_id, source_partition
+            order by recorded_order desc nulls last
+            rows between unbounded preceding and current row
+        ) as target_cut
     from rounds
 )
 
@@ -129,6 +142,8 @@ select
     c.source_start,
     c.cut,
     c.later_cut,
+    c.source_cut,
+    c.target_cut,
     min(o.target_end) as goes_on_at,
     case
         when min(o.target_topic_id) = max(o.target_topic_id)
@@ -148,7 +163,9 @@ group by
     c.previous_order,
     c.source_start,
     c.cut,
-    c.later_cut;
+    c.later_cut,
+    c.source_cut,
+    c.target_cut;
 
 -- Offset syncs after supersession. `cut` is the lowest source offset from which a superseded row of the same
 -- or a later round took back what a row says. A superseded row itself is taken back by later rounds,

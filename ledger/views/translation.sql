@@ -260,7 +260,8 @@ group by a.flow, a.map_number, a.place;
 
 -- What lies at and behind the place of each commit, as next_stretches tells it. Nobody can tell that a group has read
 -- unpaired records, until it has read from the next segment: unpaired_start is where the first of these lie at the
--- target.
+-- target. former_start: where the first of the earlier copies lies that are not made again and that it has not read.
+-- is_former: one of these is at the place.
 create or replace temporary view commit_stretches as
 with places as (
     select *
@@ -283,6 +284,19 @@ next_unpaired as (
         and u.records > 0
         and coalesce(n.begun_start > c.place, true)
     group by c.flow, c.commit_number
+),
+
+next_former as (
+    select
+        c.flow,
+        c.commit_number,
+        min(f.target_start + greatest(c.place - f.source_start, 0)) as target_start,
+        max(case when f.source_start <= c.place then 1 else 0 end) = 1 as is_at_place
+    from places as c
+    inner join former_copies as f
+        on f.map_number = c.map_number
+        and f.source_end > c.place
+    group by c.flow, c.commit_number
 )
 
 select
@@ -294,9 +308,14 @@ select
     s.target_start,
     s.lost_start,
     s.gap_start,
-    u.target_start as unpaired_start
+    u.target_start as unpaired_start,
+    f.target_start as former_start,
+    coalesce(f.is_at_place, false) as is_former
 from places as c
 left join stretches as s using (map_number, place)
 left join next_unpaired as u
     on u.flow = c.flow
-    and u.commit_number = c.commit_number;
+    and u.commit_number = c.commit_number
+left join next_former as f
+    on f.flow = c.flow
+    and f.commit_number = c.commit_number;

@@ -45,7 +45,7 @@ class Account:
     `expired`: what target logs had deleted before the flow looked. `learned`: where the flow took its sequence from
     what a target remembered, for want of records. `cleaned`: target topic id and sequence of records that a row was
     recorded without, though they had been written before it. `superseded`: where records lie, or lay, that rows spoke
-    of which hold no longer.
+    of which hold no longer. `taken_out`: of these the copies that the target holds still, with their source offset.
     """
 
     flow: str
@@ -61,6 +61,7 @@ class Account:
     lost: dict[int, SyncCause] = field(default_factory=dict)
     unpaired: dict[At, int] = field(default_factory=dict)
     superseded: set[At] = field(default_factory=set)
+    taken_out: list[tuple[int, At]] = field(default_factory=list)
     expired: list[Expired] = field(default_factory=list)
     learned: list[tuple[At, int]] = field(default_factory=list)
     cleaned: set[tuple[str, int]] = field(default_factory=set)
@@ -141,6 +142,10 @@ class Account:
         assert self.position is not None
         assert start <= self.position, ("a supersession beyond what was recorded", _shortly(row))
         self.superseded |= {at for offset, at in self.pairs.items() if offset >= start}
+        self.taken_out += [(offset, at) for offset, at in self.pairs.items() if offset >= start]
+        if row["cause"] == SyncCause.SOURCE_TRUNCATED:
+            self.taken_out = [(offset, at) for offset, at in self.taken_out if offset < start]
+        self.taken_out = [(offset, at) for offset, at in self.taken_out if _is_held(at, row)]
         self.pairs = {offset: at for offset, at in self.pairs.items() if offset < start}
         self.adopted = {offset for offset in self.adopted if offset < start}
         self.gaps = {offset: cause for offset, cause in self.gaps.items() if offset < start}
@@ -152,6 +157,15 @@ class Account:
         self.position = start
         self.sequence = row["first_sequence"]
         self.target_topic_id = row["target_topic_id"]
+
+    def earlier_copies(self) -> list[tuple[int, int]]:
+        """Source and target offset of copies of what was not copied again."""
+        assert self.position is not None
+        return [
+            (offset, at.offset)
+            for offset, at in self.taken_out
+            if offset in self.lost or offset >= self.position
+        ]
 
     @property
     def told(self) -> set[At]:
@@ -168,6 +182,12 @@ def accounts(rows: Iterable[Row]) -> dict[tuple[str, Place], Account]:
         account = found.setdefault(key, Account(row["flow"], row["source_topic"], place))
         account.take(row)
     return found
+
+
+def _is_held(at: At, row: Row) -> bool:
+    """Whether the target that the flow continues at holds an earlier copy still."""
+    is_below: bool = at.offset < row["target_start"]
+    return at.topic_id == row["target_topic_id"] and is_below
 
 
 def _is_gone(at: At, end: int, row: Row) -> bool:

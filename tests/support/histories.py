@@ -99,7 +99,8 @@ class History:
     """The rows of a partition in the order of recording, and what holds of them record by record.
 
     `pairs`, `gaps`, `lost` and `unpaired` (source position, target start, target end) are of the target
-    incarnation that the flow went to last. `furthest` is the highest source offset ever reached.
+    incarnation that the flow went to last. `old`: source and target offset of copies that were taken out and are there
+    still. `furthest` is the highest source offset ever reached.
     """
 
     source_start: int
@@ -109,6 +110,7 @@ class History:
     gaps: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
     unpaired: list[tuple[int, int, int]] = field(default_factory=list)
+    old: list[tuple[int, int]] = field(default_factory=list)
     source: TopicPartition = SOURCE
     target: TopicPartition = TARGET
     leader_epoch: int | None = None
@@ -123,6 +125,14 @@ class History:
     @property
     def syncs(self) -> list[OffsetSync]:
         return [row.sync for row in self.recorded]
+
+    def former(self, log_start: int | None = None) -> dict[int, int]:
+        """By source offset the first earlier copy of what is not copied again; none lies below the log start."""
+        return {
+            source: target
+            for source, target in sorted(self.old, reverse=True)
+            if (source in self.lost or source >= self.source_end) and target >= (log_start or 0)
+        }
 
     def start(self) -> None:
         self._record(started(self.source_end, self.target_end))
@@ -167,6 +177,12 @@ class History:
     def supersede(self, source_start: int, target_start: int, cause: SyncCause = SyncCause.RESYNC) -> None:
         """All from `source_start` on is void: the source was truncated, or is to be copied again."""
         self._record(superseded(source_start, self.source_end, target_start, cause))
+        self.old += [pair for pair in self.pairs.items() if pair[0] >= source_start]
+        self.old = [
+            (source, target)
+            for source, target in self.old
+            if target < target_start and not (source >= source_start and cause is SyncCause.SOURCE_TRUNCATED)
+        ]
         self.pairs = {source: target for source, target in self.pairs.items() if source < source_start}
         self.gaps = {offset for offset in self.gaps if offset < source_start}
         self.lost = {offset for offset in self.lost if offset < source_start}
@@ -183,14 +199,14 @@ class History:
         """The target ends here now: all from the first record on that it lost is to be copied again."""
         gone = [source for source, target in self.pairs.items() if target >= target_end]
         gone += [source for source, _, end in self.unpaired if end > target_end]
-        self.supersede(min(gone, default=self.source_end), target_end)
+        self.supersede(min(gone, default=self.source_end), target_end, SyncCause.TARGET_TRUNCATED)
 
     def recreate_target(self, source_start: int) -> None:
         """The target has another topic id, is empty, and gets the source from `source_start` on."""
         self.target = replace(self.target, topic_id=self.target.topic_id + "-next")
         self.source_start, self.target_start = source_start, 0
-        self.pairs, self.gaps, self.lost, self.unpaired = {}, set(), set(), []
-        self.supersede(source_start, 0)
+        self.pairs, self.gaps, self.lost, self.unpaired, self.old = {}, set(), set(), [], []
+        self.supersede(source_start, 0, SyncCause.TARGET_RECREATED)
 
     def next_round(self, *, is_restart: bool = False) -> None:
         self.writer_epoch += is_restart

@@ -27,6 +27,15 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
         }
     ),
+    "former_copies": frozenset(
+        {
+            # What lies elsewhere is left out in the end: these bound whose gaps are looked at.
+            "and o.source_end > m.source_start: o.source_end > m.source_start -> true",
+            "and o.source_start < m.source_end: o.source_start < m.source_end -> true",
+            "and o.source_end > m.source_start: > -> >=",
+            "and o.source_start < m.source_end: < -> <=",
+        }
+    ),
     "next_stretches": frozenset(
         {
             # A stripe bounds what is compared; all that lies ahead of a place has the same answer.

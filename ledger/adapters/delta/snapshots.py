@@ -29,7 +29,7 @@ from ledger.recording.row_source import Filter
 from ledger.schema import ADDED_COLUMNS, TABLE_BY_NAME, TABLES
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"[0-9]{1,18}")
 _GLOB = re.compile(r"[*?\[\]]")
 _CLOCKS_APART_MS = 10_000
 """Clocks of a reader and of writers may differ so much before a time counts as one to come."""

@@ -6,6 +6,7 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import duckdb
@@ -14,7 +15,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.views import Clusters, make_views
+from ledger.adapters.duck.views import Clusters, Statement, make_views
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     import pyarrow.dataset  # every command would wait for it
 
 
-def _sql(name: str) -> str:
+def sql_file(name: str) -> str:
+    """What a file of SQL beside this module holds."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
 """Every table and view."""
-FUNCTIONS = _sql("functions.sql")
+FUNCTIONS = sql_file("functions.sql")
 """What the views need of DuckDB, and of it alone."""
 
 
@@ -93,7 +95,7 @@ def run_query(
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
     with connect(snapshot, overrides or {}, query.reads, _flow(params), _clusters(params)) as connection:
-        return _answer(connection, query, params)
+        return answer(connection, query, params)
 
 
 def run_queries(
@@ -102,7 +104,7 @@ def run_queries(
     """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
     reads = [name for query in queries for name in query.reads]
     with connect(snapshot, {}, reads, _flow(params)) as connection:
-        return {query.name: _answer(connection, query, _taken(query, params)) for query in queries}
+        return {query.name: answer(connection, query, _taken(query, params)) for query in queries}
 
 
 def _flow(params: Mapping[str, Value]) -> str | None:
@@ -121,7 +123,8 @@ def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
     return {name: value for name, value in params.items() if name in query.parameter_names}
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:
+def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:
+    """The answer of a query on a connection that has what it reads."""
     query.check(params)
     register_params(connection, query.params, params)
     return connection.sql(query.sql).to_arrow_table()
@@ -147,14 +150,14 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
-        connection.execute(_sql("one_partition.sql"), partition_of)
+        connection.execute(sql_file("one_partition.sql"), partition_of)
         connection.execute(FUNCTIONS)
         views = dict(catalog.views_of(query.reads))
         make_views(connection, {name: views.pop(name) for name in _READ_FOR_A_COMMIT})
         register_params(connection, _COMMIT, commit)
-        connection.execute(_sql("translated_offset.sql"))
+        connection.execute(sql_file("translated_offset.sql"))
         make_views(connection, views, flow)
-        return _answer(connection, query, {"flow": flow, "driver_lives": False})
+        return answer(connection, query, {"flow": flow, "driver_lives": False})
 
 
 def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
@@ -193,10 +196,12 @@ def connect(
     reads: Iterable[str] = EVERYTHING,
     flow: str | None = None,
     clusters: Clusters | None = None,
+    instead: Mapping[str, Statement] = MappingProxyType({}),
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
-    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other.
+    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other. `instead`:
+    statements that make views otherwise.
     """
     relations = tuple(reads)
     connection = connected()
@@ -204,7 +209,7 @@ def connect(
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    make_views(connection, catalog.views_of(relations), flow, clusters)
+    make_views(connection, catalog.views_of(relations), flow, clusters, instead)
     return connection
 
 

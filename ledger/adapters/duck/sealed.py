@@ -19,6 +19,7 @@ from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles, Relation, Snapshot, register_params
 from ledger.catalog import Named, Value
+from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import UsageError
 from ledger.schema import TABLE_BY_NAME, TABLES
 
@@ -55,6 +56,8 @@ class SealedLedger:
         Raises `UsageError` at the first that DuckDB refuses, and `KeyboardInterrupt` when Ctrl-C ends one; those before
         it were carried out.
         """
+        if not is_unicode(text):
+            raise UsageError("the statements are not Unicode text; nothing was carried out")
         try:
             for statement in self.connection.extract_statements(text):
                 answer = self.connection.sql(statement.query)

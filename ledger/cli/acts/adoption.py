@@ -6,7 +6,7 @@ import pyarrow as pa
 from ledger.app.adoption import adopt_flow
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.operations.adoption.verdicts import Consent, Verdict, result_row
 
 
@@ -44,9 +44,9 @@ def adopt(
         dry_run=dry_run,
     )
     rows = [result_row(adoption) for adoption in adoptions]
-    click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
+    put(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide))
     if dry_run:
-        click.echo("dry run: nothing was claimed or recorded", err=True)
+        say("dry run: nothing was claimed or recorded")
     refused = {one.pair: one.remarks[0] for one in adoptions if one.verdict is Verdict.REFUSED}
     headline = f"{flow}: {len(refused)} of {len(adoptions)} partitions were not taken over"
     refuse_partitions(headline, refused, of=len(adoptions))

@@ -4,6 +4,7 @@ import click
 
 from ledger.app import cluster_acceptance
 from ledger.cli.configured import configuration
+from ledger.cli.printing import say
 
 
 @click.command(name="accept-cluster")
@@ -21,7 +22,7 @@ def accept_cluster(
         configuration(context), cluster, cluster_id, rebuilt=rebuilt, reason=reason, ticket=ticket
     )
     if accepted.operation_id is None:
-        click.echo(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded", err=True)
+        say(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded")
         return
-    click.echo(accepted.words, err=True)
+    say(accepted.words)
     click.echo(accepted.operation_id)

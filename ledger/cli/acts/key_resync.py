@@ -6,7 +6,7 @@ import pyarrow as pa
 from ledger.app import key_resync
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.operations.key_resync.resyncing import result_row
 
 _LARGEST_PARTITION = 2**31 - 1
@@ -36,9 +36,9 @@ def resync_keys(
     config = configuration(context)
     done = key_resync.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
     table = pa.Table.from_pylist([result_row(keys) for keys in done], schema=_SCHEMA)
-    click.echo(rendered(table, output, wide=wide), nl=False)
+    put(rendered(table, output, wide=wide))
     if dry_run:
-        click.echo("dry run: nothing was claimed, written or recorded", err=True)
+        say("dry run: nothing was claimed, written or recorded")
     refused = {keys.pair: keys.refused for keys in done if keys.refused is not None}
     headline = f"{flow}: keys of {len(refused)} of {len(done)} partitions may still differ"
     refuse_partitions(headline, refused, of=len(done))

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ledger.app.tables import maintain_ledger
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import MirrorLedgerError
 
 
@@ -25,9 +25,9 @@ def maintain(context: click.Context, dry_run: bool, output: str, wide: bool) -> 
     require_tables(output, wide=wide)
     done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
     rows = [asdict(upkeep) for upkeep in done]
-    click.echo(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide), nl=False)
+    put(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide))
     if dry_run:
-        click.echo("dry run: nothing was written or removed", err=True)
+        say("dry run: nothing was written or removed")
     if failed:
         raise MirrorLedgerError("\n".join(map(str, failed)))
 

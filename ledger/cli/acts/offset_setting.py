@@ -10,7 +10,7 @@ from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.operations.offset_setting import ADVICE, Choice, Setting, result_row
 from ledger.reports.rendering import ACCEPTABLE
@@ -80,12 +80,12 @@ def set_offsets(
         ticket=ticket,
     )
     table = pa.Table.from_pylist(list(map(result_row, settings)), schema=_SCHEMA)
-    click.echo(rendered(table, output, wide=wide), nl=False)
-    click.echo(f"cut {ledger.cut}", err=True)
+    put(rendered(table, output, wide=wide))
+    say(f"cut {ledger.cut}")
     if dry_run:
-        click.echo("dry run: nothing was set or recorded", err=True)
+        say("dry run: nothing was set or recorded")
     if operation_id is not None:
-        click.echo(f"operation {operation_id}", err=True)
+        say(f"operation {operation_id}")
     _refuse_left_out(flow, settings)
 
 

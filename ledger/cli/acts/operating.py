@@ -14,6 +14,7 @@ import click
 from ledger.app import requests
 from ledger.app.requests import await_receipt
 from ledger.cli.configured import configuration
+from ledger.cli.printing import say
 from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
 _LARGEST_PARTITION = 2**31 - 1
@@ -123,13 +124,13 @@ def _ask(
     config = configuration(context)
     requested = requests.request(config, flow, ask, reason=reason, ticket=ticket)
     if requested.operation_id is None:
-        click.echo(f"{flow}: nothing to do: {requested.words}; nothing was recorded", err=True)
+        say(f"{flow}: nothing to do: {requested.words}; nothing was recorded")
         return
-    click.echo(f"{flow}: {requested.words}\n{requested.taken_up}", err=True)
+    say(f"{flow}: {requested.words}\n{requested.taken_up}")
     click.echo(requested.operation_id)
     if wait_s:
         receipt = await_receipt(config, flow, requested.operation_id, seconds=wait_s)
-        click.echo(f"{receipt.result}: {receipt.message}", err=True)
+        say(f"{receipt.result}: {receipt.message}")
 
 
 COMMANDS = (pause, resume, skip_to, accept_foreign, resync)

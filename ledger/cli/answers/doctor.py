@@ -6,7 +6,7 @@ import click
 
 from ledger.app.examination import examine
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, terminal_width
+from ledger.cli.printing import output_option, put, say, terminal_width
 from ledger.doctor.causes import one_row_for_each_cause
 from ledger.doctor.check_results import CheckResult, is_safe
 from ledger.doctor.checks import Verdict
@@ -48,11 +48,11 @@ def doctor(
     config = configuration(context)
     results = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
     printed = [result for result in results if result.verdict in wanted]
-    click.echo(_rendered(printed, output), nl=False)
+    put(_rendered(printed, output))
     summed = summary(results, printed)
     if not is_safe(results, strict=strict):
         raise UnsafeError(f"not everything that a mirror needs is in order: {summed}")
-    click.echo(summed, err=True)
+    say(summed)
 
 
 def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:

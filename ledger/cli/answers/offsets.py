@@ -1,15 +1,17 @@
 """`offsets translate`: where committed offsets land on the target."""
 
+from collections.abc import Iterator
+
 import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
-from ledger.cli.printing import rendered, require_tables, wide_option
+from ledger.cli.printing import put, rendered, require_tables, say, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.rendering import ACCEPTABLE, render_kafka_reset
+from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
 
 _RESET = "kafka-reset"
 _LARGEST_PARTITION = 2**31 - 1
@@ -22,7 +24,9 @@ def offsets() -> None:
 
 
 @offsets.command()
-@click.option("--flow", required=True, help="The flow whose map is used.")
+@click.option("--flow", help="The flow whose map alone is used.")
+@click.option("--from", "from_cluster", help="With --to: the cluster where groups have committed.")
+@click.option("--to", "to_cluster", help="With --from: the cluster where they shall continue, by all flows.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. Can be repeated.")
 @click.option("--topic", help="Only this source topic.")
 @click.option(
@@ -32,6 +36,11 @@ def offsets() -> None:
     "--offset",
     type=click.IntRange(0, _LARGEST_OFFSET),
     help="With --topic and --partition: one source offset, whoever may have committed it.",
+)
+@click.option(
+    "--at",
+    "at_time",
+    help="With --from and --to: a time; beside each offset what its group skips and repeats that continues by time.",
 )
 @as_of_option
 @click.option(
@@ -52,11 +61,14 @@ def offsets() -> None:
 @click.pass_context
 def translate(
     context: click.Context,
-    flow: str,
+    flow: str | None,
+    from_cluster: str | None,
+    to_cluster: str | None,
     groups: tuple[str, ...],
     topic: str | None,
     partition: int | None,
     offset: int | None,
+    at_time: str | None,
     as_of: str | None,
     output: str,
     accepted: tuple[str, ...],
@@ -69,16 +81,34 @@ def translate(
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
+    asked = _asked(flow, from_cluster, to_cluster)
+    if at_time is not None and isinstance(asked, str):
+        raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
-    if topic is not None and partition is not None and offset is not None:
-        one = ledger.translate_offset(flow, topic=topic, partition=partition, offset=offset)
-        show(ledger, one.table, output, wide=wide)
-        return
-    found = ledger.translate_groups(flow, groups=groups, topic=topic, partition=partition)
-    if output == _RESET:
-        _show_reset(found.table, accepted)
+    found: pa.Table
+    if not isinstance(asked, str):
+        found = ledger.translate_between(
+            *asked, groups=groups, topic=topic, partition=partition, offset=offset, at=at_time
+        ).table
+    elif topic is not None and partition is not None and offset is not None:
+        found = ledger.translate_offset(asked, topic=topic, partition=partition, offset=offset).table
     else:
-        show(ledger, found.table, output, wide=wide)
+        found = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
+    if output == _RESET:
+        _show_reset(found, accepted)
+    else:
+        show(ledger, found, output, wide=wide)
+
+
+def _asked(flow: str | None, from_cluster: str | None, to_cluster: str | None) -> str | tuple[str, str]:
+    """The flow, or the two clusters, that is asked about."""
+    if flow is not None and from_cluster is None and to_cluster is None:
+        return flow
+    if flow is None and from_cluster is not None and to_cluster is not None:
+        return from_cluster, to_cluster
+    raise UsageError(
+        "name either --flow, or --from and --to: one map answers, or all between two clusters; nothing was translated"
+    )
 
 
 def _refuse_beside_an_offset(
@@ -106,24 +136,27 @@ def _require_topic(topic: str | None, partition: int | None) -> None:
 def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
     """The reset file on stdout; on stderr the topics that it is about and the rows left out, with exit code 4."""
     reset = render_kafka_reset(answer, accepted)
-    click.echo(reset.csv, nl=False)
-    click.echo(rendered(reset.topics, "table"), err=True, nl=False)
-    if reset.left_out.num_rows:
-        click.echo(rendered(reset.left_out, "table"), err=True, nl=False)
-        raise UnsafeError(_why_left_out(reset.left_out))
+    put(reset.csv)
+    say(rendered(reset.topics, "table").removesuffix("\n"))
+    left_out = [rows for rows in (reset.left_out, reset.unwritable) if rows.num_rows]
+    for rows in left_out:
+        say(rendered(rows, "table").removesuffix("\n"))
+    if left_out:
+        raise UnsafeError(f"{'; '.join(_why_left_out(reset))}; they are not in the file")
 
 
-def _why_left_out(left_out: pa.Table) -> str:
-    uncommitted = pc.sum(pc.equal(left_out["status"], UncommittedStatus.NO_COMMIT)).as_py()
-    commits = left_out.num_rows - uncommitted
-    reasons = []
-    if commits:
-        reasons.append(
-            f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
-        )
+def _why_left_out(reset: KafkaReset) -> Iterator[str]:
+    uncommitted = pc.sum(pc.equal(reset.left_out["status"], UncommittedStatus.NO_COMMIT)).as_py() or 0
+    if commits := reset.left_out.num_rows - uncommitted:
+        yield f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
     if uncommitted:
-        reasons.append(
+        yield (
             f"of {uncommitted} partitions that hold records, or may, the group has no commit: with "
             "auto.offset.reset = latest it skips them (--accept no_commit begins at the target's log start)"
         )
-    return "; ".join(reasons) + "; they are not in the file"
+    if reset.unwritable.num_rows:
+        yield (
+            f"{reset.unwritable.num_rows} offsets cannot be given to Kafka's tool: the group's name is empty, or has a "
+            "line feed or NUL in it, or Kafka has no such topic, partition or offset (mirror-ledger offsets set "
+            "takes any group)"
+        )

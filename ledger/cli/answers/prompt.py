@@ -3,10 +3,10 @@
 import sqlite3
 from collections.abc import Callable
 
-import click
 import pyarrow as pa
 
 from ledger.adapters.duck.sealed import SealedLedger
+from ledger.cli.printing import put, say
 from ledger.errors import UsageError
 
 Render = Callable[[pa.Table], str]
@@ -30,7 +30,7 @@ class Prompt:
     def run(self) -> None:
         """Ends with `.quit` or at the end of the input."""
         _edit_lines()
-        click.echo("DuckDB on the ledger at this cut; .help tells what can be typed", err=True)
+        say("DuckDB on the ledger at this cut; .help tells what can be typed")
         while (typed := self._next()) is not None:
             if typed:
                 self._answer(typed)
@@ -47,10 +47,13 @@ class Prompt:
                 elif text.startswith(".") or sqlite3.complete_statement(text):
                     return None if text in (".quit", ".exit") else text
         except EOFError:
-            click.echo(err=True)
+            say("")
             return None
+        except UnicodeDecodeError as error:
+            say(f"error: what was typed cannot be read: {error}")
+            return ""
         except KeyboardInterrupt:
-            click.echo(err=True)
+            say("")
             return ""
 
     def _answer(self, typed: str) -> None:
@@ -59,17 +62,17 @@ class Prompt:
                 self._command(typed)
                 return
             for answer in self._ledger.answers(typed):
-                click.echo("done" if answer is None else self._render(answer), nl=answer is None)
+                put("done\n" if answer is None else self._render(answer))
         except UsageError as error:
-            click.echo(f"error: {error}", err=True)
+            say(f"error: {error}")
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            say("interrupted")
 
     def _command(self, typed: str) -> None:
         if typed == ".tables":
-            click.echo(self._render(self._ledger.names()), nl=False)
+            put(self._render(self._ledger.names()))
         elif typed == ".help":
-            click.echo(_HELP, nl=False)
+            put(_HELP)
         else:
             raise UsageError(f"no command {typed}; .help tells which there are")
 

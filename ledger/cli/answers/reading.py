@@ -1,5 +1,6 @@
 """Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
 
+import re
 import shutil
 from collections.abc import Sequence
 
@@ -10,11 +11,12 @@ from ledger import catalog
 from ledger.api.ledger import Ledger
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
 
 _NARROWEST = 60
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
 )
@@ -27,8 +29,8 @@ def opened(context: click.Context, as_of: str | None) -> Ledger:
 
 def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -> None:
     """The answer on stdout, the cut that it was computed from on stderr."""
-    click.echo(rendered(answer, output, wide=wide), nl=False)
-    click.echo(f"cut {ledger.cut}", err=True)
+    put(rendered(answer, output, wide=wide))
+    say(f"cut {ledger.cut}")
 
 
 @click.command()
@@ -57,15 +59,15 @@ def status(
     ledger = opened(context, as_of)
     found = ledger.status(*([flow] if flow else []))
     if output == "json":
-        click.echo(render_reports_json(found.flows), nl=False)
+        put(render_reports_json(found.flows))
     if output == "table":
         width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
-        click.echo("\n".join(render_report(report, width) for report in found.flows), nl=False)
+        put("\n".join(render_report(report, width) for report in found.flows))
     if output == "csv" or (output == "table" and partitions):
-        click.echo(rendered(found.partitions, output, wide=wide), nl=False)
+        put(rendered(found.partitions, output, wide=wide))
     for line in found.maintenance:
-        click.echo(f"ledger: {line}", err=True)
-    click.echo(f"cut {ledger.cut}", err=True)
+        say(f"ledger: {line}")
+    say(f"cut {ledger.cut}")
     if check and found.needs_attention:
         raise UnsafeError("; ".join(found.needs_attention))
 
@@ -94,7 +96,7 @@ def query(
             {"query": found.name, "parameters": found.stated_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
-        click.echo(rendered(pa.Table.from_pylist(rows), output, wide=wide), nl=False)
+        put(rendered(pa.Table.from_pylist(rows), output, wide=wide))
         return
     wanted = catalog.query(name)
     values = _values(wanted, params)
@@ -117,6 +119,8 @@ def split(params: Sequence[str]) -> dict[str, str]:
         key, separator, text = param.partition("=")
         if not separator:
             raise UsageError(f"--param takes KEY=VALUE, got {param!r}; nothing was read")
+        if key in values:
+            raise UsageError(f"--param {key!r} is given twice; nothing was read")
         values[key] = text
     return values
 
@@ -126,8 +130,7 @@ def typed(key: str, text: str, type_: str) -> Value:
     if type_ == "boolean" and text in ("true", "false"):
         return text == "true"
     if type_ in ("bigint", "int"):
-        try:
-            return int(text)
-        except ValueError:
-            raise UsageError(f"--param {key} takes a number, got {text!r}; nothing was read") from None
+        if not _NUMBER.fullmatch(text):
+            raise UsageError(f"--param {key} takes a number, got {text!r}; nothing was read")
+        return int(text)
     return text

@@ -14,10 +14,10 @@ from ledger.api.sql import declared_in
 from ledger.catalog import Query, Value
 from ledger.cli.answers.prompt import Prompt, Render
 from ledger.cli.answers.reading import as_of_option, opened, split, typed
-from ledger.cli.printing import output_option, rendered, require_tables, wide_option
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import UsageError
 
-_NUMBER = re.compile(r"-?\d{1,18}")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @click.command()
@@ -57,11 +57,11 @@ def sql(
     declared = declared_in(text or "")
     render = partial(rendered, output=output, wide=wide)
     with ledger.sql_session(_values(declared, split(params)), declared) as session:
-        click.echo(f"cut {ledger.cut}", err=True)
+        say(f"cut {ledger.cut}")
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
         else:
-            _carry_out(session, sys.stdin.read() if text is None else text, render)
+            _carry_out(session, _from_stdin() if text is None else text, render)
 
 
 @click.command()
@@ -77,8 +77,8 @@ def sql(
 def views(context: click.Context, engine: str, as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
     ledger = opened(context, as_of)
-    click.echo(ledger.views(engine), nl=False)
-    click.echo(f"cut {ledger.cut}", err=True)
+    put(ledger.views(engine))
+    say(f"cut {ledger.cut}")
 
 
 def _read(file: str) -> str:
@@ -88,10 +88,17 @@ def _read(file: str) -> str:
         raise UsageError(f"{file} cannot be read: {error}; nothing was carried out") from error
 
 
+def _from_stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"stdin cannot be read: {error}; nothing was carried out") from error
+
+
 def _carry_out(session: SealedLedger, text: str, render: Render) -> None:
     for answer in session.answers(text):
         if answer is not None:
-            click.echo(render(answer), nl=False)
+            put(render(answer))
 
 
 def _values(declared: Query | None, texts: Mapping[str, str]) -> dict[str, Value]:

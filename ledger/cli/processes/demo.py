@@ -20,7 +20,7 @@ from ledger.adapters.spark.session import local_session
 from ledger.app import answers, group_offsets
 from ledger.app.mirroring import run_flow
 from ledger.app.tables import init_ledger
-from ledger.cli.printing import rendered
+from ledger.cli.printing import put, rendered, say
 from ledger.cli.processes.running import refuse_unfinished
 from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
@@ -68,7 +68,7 @@ def demo(records: int, keep: bool) -> None:
         _play(sandbox, shown, records)
     finally:
         if keep:
-            click.echo(f"kept: {sandbox.root}; configuration: {sandbox.configuration}", err=True)
+            say(f"kept: {sandbox.root}; configuration: {sandbox.configuration}")
         else:
             sandbox.down()
 
@@ -204,7 +204,7 @@ def _show_ledger(at: DeltaSnapshot) -> None:
 
 
 def _show(title: str, answer: pa.Table) -> None:
-    click.echo(f"\n{title}\n" + rendered(answer, "table"), nl=False)
+    put(f"\n{title}\n" + rendered(answer, "table"))
 
 
 def _audit(at: DeltaSnapshot, shown: Progress) -> dict[str, int]:

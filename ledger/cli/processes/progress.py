@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
-import click
 from rich.console import Console
 
 from ledger.adapters.system import SystemClock
+from ledger.cli.printing import say
 from ledger.mirror.driver.run_progress import RunProgress
 from ledger.ports.clock import Clock
 from ledger.reports.progress_text import Rate, progress_line
@@ -70,7 +69,7 @@ class ProgressLines:
 
 def lines_on_stderr(flow: str) -> ProgressLines:
     """For a run that nobody watches at a terminal."""
-    return ProgressLines(flow, SystemClock(), partial(click.echo, err=True))
+    return ProgressLines(flow, SystemClock(), say)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import click
 from ledger.app.recording import record_clusters
 from ledger.cli.configured import configuration
 from ledger.cli.logs import log_to_stderr
+from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.recording.observation import Subject
@@ -30,7 +31,7 @@ def record(context: click.Context, clusters: tuple[str, ...], once: bool) -> Non
         recorded = record_clusters(config, clusters, stop=stop, once=once)
     for cluster, rows in recorded.items():
         counts = ", ".join(f"{count:,} rows of {table}" for table, count in sorted(rows.items()))
-        click.echo(f"{cluster}: {counts or 'nothing was appended'}", err=True)
+        say(f"{cluster}: {counts or 'nothing was appended'}")
 
 
 def record_job(arguments: Sequence[str] | None, *, description: str, subjects: frozenset[Subject]) -> int:
@@ -46,7 +47,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
         with _stop_on_signals() as stop:
             recorded = record_clusters(config, [options.cluster], subjects, stop=stop, once=options.once)
     except MirrorLedgerError as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}")
         return error.exit_code
     sys.stdout.write(dumps({"cluster": options.cluster, "rows": recorded[options.cluster]}) + "\n")
     return 0

@@ -13,6 +13,7 @@ from ledger.app.requests import request_stop
 from ledger.app.standby import stand_by
 from ledger.app.tables import init_ledger
 from ledger.cli.configured import configuration
+from ledger.cli.printing import say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
 from ledger.config.mirror import MirrorConfig
@@ -27,7 +28,7 @@ def init(context: click.Context) -> None:
     """Create the ledger's tables; existing ones stay as they are."""
     config = configuration(context)
     created = init_ledger(config)
-    click.echo(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}", err=True)
+    say(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}")
 
 
 @click.command()
@@ -74,7 +75,7 @@ def run(
             stop=stop_signal,
             on_round=tell,
         )
-    click.echo(end_line(flow, summary), err=True)
+    say(end_line(flow, summary))
     refuse_unfinished(flow, summary)
 
 
@@ -96,9 +97,9 @@ def _stand_by(
         on_round=lines_on_stderr(flow),
     )
     if summary is None:
-        click.echo(f"{flow}: ended by a signal while it waited as standby; nothing was copied", err=True)
+        say(f"{flow}: ended by a signal while it waited as standby; nothing was copied")
         return
-    click.echo(end_line(flow, summary), err=True)
+    say(end_line(flow, summary))
     refuse_unfinished(flow, summary)
 
 
@@ -122,4 +123,4 @@ def spark_jars() -> None:
 def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
     operation_id = request_stop(configuration(context), flow, reason=reason, ticket=ticket)
-    click.echo(f"{flow}: asked to stop; operation {operation_id}", err=True)
+    say(f"{flow}: asked to stop; operation {operation_id}")

@@ -9,6 +9,7 @@ import click
 
 from ledger.adapters import jvm
 from ledger.adapters.system import SystemClock
+from ledger.cli.printing import say
 from ledger.errors import PreconditionError
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
@@ -43,10 +44,10 @@ def sandbox() -> None:
 def up(clusters: str, brokers: int, root: Path, output: str) -> None:
     """Start clusters, or whatever is dead of them, and print where they listen."""
     aliases = [alias.strip() for alias in clusters.split(",") if alias.strip()]
-    click.echo(f"starting {', '.join(aliases)} under {root} ...", err=True)
+    say(f"starting {', '.join(aliases)} under {root} ...")
     wanted = Sandbox(root)
     running = wanted.up(aliases, brokers)
-    click.echo(f"configuration: {wanted.configuration}", err=True)
+    say(f"configuration: {wanted.configuration}")
     click.echo(_rendered(running, output))
 
 
@@ -75,11 +76,11 @@ def fill(root: Path, cluster: str, records: int) -> None:
     workload = Workload(
         records_per_topic=records, started_ms=SystemClock().now_ms() - RECORDS_ARE_OLDER_BY_MS
     )
-    made = produce(servers, workload, lambda text: click.echo(text, err=True))
+    made = produce(servers, workload, say)
     groups = plan_groups(workload, ends(servers, workload.topics))
     for plan in groups:
         consume(servers, plan)
-    click.echo(f"{made:,} records in {len(workload.topics)} topics, {len(groups)} groups", err=True)
+    say(f"{made:,} records in {len(workload.topics)} topics, {len(groups)} groups")
 
 
 @sandbox.command()
@@ -87,7 +88,7 @@ def fill(root: Path, cluster: str, records: int) -> None:
 def down(root: Path) -> None:
     """Kill all brokers and remove their folder, data included."""
     removed = Sandbox(root).down()
-    click.echo(f"removed {root}" if removed else f"no sandbox under {root}", err=True)
+    say(f"removed {root}" if removed else f"no sandbox under {root}")
 
 
 @sandbox.command()
@@ -97,7 +98,7 @@ def status(root: Path, output: str) -> None:
     """Print what there is and whether it runs."""
     found = Sandbox(root).status()
     if not found:
-        click.echo(f"no sandbox under {root}", err=True)
+        say(f"no sandbox under {root}")
     click.echo(_rendered(found, output))
 
 

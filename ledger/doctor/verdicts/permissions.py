@@ -1,6 +1,5 @@
 """Verdicts on permissions: what is missing, with the command that grants it, and what is too much."""
 
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from ledger.doctor.check_results import CheckResult, Unmeasured, counted, named, unknown
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Operation, Operations, Permissions
+from ledger.domain.words.unicode_text import shell_word
 
 SOURCE_TOPIC = (Operation.DESCRIBE, Operation.READ, Operation.DESCRIBE_CONFIGS)
 SOURCE_TOO_MUCH = frozenset({Operation.WRITE, Operation.ALTER, Operation.DELETE, Operation.ALTER_CONFIGS})
@@ -36,7 +36,7 @@ class Granting:
             words += ["--operation", operation.value]
         for kind, name in resources:
             words += [f"--{kind}"] + ([name] if name is not None else [])
-        return shlex.join(words)
+        return " ".join(map(shell_word, words))
 
 
 def source(

@@ -11,7 +11,8 @@ lie before the place where it lands. Nor is there where another flow copies the 
 and before that place the target holds a record that is not of this map: it may not have come back yet.
 `domain.translation` has what else is to be known of a commit.
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
-superseded and is not copied again yet lies beyond its end.
+superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the only ones
+until then, and so are those of what was lost instead of copied again (`former_copies`): nothing passes them.
 
 Invariants of an `OffsetMap`
     M1  segments and unmapped stretches tile the source: ascending, no hole, no overlap
@@ -26,6 +27,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncKind, TopicPartition
+from ledger.domain.offsets.former_copies import former_copies
 from ledger.domain.offsets.stretches import (
     MAPPED,
     Segment,
@@ -67,7 +69,7 @@ class TranslationStatus(StrEnum):
     GONE = "gone"  # the commit is not there any more: the last known one
     HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
     TRUNCATED = "truncated"  # made on records that the source truncated: where these began
-    EXACT = "exact"  # inside a segment
+    EXACT = "exact"  # inside a segment, or an earlier copy of what is not copied again
     GAP = "gap"  # inside a gap
     AT_END = "at_end"  # equal to the end of the map
 
@@ -106,7 +108,7 @@ class OffsetMap:
     """All that holds of what one flow recorded of a source partition and topic id into a target partition.
 
     A partition that the flow has only started with has neither segments nor unmapped stretches: its map is
-    the place where source and target stood.
+    the place where source and target stood. `former`: earlier copies of what is not copied again, ascending.
     """
 
     flow: str
@@ -119,6 +121,7 @@ class OffsetMap:
     source_end: int
     target_end: int
     epoch_starts: tuple[EpochStart, ...] = ()
+    former: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
         _check_m1(self)
@@ -141,12 +144,13 @@ class OffsetMap:
         kept = sorted((sync for sync in effective(syncs) if sync.target == target), key=_place)
         _check_syncs_tile(kept)
         _check_syncs_rise(kept)
+        left_out = tuple(stretch for sync in kept for stretch in unmapped(sync))
         return cls(
             flow=flow,
             source=kept[0].source,
             target=target,
             segments=tuple(segment for sync in kept for segment in expand(sync)),
-            unmapped=tuple(stretch for sync in kept for stretch in unmapped(sync)),
+            unmapped=left_out,
             unpaired=tuple(
                 unpaired(sync) for sync in kept if sync.kind is SyncKind.UNPAIRED and sync.records
             ),
@@ -154,6 +158,7 @@ class OffsetMap:
             source_end=last.source_end,
             target_end=last.target_end,
             epoch_starts=_epoch_starts(kept),
+            former=former_copies(syncs, target=target, unmapped=left_out, source_end=last.source_end),
         )
 
     def translate(
@@ -163,14 +168,19 @@ class OffsetMap:
 
         `is_copied_back`: another flow copies the target topic to the source topic.
         """
-        answer = self._next_target(committed_offset)
+        former = list(self._former_from(committed_offset, target_log_start or 0))
+        answer = min([self._next_target(committed_offset), *(copy.target_start for copy in former)])
         readable = answer if target_log_start is None else max(answer, target_log_start)
         is_untold = is_copied_back and readable > self.held_to(target_log_start or 0)
         if is_untold or committed_offset < self.mirror_write_end:
             return Translation(None, TranslationStatus.MIRRORED)
         return Translation(
             target_offset=readable,
-            status=self._status(committed_offset, expired=readable > answer),
+            status=self._status(
+                committed_offset,
+                is_former=any(copy.source_start == committed_offset for copy in former),
+                expired=readable > answer,
+            ),
             expired_offsets=readable - answer,
             ahead_offsets=max(committed_offset - self.source_end, 0),
         )
@@ -227,20 +237,29 @@ class OffsetMap:
             return self._first_unpaired(read_to, segment.target_start)
         return segment.target_start + committed_offset - segment.source_start
 
+    def _former_from(self, source_offset: int, target_offset: int) -> Iterator[Segment]:
+        """What of earlier copies has no lower offset than these, at the source and at the target."""
+        for copy in self.former:
+            passed = max(source_offset - copy.source_start, target_offset - copy.target_start, 0)
+            if passed < copy.source_end - copy.source_start:
+                yield Segment(copy.source_start + passed, copy.source_end, copy.target_start + passed)
+
     def _first_unpaired(self, start: int, end: int) -> int:
         """The first unpaired record among target offsets `[start, end)`, else `end`."""
         following = bisect_left(self.unpaired, start, key=lambda unpaired: unpaired.target_start)
         first = self.unpaired[following].target_start if following < len(self.unpaired) else end
         return min(first, end)
 
-    def _status(self, committed_offset: int, *, expired: bool) -> TranslationStatus:
+    def _status(self, committed_offset: int, *, is_former: bool, expired: bool) -> TranslationStatus:
         if committed_offset < self.source_start:
             return TranslationStatus.BEFORE_FIRST
         stretch = self._unmapped_at(committed_offset)
-        if stretch is not None and stretch.kind is UnmappedKind.LOST:
+        if stretch is not None and stretch.kind is UnmappedKind.LOST and not is_former:
             return TranslationStatus.LOST
         if expired:
             return TranslationStatus.EXPIRED_ON_TARGET
+        if is_former:
+            return TranslationStatus.EXACT
         if stretch is not None:
             return TranslationStatus.GAP
         return self._covered_status(committed_offset)

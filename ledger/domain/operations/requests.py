@@ -9,6 +9,7 @@ from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.words.time_words import instant
+from ledger.domain.words.unicode_text import shell_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ def command_line(
 ) -> str:
     """What to type to ask for it."""
     options = (("--topic", topic), ("--partition", partition), ("--offset", offset))
-    given = [f" {option} {value}" for option, value in options if value is not None]
+    given = [f" {option} {shell_word(str(value))}" for option, value in options if value is not None]
     return f"mirror-ledger {kind.replace('_', '-')} {flow}{''.join(given)}"
 
 

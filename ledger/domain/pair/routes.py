@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
+from ledger.domain.offsets.former_copies import still_held
 from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
 from ledger.domain.offsets.offset_ranges import OffsetRange, without
 from ledger.domain.offsets.stretches import Segment, Unpaired, expand
@@ -186,10 +187,10 @@ def old_copies(rows: FlowRows) -> list[OldCopy]:
     found: list[OldCopy] = []
     for index, row in enumerate(rows):
         for segment in _copies(row.sync, target):
-            start, end = _still_there(segment, row.sync.source_leader_epoch, syncs[index + 1 :])
-            for first, last in without((start, end), mapped):
-                shift = segment.source_start - segment.target_start
-                found.append(OldCopy(Segment(first + shift, last + shift, first), row.recorded_at_ms))
+            shift = segment.source_start - segment.target_start
+            for held in _still_copies(segment, row.sync.source_leader_epoch, syncs[index + 1 :]):
+                for first, last in without((held.target_start, held.target_end), mapped):
+                    found.append(OldCopy(Segment(first + shift, last + shift, first), row.recorded_at_ms))
     return found
 
 
@@ -215,19 +216,18 @@ def _copies(sync: OffsetSync, target: TopicPartition) -> tuple[Segment, ...]:
     return expand(sync) if is_copy else ()
 
 
-def _still_there(segment: Segment, leader_epoch: int | None, later: Sequence[OffsetSync]) -> OffsetRange:
-    """Target offsets of copies that neither log has lost since with their originals; empty when its end is low.
+def _still_copies(
+    segment: Segment, leader_epoch: int | None, later: Sequence[OffsetSync]
+) -> Iterator[Segment]:
+    """What of a copy neither log has lost since with its original, by later rows.
 
     The source has lost what others were copied for of a later leader epoch, though no row says so.
     """
-    end = _held_to(segment.target_end, later)
-    shift = segment.target_start - segment.source_start
-    cuts = [
-        sync.source_start + shift
-        for sync in later
-        if sync.cause is SyncCause.SOURCE_TRUNCATED or _is_of_later_epoch(sync, leader_epoch)
-    ]
-    return segment.target_start, min([end, *cuts])
+    others = [sync.source_start for sync in later if _is_of_later_epoch(sync, leader_epoch)]
+    for held in still_held(segment, later):
+        end = min([held.source_end, *others])
+        if held.source_start < end:
+            yield replace(held, source_end=end)
 
 
 def _is_of_later_epoch(sync: OffsetSync, leader_epoch: int | None) -> bool:

@@ -5,18 +5,22 @@ after files were merged or removed, and on a copy of the ledger (`ledger/PROTOCO
 """
 
 import base64
-import binascii
 import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 from ledger.errors import InvalidValueError
 
 _PREFIX = "v2."
 _FORMER_PREFIX = "v1."
 _LARGEST_TOKEN_BYTES = 1 << 20
+_LARGEST_EPOCH = (1 << 31) - 1
+_LATEST_MS = 1 << 62
+_NOT_A_TOKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, zlib.error)
+"""What its parts raise where somebody made it up."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,8 +65,10 @@ class Cut:
         keys = [(append.table, append.writer) for append in self.last]
         if keys != sorted(set(keys)):
             raise InvalidValueError(f"a cut names each table and writer once, in order, got {keys}")
-        if any(min(append.epoch, append.round) < 0 for append in self.last):
-            raise InvalidValueError(f"a cut names epochs and rounds from 0, got {self.last}")
+        if not all(map(_can_be_recorded, self.last)):
+            raise InvalidValueError(
+                f"a cut names epochs, rounds and times that columns can hold, got {self.last}"
+            )
 
     @classmethod
     def of(cls, ledger_id: str, last: Iterable[LastAppend]) -> "Cut":
@@ -79,7 +85,7 @@ class Cut:
             raise InvalidValueError(f"a cut token starts with {_PREFIX!r}, got {token!r}")
         try:
             return _cut_of(json.loads(_unpacked(token.removeprefix(_PREFIX))))
-        except (ValueError, KeyError, TypeError, AttributeError, zlib.error, binascii.Error) as error:
+        except _NOT_A_TOKEN as error:
             raise InvalidValueError(f"{token!r} is no cut token, or not a whole one") from error
 
     def of_table(self, table: str) -> tuple[LastAppend, ...]:
@@ -100,6 +106,11 @@ class Cut:
         return _PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
+def _can_be_recorded(append: LastAppend) -> bool:
+    is_place = 0 <= append.epoch <= _LARGEST_EPOCH and 0 <= append.round < ROUNDS_PER_EPOCH
+    return is_place and abs(append.recorded_at_ms) <= _LATEST_MS
+
+
 def is_token(text: str) -> bool:
     """Whether a text claims to be a cut token; `Cut.parse` says whether it is one."""
     return text.startswith((_PREFIX, _FORMER_PREFIX))
@@ -115,6 +126,7 @@ def _unpacked(text: str) -> str:
 
 
 def _cut_of(content: dict[str, Any]) -> Cut:
+    json.dumps(content, ensure_ascii=False).encode()  # raises where a name is no Unicode text
     began_ms = int(content["since_ms"])
     return Cut.of(
         str(content["ledger"]),

@@ -67,6 +67,15 @@ def test_the_query_sends_groups_where_they_skip_nothing(seed: int) -> None:
     assert simulation.tally["moves with an offset one-way"] > before
 
 
+@pytest.mark.parametrize("seed", [350876096819, 350876096985])
+def test_copies_from_before_a_resync_count_where_the_source_deleted_their_records(seed: int) -> None:
+    """Of both engines; in these lives groups once passed the only copies."""
+    simulation = simulate(seed, plot_of(seed))
+    told = [(row["kind"], row["cause"]) for row in simulation.rows("offset_syncs")]
+    assert ("lost", "retention") in told[told.index(("superseded", "resync")) :]
+    simulation.check_queried_moves()
+
+
 def test_a_seed_repeats_itself() -> None:
     first, second = simulate(3, plot_of(3)), simulate(3, plot_of(3))
     assert first.rows("offset_syncs") == second.rows("offset_syncs")

@@ -1,5 +1,6 @@
 """The offset algebra against a brute force over pairs of records, on generated source logs."""
 
+from collections.abc import Set
 from dataclasses import replace
 
 import pytest
@@ -31,11 +32,13 @@ STATUS = TranslationStatus
 
 def brute_force(history: History, committed_offset: int, log_start: int | None) -> Translation:
     """The same rule over single records: no segment, no bisection, no arithmetic on ranges."""
-    answer = history.pairs.get(committed_offset, brute_next(history, committed_offset))
+    by_map = history.pairs.get(committed_offset, brute_next(history, committed_offset))
+    former = history.former(log_start)
+    answer = min([by_map, *(target for source, target in former.items() if source >= committed_offset)])
     readable = max(answer, log_start or 0)
     return Translation(
         readable,
-        brute_status(history, committed_offset, expired=readable > answer),
+        brute_status(history, committed_offset, former=former.keys(), expired=readable > answer),
         readable - answer,
         max(0, committed_offset - history.source_end),
     )
@@ -49,12 +52,14 @@ def brute_next(history: History, committed_offset: int) -> int:
     return min(following, default=history.target_end)
 
 
-def brute_status(history: History, committed_offset: int, *, expired: bool) -> TranslationStatus:
+def brute_status(
+    history: History, committed_offset: int, *, former: Set[int], expired: bool
+) -> TranslationStatus:
     verdicts = {
         STATUS.BEFORE_FIRST: committed_offset < history.source_start,
-        STATUS.LOST: committed_offset in history.lost,
+        STATUS.LOST: committed_offset in history.lost - former,
         STATUS.EXPIRED_ON_TARGET: expired,
-        STATUS.EXACT: committed_offset in history.pairs,
+        STATUS.EXACT: committed_offset in {*history.pairs, *former},
         STATUS.GAP: committed_offset in history.gaps,
         STATUS.AT_END: committed_offset == history.source_end,
         STATUS.AHEAD: committed_offset > history.source_end,
@@ -78,15 +83,18 @@ def test_a_translation_never_passes_an_unread_record(history: History) -> None:
     for committed_offset in range(history.furthest + 3):
         landed = offset_map.translate(committed_offset).target_offset
         assert landed is not None
-        assert all(target >= landed for source, target in history.pairs.items() if source >= committed_offset)
+        there = [*history.pairs.items(), *history.former().items()]
+        assert all(target >= landed for source, target in there if source >= committed_offset)
 
 
 @PRINTED
 @given(histories())
 def test_there_and_back(history: History) -> None:
     offset_map = OffsetMap.from_syncs("flow", history.syncs)
+    former = history.former()
     for source, target in history.pairs.items():
-        assert offset_map.translate(source) == Translation(target, STATUS.EXACT)
+        if source > max(former, default=-1):
+            assert offset_map.translate(source) == Translation(target, STATUS.EXACT)
         back = offset_map.reverse(target)
         assert (back.source_offset, back.status) == (source, STATUS.EXACT)
     end = offset_map.reverse(offset_map.target_end)
@@ -181,17 +189,62 @@ def test_a_lost_stretch_is_cut() -> None:
 RESYNC = (copied(0, 10, 0), superseded(4, 10, 30))
 
 
-def test_old_copies_below_a_resync_stay_and_the_rest_is_beyond_the_end() -> None:
+def test_old_copies_count_until_they_are_made_again() -> None:
     offset_map = OffsetMap.from_syncs("flow", RESYNC)
     assert offset_map.translate(3) == Translation(3, STATUS.EXACT)
-    assert offset_map.translate(4) == Translation(30, STATUS.AT_END)
-    assert offset_map.translate(9) == Translation(30, STATUS.AHEAD, ahead_offsets=5)
+    assert offset_map.translate(4) == Translation(4, STATUS.EXACT)
+    assert offset_map.translate(9) == Translation(9, STATUS.EXACT, ahead_offsets=5)
+    assert offset_map.translate(10) == Translation(30, STATUS.AHEAD, ahead_offsets=6)
+    begun = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 9, 30)])
+    assert begun.segments == (Segment(0, 4, 0), Segment(4, 9, 30))
+    assert begun.former == (Segment(9, 10, 9),)
+    assert begun.translate(6) == Translation(9, STATUS.EXACT)
+    again = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 10, 30)])
+    assert again.former == ()
+    assert again.translate(6) == Translation(32, STATUS.EXACT)
 
 
-def test_new_copies_follow_a_resync() -> None:
-    offset_map = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 9, 30)])
-    assert offset_map.segments == (Segment(0, 4, 0), Segment(4, 9, 30))
-    assert offset_map.translate(9) == Translation(35, STATUS.AT_END)
+@pytest.mark.parametrize(
+    ("committed_offset", "log_start", "expected"),
+    [
+        (4, None, Translation(4, STATUS.EXACT)),
+        (7, None, Translation(7, STATUS.EXACT)),
+        (8, None, Translation(30, STATUS.EXACT)),
+        (4, 5, Translation(5, STATUS.LOST)),
+        (7, 8, Translation(30, STATUS.LOST)),
+        (3, 5, Translation(5, STATUS.EXPIRED_ON_TARGET, expired_offsets=2)),
+    ],
+)
+def test_old_copies_of_what_was_lost_instead_of_copied_again_count(
+    committed_offset: int, log_start: int | None, expected: Translation
+) -> None:
+    offset_map = OffsetMap.from_syncs("flow", [*RESYNC, lost(4, 8, 30), copied(8, 12, 30)])
+    assert offset_map.translate(committed_offset, log_start) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "former"),
+    [
+        ((superseded(4, 10, 10, SyncCause.SOURCE_TRUNCATED),), ()),
+        ((superseded(4, 10, 30), copied(4, 8, 30), superseded(7, 8, 34, SyncCause.SOURCE_TRUNCATED)), ()),
+        ((superseded(4, 10, 8, SyncCause.TARGET_TRUNCATED),), ((4, 8),)),
+        ((superseded(4, 10, 30), superseded(4, 4, 6, SyncCause.TARGET_TRUNCATED)), ((4, 6),)),
+        ((superseded(4, 10, 30), superseded(2, 4, 30)), ((2, 10),)),
+        ((superseded(4, 10, 30), copied(4, 10, 30, Gap(6, 7, GapCause.COMPACTED))), ()),
+    ],
+    ids=["taken back", "taken back later", "up to the target's end", "later end", "twice", "left out"],
+)
+def test_old_copies_are_those_that_both_logs_hold(
+    rows: tuple[OffsetSync, ...], former: tuple[tuple[int, int], ...]
+) -> None:
+    offset_map = OffsetMap.from_syncs("flow", [copied(0, 10, 0), *rows])
+    assert [(copy.source_start, copy.source_end) for copy in offset_map.former] == list(former)
+
+
+def test_old_copies_in_another_incarnation_of_the_target_do_not_count() -> None:
+    elsewhere = replace(TARGET, topic_id="next")
+    rows = [copied(0, 10, 0), replace(superseded(4, 10, 0), target=elsewhere)]
+    assert OffsetMap.from_syncs("flow", rows).former == ()
 
 
 def test_a_group_on_a_superseded_claim_goes_back_to_where_it_was_superseded() -> None:

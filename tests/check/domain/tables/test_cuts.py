@@ -79,6 +79,12 @@ WHOLE = Cut.of("L", [LastAppend("topics", "recorder:e", 2, 7, 1000)]).token
         token_of('{"ledger":"L","since_ms":0,"tables":[]}'),
         token_of('{"ledger":"L","since_ms":0,"tables":{"topics":{"w":[1,2]}}}'),
         token_of('{"ledger":"L","since_ms":0,"tables":{"topics":{"w":[1,-2,0]}}}'),
+        token_of('{"ledger":"L","since_ms":0,"tables":{"topics":{"w":[2147483648,2,0]}}}'),
+        token_of('{"ledger":"L","since_ms":0,"tables":{"topics":{"w":[1,4294967296,0]}}}'),
+        token_of('{"ledger":"L","since_ms":9223372036854775807,"tables":{"topics":{"w":[1,2,0]}}}'),
+        token_of('{"ledger":"L","since_ms":1e999,"tables":{}}'),
+        token_of('{"ledger":"L","since_ms":0,"tables":{"topics":{"\\ud800":[1,2,0]}}}'),
+        token_of("[" * 100_000),
         token_of(" " * (1 << 21)),
     ],
 )

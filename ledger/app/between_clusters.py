@@ -1,0 +1,83 @@
+"""Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.adapters.duck import between_clusters
+from ledger.app.group_offsets import ALL, Chosen, chosen_rows
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import PreconditionError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From which cluster to which one groups move, by alias."""
+
+    from_cluster: str
+    to_cluster: str
+
+    def __str__(self) -> str:
+        return f"from {self.from_cluster} to {self.to_cluster}"
+
+
+def require_way(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> None:
+    """Refuse clusters that nobody knows, or of which nothing was recorded: an empty answer would seem fine."""
+    recorded = between_clusters.clusters(at)
+    known = {*config.clusters, *recorded}
+    for alias in (way.from_cluster, way.to_cluster):
+        if alias not in known:
+            raise UsageError(
+                f"no cluster {alias!r}; known: {', '.join(sorted(known))}; nothing was translated"
+            )
+    if way.from_cluster == way.to_cluster:
+        raise UsageError(f"{way}: they are one cluster; nothing was translated")
+    if missing := sorted({way.from_cluster, way.to_cluster} - recorded):
+        raise PreconditionError(
+            f"no flow from or to {' or '.join(missing)} has ever run as of cut {at.cut.token}; "
+            "there is nothing to answer from"
+        )
+
+
+def translate_groups(
+    at: DeltaSnapshot, way: Way, chosen: Chosen = ALL, *, at_ms: int | None = None
+) -> pa.Table:
+    """Where groups continue, partitions without a commit among them; `at_ms`: beside it, at the offset of a time.
+
+    Raises `PreconditionError` when one of the groups, or all that was chosen, has no commit.
+    """
+    found = between_clusters.translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
+    for group in chosen.groups:
+        _require_rows(chosen_rows(found, Chosen([group])), way, Chosen([group]))
+    return _require_rows(chosen_rows(found, chosen), way, chosen)
+
+
+def translate_offset(
+    at: DeltaSnapshot, way: Way, *, topic: str, partition: int, offset: int, at_ms: int | None = None
+) -> pa.Table:
+    """Where a group continues that has read all below one offset there, whoever that is.
+
+    Raises `UsageError` for a topic that the cluster is not known to have.
+    """
+    commit = between_clusters.one_commit(
+        at, way.from_cluster, topic=topic, partition=partition, offset=offset
+    )
+    if commit.num_rows == 0:
+        raise UsageError(
+            f"nothing is known of a topic {topic!r} at {way.from_cluster} that is there by now; nothing was translated"
+        )
+    found = between_clusters.translate(
+        at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commit}
+    )
+    found = chosen_rows(found, Chosen(topic=topic, partition=partition))
+    return found.filter(pc.is_null(found["group_id"]))
+
+
+def _require_rows(found: pa.Table, way: Way, chosen: Chosen) -> pa.Table:
+    if found.num_rows == 0 and chosen != ALL:
+        raise PreconditionError(
+            f"the ledger has no committed offset of {chosen} at {way.from_cluster}; nothing was translated"
+        )
+    return found

@@ -1,0 +1,308 @@
+"""Names and reasons that others gave: no answer, message or log line lets a terminal, a shell or SQL obey them."""
+
+import csv
+import io
+import json
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
+from ledger.cli.logs import log_to_stderr
+from ledger.domain.words.unicode_text import shown
+from ledger.errors import UsageError
+from tests.support.checkout import CHECKOUT
+from tests.support.hostile_names import HOSTILE, UNWRITABLE
+from tests.support.operated import FLOW, Operated, own_mark
+
+TRANSLATE = ("offsets", "translate", "--flow", FLOW)
+GROUPS = (*HOSTILE, *UNWRITABLE)
+TOPIC = "t; rm -rf \x1b[2J'"
+"""Kafka has no such topic; a row may say so."""
+ASKED = "\x1b[31mred' or 1 = 1 --\n\x9b\u202e$(id)"
+SAID = "because\x1b]0;owned\x07 \u202e of\nforged: line"
+
+
+@pytest.fixture
+def flow(idle: Operated) -> Operated:
+    """With a commit of each group at an offset of its own."""
+    idle.writer("claimed", own_mark(), epoch=1)
+    idle.copied({("orders", 0): 100})
+    at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0, "read_at_ms": 1}
+    rows = [
+        {**at, "group_id": group, "committed_offset": offset, "metadata": SAID}
+        for offset, group in enumerate(GROUPS)
+    ]
+    idle.append("checkpoints", *rows)
+    return idle
+
+
+def terminal(flow: Operated, *arguments: str) -> str:
+    """What a command writes to a terminal."""
+    command = [sys.executable, "-m", "ledger.cli.main", "--config", flow.config.file, *arguments]
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdin=inner, stdout=inner, stderr=inner)
+    os.close(inner)
+    written = b""
+    try:
+        while chunk := os.read(outer, 65536):
+            written += chunk
+    except OSError:  # the other side has been closed
+        pass
+    os.close(outer)
+    process.wait(timeout=60)
+    return written.decode()
+
+
+def obeyed(text: str) -> list[str]:
+    """Lines in which a terminal would obey something."""
+    return [line for line in text.replace("\r\n", "\n").split("\n") if not line.isprintable()]
+
+
+# Answers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wide", [(), ("--wide",)])
+def test_a_table_has_every_group_and_nothing_that_a_terminal_obeys(
+    flow: Operated, wide: tuple[str, ...]
+) -> None:
+    done = flow.command(*TRANSLATE, *wide)
+    assert (done.code, obeyed(done.out), obeyed(done.err)) == (0, [], [])
+    if wide:
+        assert all(shown(group).strip() in done.out for group in GROUPS)
+        assert len(done.out.splitlines()) == 2 + len(GROUPS)
+
+
+def test_programs_get_every_name_as_it_is(flow: Operated) -> None:
+    answer = flow.command(*TRANSLATE, "-o", "json")
+    assert {row["group_id"]: row["target_offset"] for row in json.loads(answer.out)} == {
+        group: offset for offset, group in enumerate(GROUPS)
+    }
+    assert obeyed(answer.out) == []
+    rows = list(csv.DictReader(io.StringIO(flow.command(*TRANSLATE, "-o", "csv").out, newline="")))
+    assert {row["group_id"] for row in rows} == set(GROUPS)
+    assert {row["metadata"] for row in rows} == {SAID}
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "kafka-reset"])
+def test_a_terminal_obeys_no_form(flow: Operated, form: str) -> None:
+    written = terminal(flow, *TRANSLATE, "-o", form)
+    assert obeyed(written) == []
+    assert "31mred" in written
+
+
+def test_the_reset_file_has_what_the_tool_can_be_given_and_the_rest_is_named(flow: Operated) -> None:
+    done = flow.command(*TRANSLATE, "-o", "kafka-reset")
+    assert done.code == 4
+    assert {(row[0], int(row[3])) for row in csv.reader(io.StringIO(done.out, newline=""))} == {
+        (group, offset) for offset, group in enumerate(HOSTILE)
+    }
+    assert f"{len(UNWRITABLE)} offsets cannot be given to Kafka's tool" in done.err
+    assert all(shown(group) in done.err for group in UNWRITABLE)
+    assert obeyed(done.err) == []
+
+
+@pytest.mark.parametrize("group", [name for name in GROUPS if len(name) > 15])
+def test_a_group_is_asked_for_by_its_name_alone(flow: Operated, group: str) -> None:
+    done = flow.command(*TRANSLATE, "--group", group, "-o", "json")
+    assert [row["group_id"] for row in json.loads(done.out)] == [group]
+    asked = "select c.group_id from checkpoints as c inner join params as p on p.g = c.group_id"
+    done = flow.command("sql", asked, "--param", f"g={group}", "-o", "json")
+    assert json.loads(done.out) == [{"group_id": group}]
+
+
+def test_the_locale_does_not_matter(flow: Operated) -> None:
+    """Files are UTF-8, and what a terminal cannot show is escaped."""
+    command = [sys.executable, "-m", "ledger.cli.main", "--config", flow.config.file, *TRANSLATE]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [*command, "-o", "kafka-reset"], cwd=CHECKOUT, capture_output=True, env=environment, check=False
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (4, False)
+    assert done.stdout.decode("utf-8") == flow.command(*TRANSLATE, "-o", "kafka-reset").out
+
+
+# Where flows stand --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stopped(flow: Operated) -> Operated:
+    """A partition stopped, a pause, a finding and a receipt: all say something hostile."""
+    flow.copied({(TOPIC, 0): 5})
+    at = {"topic": TOPIC, "topic_id": f"id-of-{TOPIC}", "partition": 0}
+    said = {"cause": "denied", "message": SAID, "next": SAID}
+    flow.operation("partition_stopped", {**at, **said}, reason="denied")
+    asked = flow.operation("pause", {"topic": TOPIC}, reason=SAID)
+    flow.receipt(asked, "pause", "done", SAID)
+    flow.operation("resume", {"topic": TOPIC}, reason=SAID)
+    finding = {"finding": "source_unreachable", "topic": None, "partition": None, "open_since_ms": 1}
+    flow.operation("finding_raised", {**finding, "message": SAID, "next": SAID}, reason=SAID)
+    return flow
+
+
+def test_a_status_says_it_without_a_terminal_obeying(stopped: Operated) -> None:
+    done = stopped.command("status", "--partitions")
+    assert obeyed(done.out) == []
+    assert "because\\x1b]0;owned\\x07" in done.out
+    assert not re.search(r"^forged", done.out, re.MULTILINE)
+    checked = stopped.command("status", "--check")
+    assert (checked.code, obeyed(checked.err)) == (4, [])
+    as_json = stopped.command("status", "-o", "json")
+    assert json.loads(as_json.out)[0]["stopped"][0]["message"] == SAID
+    assert obeyed(as_json.out) == []
+    assert obeyed(terminal(stopped, "status", "-o", "csv")) == []
+
+
+def test_a_command_to_copy_is_read_back_by_a_shell_as_meant(stopped: Operated) -> None:
+    done = stopped.command("status")
+    [line] = [
+        line.strip() for line in done.out.splitlines() if line.strip().startswith("mirror-ledger resume")
+    ]
+    script = f'mirror-ledger() {{ printf "%s\\0" "$@"; }}; {line}'
+    words = (
+        subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout.decode().split("\0")
+    )
+    assert words[:6] == ["resume", FLOW, "--topic", TOPIC, "--partition", "0"]
+
+
+# Questions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*TRANSLATE, "--group", "{}"),
+        (*TRANSLATE, "--topic", "{}"),
+        (*TRANSLATE, "--topic", "{}", "--partition", "0", "--offset", "0"),
+        ("offsets", "translate", "--flow", "{}"),
+        ("offsets", "set", "--flow", "{}", "--all-groups"),
+        ("status", "{}"),
+        ("query", "{}"),
+        ("query", "flow_positions", "--param", "flow={}"),
+        ("query", "flow_positions", "--param", "{}=1"),
+        ("query", "flow_positions", "--param", f"flow={FLOW}", "--as-of", "{}"),
+        ("sql", "{}"),
+        ("sql", "select 1", "--param", "{}=1"),
+        ("sql", "select 1", "--as-of", "{}"),
+        ("pause", FLOW, "--topic", "{}"),
+        ("doctor", "{}"),
+        ("{}",),
+        ("status", "--{}"),
+        ("status", "-o", "{}"),
+        ("--config", "{}", "status"),
+    ],
+    ids=" ".join,
+)
+def test_a_hostile_argument_is_refused_and_not_obeyed(flow: Operated, arguments: tuple[str, ...]) -> None:
+    before = open_ledger(flow.path).now().cut
+    done = flow.command(*(argument.format(ASKED) for argument in arguments))
+    assert done.code in (2, 5), done
+    assert (done.out, obeyed(done.err)) == ("", [])
+    assert "Traceback" not in done.err
+    assert open_ledger(flow.path).now().cut == before
+
+
+def test_bytes_that_are_no_text_are_refused_before_anything_is_done(flow: Operated) -> None:
+    command: list[str | bytes] = [sys.executable, "-m", "ledger.cli.main", "--config", flow.config.file]
+    pause = [*command, "pause", FLOW, "--topic", "orders", "--reason", b"\xff"]
+    done = subprocess.run(pause, cwd=CHECKOUT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error: argument 8 is not UTF-8 text: '\\udcff'; nothing was done" in done.stderr
+    assert flow.operations() == []
+    piped = subprocess.run(
+        [*command, "sql"], cwd=CHECKOUT, input=b"select '\xff'", capture_output=True, timeout=60, check=False
+    )
+    assert (piped.returncode, piped.stdout, b"Traceback" in piped.stderr) == (2, b"", False)
+
+
+TOO_LARGE = str(2**63)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1_000", "\uff11", " 1", "0x1", "", "1e3", TOO_LARGE])
+def test_a_number_is_written_as_numbers_are(flow: Operated, number: str) -> None:
+    asked = ("query", "replication_lag", "--param", f"flow={FLOW}", "--param", f"fresh_since_ms={number}")
+    done = flow.command(*asked)
+    assert (done.code, done.out) == (2, "")
+    assert "fresh_since_ms" in done.err
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("-1", "0"),
+        ("0", "-1"),
+        (str(2**31), "0"),
+        ("0", TOO_LARGE),
+        ("9" * 5000, "0"),
+        ("0", "1.0"),
+        ("1", "0"),
+    ],
+)
+def test_a_place_out_of_range_is_refused(flow: Operated, place: tuple[str, str]) -> None:
+    done = flow.command(*TRANSLATE, "--topic", "orders", "--partition", place[0], "--offset", place[1])
+    assert (done.code, done.out, "Traceback" in done.err) == (2, "", False)
+
+
+def test_a_parameter_is_given_once(flow: Operated) -> None:
+    done = flow.command("sql", "select a from params", "--param", "a=1", "--param", "a=2")
+    assert (done.code, "given twice" in done.err) == (2, True)
+
+
+@settings(print_blob=True, deadline=None, max_examples=100)
+@given(
+    st.text()
+    | st.from_regex(r"v[12]\.[A-Za-z0-9_=-]{0,40}", fullmatch=True)
+    | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{0,12}([+-][0-9]{2}:[0-9]{2}|Z)?", fullmatch=True)
+    | st.integers().map(str)
+)
+def test_what_is_no_cut_is_refused(empty_ledger: Path, text: str) -> None:
+    with suppress(UsageError):
+        DeltaLedger(str(empty_ledger)).as_of(text, now_ms=2)
+        assert 0 < int(text) <= 10_002, "a time that has come"
+
+
+# Elsewhere ----------------------------------------------------------------------------------------
+
+
+def test_views_keep_a_writer_of_any_name_on_one_line(flow: Operated) -> None:
+    strange = "it's;\nback\\slash\t\x1b"
+    stamp = {"writer": strange, "writer_epoch": 1, "round": 1}
+    flow.append("topics", {**stamp, "cluster": "east", "topic": "t", "topic_id": "t", "event": "observed"})
+    cut = open_ledger(flow.path).now().cut.token
+    printed = flow.command("views", "--as-of", cut).out
+    assert strange not in printed
+    assert all(not re.search(r";$", part, re.MULTILINE) for part in printed.split(";\n"))
+    connection = duckdb.connect()
+    connection.execute(printed)
+    assert connection.execute("select topic from topics where writer = ?", [strange]).fetchall() == [("t",)]
+    spark = flow.command("views", "--engine", "spark", "--as-of", cut).out
+    assert "'it''s;' || chr(10) || 'back' || chr(92) || 'slash' || chr(9) || '' || chr(27) || ''" in spark
+
+
+def test_log_lines_are_printable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    log_to_stderr()
+    logging.getLogger("ledger").warning("group %s", "\x1b[2J")
+    assert capsys.readouterr().err == "WARNING group \\x1b[2J\n"
+
+
+def test_commands_write_to_stderr_by_one_function() -> None:
+    """It escapes; `click.echo` does not."""
+    found = [
+        f"{path.name}: {line}"
+        for path in (CHECKOUT / "ledger" / "cli").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"\berr=True", line) and path.name != "printing.py"
+    ]
+    assert found == []
