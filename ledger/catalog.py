@@ -38,7 +38,7 @@ VIEW_SUBJECTS = (
     "lag",
     "commits",
     "targets",
-    "former_copies",
+    "earlier_copies",
     "translation",
     "logs",
     "doubts",

@@ -11,12 +11,12 @@
 --          not_yet_copied, ahead, gone, hidden, truncated, exact, gap, at_end
 --
 -- The rule is ledger.domain.offsets.translation.translate_commit, set-wise: the commit's own record, else the first
--- record after the last copied one below it, else the end of the map; never below the target's log start. So
--- following it may repeat records and never skips one. A map is what holds after supersession in the target
--- incarnation that the flow went to last. A commit on records that the source took back counts as made where
--- these began. One that is not there any more counts with its last offset; absent_since_ms is when its absence
--- was first seen. An offset inside the map that no offset sync covers (a broken ledger: audit_l1_tiling) is
--- no_map, without an answer. Beyond the map is not_yet_copied while a driver
+-- record after the last copied one below it, else the end of the map; never below the target's log start, and never
+-- behind an earlier copy of what a resync has yet to copy again. So following it may repeat records and never skips
+-- one. A map is what holds after supersession in the target incarnation that the flow went to last. A commit on
+-- records that the source took back counts as made where these began. One that is not there any more counts with its
+-- last offset; absent_since_ms is when its absence was first seen. An offset inside the map that no offset sync covers
+-- (a broken ledger: audit_l1_tiling) is no_map, without an answer. Beyond the map is not_yet_copied while a driver
 -- lives that the parameter says of, and may have found the records since: a round copies what was there when it
 -- began, and is recorded while the next one runs. metadata is that of the last known commit, verbatim.
 with commits as (
@@ -53,10 +53,10 @@ placed as (
                 least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
                 w.target_end
             ),
-            m.former_start
+            m.earlier_start
         ) as answer,
         case
-            when m.copied_start <= m.place or m.is_former then 'exact'
+            when m.copied_start <= m.place or m.is_copied_before then 'exact'
             when m.lost_start <= m.place then 'lost'
             when m.gap_start <= m.place then 'gap'
             when m.place < w.source_start then 'before_first'

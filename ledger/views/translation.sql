@@ -260,8 +260,8 @@ group by a.flow, a.map_number, a.place;
 
 -- What lies at and behind the place of each commit, as next_stretches tells it. Nobody can tell that a group has read
 -- unpaired records, until it has read from the next segment: unpaired_start is where the first of these lie at the
--- target. former_start: where the first of the earlier copies lies that are not made again and that it has not read.
--- is_former: one of these is at the place.
+-- target. earlier_start: where the first of the earlier copies lies that are not made again and that it has not read.
+-- is_copied_before: one of these is at the place.
 create or replace temporary view commit_stretches as
 with places as (
     select *
@@ -286,14 +286,14 @@ next_unpaired as (
     group by c.flow, c.commit_number
 ),
 
-next_former as (
+next_earlier as (
     select
         c.flow,
         c.commit_number,
         min(f.target_start + greatest(c.place - f.source_start, 0)) as target_start,
         max(case when f.source_start <= c.place then 1 else 0 end) = 1 as is_at_place
     from places as c
-    inner join former_copies as f
+    inner join earlier_copies as f
         on f.map_number = c.map_number
         and f.source_end > c.place
     group by c.flow, c.commit_number
@@ -309,13 +309,13 @@ select
     s.lost_start,
     s.gap_start,
     u.target_start as unpaired_start,
-    f.target_start as former_start,
-    coalesce(f.is_at_place, false) as is_former
+    f.target_start as earlier_start,
+    coalesce(f.is_at_place, false) as is_copied_before
 from places as c
 left join stretches as s using (map_number, place)
 left join next_unpaired as u
     on u.flow = c.flow
     and u.commit_number = c.commit_number
-left join next_former as f
+left join next_earlier as f
     on f.flow = c.flow
     and f.commit_number = c.commit_number;

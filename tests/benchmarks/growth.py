@@ -117,6 +117,8 @@ def commands(length: Length) -> Mapping[str, Sequence[str]]:
     return {
         "translate 1,000 commits": ["offsets", "translate", "--flow", FLOW, "-o", "csv"],
         "translate one offset": ["offsets", "translate", "--flow", FLOW, *one],
+        "translate between clusters": ["offsets", "translate", "--from", "east", "--to", "west", "-o", "csv"],
+        "one offset between clusters": ["offsets", "translate", "--from", "east", "--to", "west", *one],
         "status": ["status", FLOW],
         "status as of earlier": ["status", FLOW, "--as-of", earlier],
         "lag": ["query", "replication_lag", "--param", f"flow={FLOW}"],

@@ -126,7 +126,7 @@ class History:
     def syncs(self) -> list[OffsetSync]:
         return [row.sync for row in self.recorded]
 
-    def former(self, log_start: int | None = None) -> dict[int, int]:
+    def earlier(self, log_start: int | None = None) -> dict[int, int]:
         """By source offset the first earlier copy of what is not copied again; none lies below the log start."""
         return {
             source: target

@@ -27,7 +27,7 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
         }
     ),
-    "former_copies": frozenset(
+    "earlier_copies": frozenset(
         {
             # What lies elsewhere is left out in the end: these bound whose gaps are looked at.
             "and o.source_end > m.source_start: o.source_end > m.source_start -> true",

@@ -53,7 +53,7 @@ def _place(row: Mapping[str, object]) -> tuple[object, ...]:
 def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, offset: int) -> pa.Table:
     """Rows of `checkpoints` for an offset of the topic as it is now, whoever may have committed it.
 
-    None where there is no such topic. It counts as committed now, with the last leader epoch that is recorded of the log.
+    None where there is no such topic. It counts as committed now, with the last leader epoch recorded of the log.
     """
     with connect(snapshot, {}, ("current_topics", "offset_syncs")) as connection:
         found = connection.execute(

@@ -12,7 +12,7 @@ and before that place the target holds a record that is not of this map: it may 
 `domain.translation` has what else is to be known of a commit.
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
 superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the only ones
-until then, and so are those of what was lost instead of copied again (`former_copies`): nothing passes them.
+until then, and so are those of what was lost instead of copied again (`earlier_copies`): nothing passes them.
 
 Invariants of an `OffsetMap`
     M1  segments and unmapped stretches tile the source: ascending, no hole, no overlap
@@ -27,7 +27,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ledger.domain.facts import GapCause, OffsetSync, SyncKind, TopicPartition
-from ledger.domain.offsets.former_copies import former_copies
+from ledger.domain.offsets.earlier_copies import earlier_copies
 from ledger.domain.offsets.stretches import (
     MAPPED,
     Segment,
@@ -108,7 +108,7 @@ class OffsetMap:
     """All that holds of what one flow recorded of a source partition and topic id into a target partition.
 
     A partition that the flow has only started with has neither segments nor unmapped stretches: its map is
-    the place where source and target stood. `former`: earlier copies of what is not copied again, ascending.
+    the place where source and target stood. `earlier`: earlier copies of what is not copied again, ascending.
     """
 
     flow: str
@@ -121,7 +121,7 @@ class OffsetMap:
     source_end: int
     target_end: int
     epoch_starts: tuple[EpochStart, ...] = ()
-    former: tuple[Segment, ...] = ()
+    earlier: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
         _check_m1(self)
@@ -158,7 +158,7 @@ class OffsetMap:
             source_end=last.source_end,
             target_end=last.target_end,
             epoch_starts=_epoch_starts(kept),
-            former=former_copies(syncs, target=target, unmapped=left_out, source_end=last.source_end),
+            earlier=earlier_copies(syncs, target=target, unmapped=left_out, source_end=last.source_end),
         )
 
     def translate(
@@ -168,8 +168,8 @@ class OffsetMap:
 
         `is_copied_back`: another flow copies the target topic to the source topic.
         """
-        former = list(self._former_from(committed_offset, target_log_start or 0))
-        answer = min([self._next_target(committed_offset), *(copy.target_start for copy in former)])
+        earlier = list(self._earlier_from(committed_offset, target_log_start or 0))
+        answer = min([self._next_target(committed_offset), *(copy.target_start for copy in earlier)])
         readable = answer if target_log_start is None else max(answer, target_log_start)
         is_untold = is_copied_back and readable > self.held_to(target_log_start or 0)
         if is_untold or committed_offset < self.mirror_write_end:
@@ -178,7 +178,7 @@ class OffsetMap:
             target_offset=readable,
             status=self._status(
                 committed_offset,
-                is_former=any(copy.source_start == committed_offset for copy in former),
+                is_copied_before=any(copy.source_start == committed_offset for copy in earlier),
                 expired=readable > answer,
             ),
             expired_offsets=readable - answer,
@@ -237,9 +237,9 @@ class OffsetMap:
             return self._first_unpaired(read_to, segment.target_start)
         return segment.target_start + committed_offset - segment.source_start
 
-    def _former_from(self, source_offset: int, target_offset: int) -> Iterator[Segment]:
+    def _earlier_from(self, source_offset: int, target_offset: int) -> Iterator[Segment]:
         """What of earlier copies has no lower offset than these, at the source and at the target."""
-        for copy in self.former:
+        for copy in self.earlier:
             passed = max(source_offset - copy.source_start, target_offset - copy.target_start, 0)
             if passed < copy.source_end - copy.source_start:
                 yield Segment(copy.source_start + passed, copy.source_end, copy.target_start + passed)
@@ -250,15 +250,15 @@ class OffsetMap:
         first = self.unpaired[following].target_start if following < len(self.unpaired) else end
         return min(first, end)
 
-    def _status(self, committed_offset: int, *, is_former: bool, expired: bool) -> TranslationStatus:
+    def _status(self, committed_offset: int, *, is_copied_before: bool, expired: bool) -> TranslationStatus:
         if committed_offset < self.source_start:
             return TranslationStatus.BEFORE_FIRST
         stretch = self._unmapped_at(committed_offset)
-        if stretch is not None and stretch.kind is UnmappedKind.LOST and not is_former:
+        if stretch is not None and stretch.kind is UnmappedKind.LOST and not is_copied_before:
             return TranslationStatus.LOST
         if expired:
             return TranslationStatus.EXPIRED_ON_TARGET
-        if is_former:
+        if is_copied_before:
             return TranslationStatus.EXACT
         if stretch is not None:
             return TranslationStatus.GAP

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, TopicPartition
-from ledger.domain.offsets.former_copies import still_held
+from ledger.domain.offsets.earlier_copies import still_held
 from ledger.domain.offsets.offset_map import EpochStart, OffsetMap
 from ledger.domain.offsets.offset_ranges import OffsetRange, without
 from ledger.domain.offsets.stretches import Segment, Unpaired, expand

@@ -50,7 +50,8 @@ def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
 def _rows(
     query: catalog.Query, params: dict[str, catalog.Value], lives: Sequence[Life]
 ) -> list[dict[str, Any]]:
-    return run_query(query, params, snapshot_of(lives)).to_pylist()
+    found: list[dict[str, Any]] = run_query(query, params, snapshot_of(lives)).to_pylist()
+    return found
 
 
 def _row(row: dict[str, Any]) -> Answer:

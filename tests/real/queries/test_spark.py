@@ -49,3 +49,9 @@ def test_views_of_operations_agree(ledger: SparkLedger) -> None:
 def test_a_view_that_no_query_reads_agrees(ledger: SparkLedger, query: Query) -> None:
     ledger.read(largest(query.name))
     ledger.assert_same_view(largest(query.name), query.name)
+
+
+def test_copies_from_before_a_resync_agree(ledger: SparkLedger) -> None:
+    case = next(case for case in cases_of(TRANSLATION) if "copies from before a resync" in case.title)
+    ledger.read(case)
+    ledger.assert_same_view(case, "earlier_copies")

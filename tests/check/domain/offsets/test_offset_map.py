@@ -33,12 +33,12 @@ STATUS = TranslationStatus
 def brute_force(history: History, committed_offset: int, log_start: int | None) -> Translation:
     """The same rule over single records: no segment, no bisection, no arithmetic on ranges."""
     by_map = history.pairs.get(committed_offset, brute_next(history, committed_offset))
-    former = history.former(log_start)
-    answer = min([by_map, *(target for source, target in former.items() if source >= committed_offset)])
+    earlier = history.earlier(log_start)
+    answer = min([by_map, *(target for source, target in earlier.items() if source >= committed_offset)])
     readable = max(answer, log_start or 0)
     return Translation(
         readable,
-        brute_status(history, committed_offset, former=former.keys(), expired=readable > answer),
+        brute_status(history, committed_offset, earlier=earlier.keys(), expired=readable > answer),
         readable - answer,
         max(0, committed_offset - history.source_end),
     )
@@ -53,13 +53,13 @@ def brute_next(history: History, committed_offset: int) -> int:
 
 
 def brute_status(
-    history: History, committed_offset: int, *, former: Set[int], expired: bool
+    history: History, committed_offset: int, *, earlier: Set[int], expired: bool
 ) -> TranslationStatus:
     verdicts = {
         STATUS.BEFORE_FIRST: committed_offset < history.source_start,
-        STATUS.LOST: committed_offset in history.lost - former,
+        STATUS.LOST: committed_offset in history.lost - earlier,
         STATUS.EXPIRED_ON_TARGET: expired,
-        STATUS.EXACT: committed_offset in {*history.pairs, *former},
+        STATUS.EXACT: committed_offset in {*history.pairs, *earlier},
         STATUS.GAP: committed_offset in history.gaps,
         STATUS.AT_END: committed_offset == history.source_end,
         STATUS.AHEAD: committed_offset > history.source_end,
@@ -83,7 +83,7 @@ def test_a_translation_never_passes_an_unread_record(history: History) -> None:
     for committed_offset in range(history.furthest + 3):
         landed = offset_map.translate(committed_offset).target_offset
         assert landed is not None
-        there = [*history.pairs.items(), *history.former().items()]
+        there = [*history.pairs.items(), *history.earlier().items()]
         assert all(target >= landed for source, target in there if source >= committed_offset)
 
 
@@ -91,9 +91,9 @@ def test_a_translation_never_passes_an_unread_record(history: History) -> None:
 @given(histories())
 def test_there_and_back(history: History) -> None:
     offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    former = history.former()
+    earlier = history.earlier()
     for source, target in history.pairs.items():
-        if source > max(former, default=-1):
+        if source > max(earlier, default=-1):
             assert offset_map.translate(source) == Translation(target, STATUS.EXACT)
         back = offset_map.reverse(target)
         assert (back.source_offset, back.status) == (source, STATUS.EXACT)
@@ -197,10 +197,10 @@ def test_old_copies_count_until_they_are_made_again() -> None:
     assert offset_map.translate(10) == Translation(30, STATUS.AHEAD, ahead_offsets=6)
     begun = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 9, 30)])
     assert begun.segments == (Segment(0, 4, 0), Segment(4, 9, 30))
-    assert begun.former == (Segment(9, 10, 9),)
+    assert begun.earlier == (Segment(9, 10, 9),)
     assert begun.translate(6) == Translation(9, STATUS.EXACT)
     again = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 10, 30)])
-    assert again.former == ()
+    assert again.earlier == ()
     assert again.translate(6) == Translation(32, STATUS.EXACT)
 
 
@@ -223,7 +223,7 @@ def test_old_copies_of_what_was_lost_instead_of_copied_again_count(
 
 
 @pytest.mark.parametrize(
-    ("rows", "former"),
+    ("rows", "earlier"),
     [
         ((superseded(4, 10, 10, SyncCause.SOURCE_TRUNCATED),), ()),
         ((superseded(4, 10, 30), copied(4, 8, 30), superseded(7, 8, 34, SyncCause.SOURCE_TRUNCATED)), ()),
@@ -235,16 +235,16 @@ def test_old_copies_of_what_was_lost_instead_of_copied_again_count(
     ids=["taken back", "taken back later", "up to the target's end", "later end", "twice", "left out"],
 )
 def test_old_copies_are_those_that_both_logs_hold(
-    rows: tuple[OffsetSync, ...], former: tuple[tuple[int, int], ...]
+    rows: tuple[OffsetSync, ...], earlier: tuple[tuple[int, int], ...]
 ) -> None:
     offset_map = OffsetMap.from_syncs("flow", [copied(0, 10, 0), *rows])
-    assert [(copy.source_start, copy.source_end) for copy in offset_map.former] == list(former)
+    assert [(copy.source_start, copy.source_end) for copy in offset_map.earlier] == list(earlier)
 
 
 def test_old_copies_in_another_incarnation_of_the_target_do_not_count() -> None:
     elsewhere = replace(TARGET, topic_id="next")
     rows = [copied(0, 10, 0), replace(superseded(4, 10, 0), target=elsewhere)]
-    assert OffsetMap.from_syncs("flow", rows).former == ()
+    assert OffsetMap.from_syncs("flow", rows).earlier == ()
 
 
 def test_a_group_on_a_superseded_claim_goes_back_to_where_it_was_superseded() -> None:

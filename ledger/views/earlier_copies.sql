@@ -2,7 +2,7 @@
 
 -- Copies that are in no map any more, that the target of the map holds still, and that were not made again: what was to
 -- be copied again lies beyond the end of the map, or was lost instead. As the view sync_pieces has it for all syncs.
-create or replace temporary view former_copies as
+create or replace temporary view earlier_copies as
 with missing as (
     select map_number, source_start, source_end
     from current_syncs

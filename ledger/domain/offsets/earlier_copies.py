@@ -14,7 +14,7 @@ from ledger.domain.facts import OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.domain.offsets.stretches import MAPPED, Segment, Unmapped, UnmappedKind, expand
 
 
-def former_copies(
+def earlier_copies(
     syncs: Sequence[OffsetSync], *, target: TopicPartition, unmapped: Iterable[Unmapped], source_end: int
 ) -> tuple[Segment, ...]:
     """Those of all syncs of a map, oldest first, with what the map left out and where it ends; ascending."""

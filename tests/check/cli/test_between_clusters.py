@@ -1,0 +1,142 @@
+"""`offsets translate --from --to`: groups and offsets between two clusters, and what is refused."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.operated import Operated, own_mark
+
+BETWEEN = ("offsets", "translate", "--from", "east", "--to", "west")
+
+
+@pytest.fixture
+def both(idle: Operated) -> Operated:
+    """East's `orders` up to 10 at west as `east.orders`; groups at both sides, one without a commit for partition 1."""
+    idle.writer("claimed", own_mark(), epoch=1)
+    idle.copied({("orders", 0): 10, ("orders", 1): 10})
+    for group, offset in (("steady", 4), ("fast", 12)):
+        idle.append("checkpoints", commit(group, offset))
+    return idle
+
+
+def commit(group: str, offset: int, **values: object) -> dict[str, object]:
+    at = {"topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+    return {
+        "cluster": "east",
+        "group_id": group,
+        **at,
+        "committed_offset": offset,
+        "read_at_ms": 1,
+        **values,
+    }
+
+
+def rows(both: Operated, *arguments: str) -> list[dict[str, Any]]:
+    done = both.command(*BETWEEN, *arguments, "-o", "json")
+    assert done.code == 0, done.err
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def test_groups_continue_at_the_first_unread_record(both: Operated) -> None:
+    found = {
+        (row["group_id"], row["source_partition"]): (row["target_topic"], row["target_offset"], row["status"])
+        for row in rows(both)
+    }
+    assert found == {
+        ("steady", 0): ("east.orders", 4, "exact"),
+        ("steady", 1): ("east.orders", 0, "no_commit"),
+        ("fast", 0): ("east.orders", 10, "ahead"),
+        ("fast", 1): ("east.orders", 0, "no_commit"),
+    }
+
+
+def test_what_it_costs_is_counted(both: Operated) -> None:
+    [row] = rows(both, "--group", "fast", "--topic", "orders", "--partition", "0")
+    assert (row["repeated"], row["ahead"], row["others"], row["expired"]) == (0, 2, 0, 0)
+
+
+def test_one_offset_is_that_of_whoever_committed_it(both: Operated) -> None:
+    [row] = rows(both, "--topic", "orders", "--partition", "1", "--offset", "7")
+    assert (row["group_id"], row["committed_offset"], row["target_offset"], row["status"]) == (
+        None,
+        7,
+        7,
+        "exact",
+    )
+
+
+def test_the_way_back_is_asked_for_in_the_same_way(both: Operated) -> None:
+    at = {"cluster": "west", "topic": "east.orders", "topic_id": "id-of-east.orders"}
+    both.append("checkpoints", commit("steady", 6, **at))
+    done = both.command("offsets", "translate", "--from", "west", "--to", "east", "-o", "json")
+    found = {
+        (row["source_partition"], row["target_topic"], row["target_offset"]) for row in json.loads(done.out)
+    }
+    assert found == {(0, "orders", 6), (1, "orders", 0)}
+
+
+@pytest.mark.parametrize(("at", "expected"), [("5000", (0, 0, 4)), ("5001", (10, 6, 0))])
+def test_a_time_is_the_worse_alternative(both: Operated, at: str, expected: tuple[int, int, int]) -> None:
+    """All that was copied has one time: the offset of a later one is the end, that of an earlier one the beginning."""
+    both.copied({("bills", 0): 10}, last_timestamp_ms=5000)
+    both.append("checkpoints", commit("steady", 4, topic="bills", topic_id="id-of-bills"))
+    [row] = rows(both, "--topic", "bills", "--at", at)
+    assert row["target_offset"] == 4
+    assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == expected
+
+
+def test_records_of_which_nobody_knows_the_time_may_be_of_any(both: Operated) -> None:
+    [row] = rows(both, "--group", "steady", "--topic", "orders", "--partition", "0", "--at", "5000")
+    assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == (0, 0, 4)
+
+
+def test_the_reset_file_holds_what_is_sure(both: Operated) -> None:
+    done = both.command(*BETWEEN, "-o", "kafka-reset", "--accept", "no_commit")
+    assert done.code == 4
+    assert sorted(csv.reader(io.StringIO(done.out))) == [
+        ["fast", "east.orders", "1", "0"],
+        ["steady", "east.orders", "0", "4"],
+        ["steady", "east.orders", "1", "0"],
+    ]
+    assert "fast" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--from", "east"), 2, "either --flow, or --from and --to"),
+        (
+            ("--flow", "east-to-west", "--from", "east", "--to", "west"),
+            2,
+            "either --flow, or --from and --to",
+        ),
+        (("--flow", "east-to-west", "--at", "1"), 2, "--at goes with --from and --to"),
+        (("--from", "east", "--to", "mars"), 2, "no cluster 'mars'; known: east, west"),
+        (("--from", "east", "--to", "east"), 2, "they are one cluster"),
+        (("--from", "east", "--to", "west", "--at", "noon"), 2, "'noon' is no time"),
+        (("--from", "east", "--to", "west", "--at", "2026-01-01T00:00:00"), 2, "needs an offset or Z"),
+        (("--from", "east", "--to", "west", "--group", "nobody"), 5, "no committed offset of group 'nobody'"),
+        (
+            ("--from", "east", "--to", "west", "--topic", "moon", "--partition", "0", "--offset", "1"),
+            2,
+            "nothing is known of a topic 'moon' at east",
+        ),
+        (("--from", "east", "--to", "west", "--offset", "1"), 2, "--offset needs --topic and --partition"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    both: Operated, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = both.command("offsets", "translate", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+def test_clusters_of_which_nothing_is_recorded_have_no_answer(idle: Operated) -> None:
+    done = idle.command(*BETWEEN)
+    assert done.code == 5
+    assert "no flow from or to east or west has ever run" in done.err
