@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import permutations
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +18,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql import SparkSession
 
+from ledger import Ledger
 from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
@@ -48,7 +48,7 @@ _FLUSHED_WITHIN_S = 60.0
 
 Records = dict[int, bytes]
 """What a reader gets from a partition, by offset."""
-Answer = tuple[int | None, str, int, int, int, int]
+Answer = tuple[int | None, str, int | None, int | None, int | None, int | None]
 """An offset and its status; how many offsets are repeated, ahead, of others, expired."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -128,7 +128,8 @@ class Clusters:
         """What groups have committed and where partitions end, recorded; and all that is recorded by now."""
         record_clusters(self.config, [], _RECORDED, stop=threading.Event(), once=True)
         at = answers.snapshot(self.config, None)
-        return Recorded(at, PairLedger(at), self.topology, dict(_answers(at, self.topology.clusters)))
+        said = dict(_answers(Ledger.open(self.config), self.topology.trips))
+        return Recorded(at, PairLedger(at), self.topology, said)
 
     def logs(self) -> dict[Log, Records]:
         """What lies in all partitions, as a reader of committed records gets it."""
@@ -193,15 +194,20 @@ class Clusters:
         return self.chance.randint(0, end) if self.chance.random() < 0.8 else 0
 
 
-def _answers(at: DeltaSnapshot, clusters: Sequence[str]) -> Iterator[tuple[tuple[str, Log, Log], Answer]]:
-    for source, target in permutations(clusters, 2):
-        params: dict[str, Value] = {"from_cluster": source, "to_cluster": target}
-        for row in answers.run_query(at, "group_translation", params).to_pylist():
-            here = Log(source, row["source_topic"], row["source_partition"])
-            there = Log(target, row["target_topic"], row["target_partition"])
-            ahead, others, expired = row["ahead"], row["others"], row["expired"]
-            answer = row["target_offset"], row["status"], row["repeated"], ahead, others, expired
-            yield (row["group_id"], here, there), answer
+def _answers(ledger: Ledger, trips: Iterable[Trip]) -> Iterator[tuple[tuple[str, Log, Log], Answer]]:
+    for source, target in sorted({clusters for trip in trips for clusters in _both_ways(trip)}):
+        for row in ledger.translate_between(source, target):
+            if row.group_id is not None and row.target_topic is not None and row.target_partition is not None:
+                here = Log(source, row.source_topic, row.source_partition)
+                there = Log(target, row.target_topic, row.target_partition)
+                counts = row.repeated, row.ahead, row.others, row.expired
+                yield (row.group_id, here, there), (row.target_offset, row.status, *counts)
+
+
+def _both_ways(trip: Trip) -> Iterator[tuple[str, str]]:
+    one, other = (topic.cluster for topic in trip[0])
+    yield one, other
+    yield other, one
 
 
 def summed_up(place: Place) -> Answer:
@@ -241,10 +247,10 @@ class Recorded:
     ledger: PairLedger
     topology: Topology
     answers: Mapping[tuple[str, Log, Log], Answer]
-    """What the query answers of all groups, by group and both partitions."""
+    """What `offsets translate --from --to` answers of all groups, by group and both partitions."""
 
     def place(self, group: Traveller, here: Log, there: Log) -> Place:
-        """Where the group continues there: the one place where tests ask. The query is asked as well, and agrees."""
+        """Where the group continues there: the one place where tests ask; the command agrees with the algebra."""
         known = self.ledger.group(group.name, here, there)
         place = first_unread(self.ledger.pair(here, there), known)
         found = self.answers.get((group.name, here, there))
