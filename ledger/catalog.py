@@ -106,7 +106,8 @@ class Query:
             )
         for parameter in self.params:
             if parameter.name in values and not (parameter.is_optional and values[parameter.name] is None):
-                check_value(f"query {self.name}", parameter, values[parameter.name])
+                _check_type(self.name, parameter, values[parameter.name])
+                _check_text(self.name, parameter, values[parameter.name])
 
 
 def queries() -> Mapping[str, Query]:
@@ -213,18 +214,24 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
     return tuple(Named(name, type_) for name, type_ in pairs)
 
 
-def check_value(asked: str, parameter: Named, value: Value) -> None:
-    """Raise `UsageError` unless the value is of the parameter's type, and text that UTF-8 can write."""
-    is_typed = type(value) is _PARAMETER_TYPES[parameter.type] and not _too_large(parameter, value)
-    if not is_typed or (isinstance(value, str) and not is_unicode(value)):
+def _check_type(name: str, parameter: Named, value: Value) -> None:
+    if type(value) is not _PARAMETER_TYPES[parameter.type] or _too_large(parameter, value):
         raise UsageError(
-            f"parameter {parameter.name} of {asked} is a {parameter.type}, got {value!r}; nothing was read"
+            f"parameter {parameter.name} of query {name} is a {parameter.type}, got {value!r}; "
+            "nothing was read"
         )
 
 
 def _too_large(parameter: Named, value: Value) -> bool:
     limit = 2 ** _INTEGER_BITS.get(parameter.type, 0)
     return isinstance(value, int) and not isinstance(value, bool) and not -limit <= value < limit
+
+
+def _check_text(name: str, parameter: Named, value: Value) -> None:
+    if isinstance(value, str) and not is_unicode(value):
+        raise UsageError(
+            f"parameter {parameter.name} of query {name} is Unicode text, got {value!r}; nothing was read"
+        )
 
 
 @cache

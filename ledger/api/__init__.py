@@ -6,7 +6,8 @@ Every error is one of `ledger.errors`.
 
 from ledger.adapters.duck.sealed import SealedLedger
 from ledger.api.answers import Answer, FlowRequest, PartitionLag, Place, Status, TranslatedOffset
-from ledger.api.ledger import AsOf, Ledger
+from ledger.api.asked import AsOf
+from ledger.api.ledger import Ledger
 
 __all__ = [
     "Answer",

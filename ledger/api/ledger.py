@@ -3,13 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ledger import catalog
 from ledger.adapters import pasted_views
-from ledger.adapters.delta.snapshots import DeltaSnapshot, parse_time
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.duck.sealed import SealedLedger, sealed
 from ledger.adapters.system import SystemClock
 from ledger.api.answers import (
@@ -25,19 +24,14 @@ from ledger.api.answers import (
     row_class,
     translated_offset,
 )
+from ledger.api.asked import AsOf, as_of_text, chosen, text, time_ms, whole_number
 from ledger.api.sql import declared_in, named_by_values
 from ledger.app import answers, between_clusters, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
-from ledger.app.group_offsets import Chosen
 from ledger.catalog import Query, Value
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import UsageError
-
-AsOf: TypeAlias = str | int | datetime | None
-"""A time (ISO-8601 with an offset, milliseconds since the epoch, or a `datetime` with a zone), an operation id, a cut
-token; None: now."""
 
 DRIVER_LIVES = "driver_lives"
 """A parameter of queries that is found out where it is not given."""
@@ -71,10 +65,8 @@ class Ledger:
         have: before its beginning, to come, of another ledger, or no cut at all.
         """
         if not isinstance(config, MirrorConfig):
-            config = load_config(
-                find_config(None, os.environ) if config is None else Path(_unicode("the path", config))
-            )
-        asked = _as_text(as_of)
+            config = load_config(find_config(None, os.environ) if config is None else Path(config))
+        asked = as_of_text(as_of)
         opened_at_ms = SystemClock().now_ms()
         return cls(config, answers.snapshot(config, asked), asked, opened_at_ms)
 
@@ -102,15 +94,10 @@ class Ledger:
         Partitions without a commit are rows too, of topics on which the group has one. Raises `UsageError` for what
         the ledger does not know, and `PreconditionError` where there is nothing to answer from.
         """
-        if isinstance(groups, str):
-            raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
-        for name, text in (("flow", flow), ("topic", topic), *(("a group", group) for group in groups)):
-            _unicode(name, text)
-        if partition is not None and topic is None:
-            raise UsageError("a partition needs its topic; nothing was translated")
-        answers.require_flow(self.config, self.snapshot, flow)
+        wanted = chosen(groups, topic, partition)
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
         found = group_offsets.translate_groups(
-            self.snapshot, flow, Chosen(groups, topic, partition), driver_lives=self._driver_lives(flow)
+            self.snapshot, flow, wanted, driver_lives=self._driver_lives(flow)
         )
         return Answer(found, translated_offset)
 
@@ -121,12 +108,10 @@ class Ledger:
 
         Raises `UsageError` for a topic, partition or offset that there cannot be.
         """
-        for name, text in (("flow", flow), ("topic", topic)):
-            _unicode(name, text)
-        for name, number in (("partition", partition), ("offset", offset)):
-            if type(number) is not int:
-                raise UsageError(f"{name} is a whole number, got {number!r}; nothing was translated")
-        answers.require_flow(self.config, self.snapshot, flow)
+        text("topic", topic)
+        whole_number("partition", partition)
+        whole_number("offset", offset)
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
         found = group_offsets.translate_offset(
             self.snapshot, flow, topic=topic, partition=partition, offset=offset
         )
@@ -141,7 +126,7 @@ class Ledger:
         topic: str | None = None,
         partition: int | None = None,
         offset: int | None = None,
-        at: str | int | datetime | None = None,
+        at: AsOf = None,
     ) -> Answer[Place]:
         """Where groups of one cluster continue at another: at the first record that they have not read, by all flows.
 
@@ -150,27 +135,15 @@ class Ledger:
         offset. Raises `UsageError` for what the ledger does not know, and `PreconditionError` where there is nothing
         to answer from.
         """
-        if isinstance(groups, str):
-            raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
-        texts = (("a cluster", from_cluster), ("a cluster", to_cluster), ("topic", topic))
-        for name, text in (*texts, *(("a group", group) for group in groups)):
-            _unicode(name, text)
-        way = between_clusters.Way(from_cluster, to_cluster)
+        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        wanted = chosen(groups, topic, partition)
+        at_ms = None if at is None else time_ms(at)
         between_clusters.require_way(self.config, self.snapshot, way)
-        at_ms = None if at is None else _at_ms(at)
         if offset is None:
-            if partition is not None and topic is None:
-                raise UsageError("a partition needs its topic; nothing was translated")
-            chosen = Chosen(groups, topic, partition)
-            found = between_clusters.translate_groups(self.snapshot, way, chosen, at_ms=at_ms)
+            found = between_clusters.translate_groups(self.snapshot, way, wanted, at_ms=at_ms)
         else:
-            if topic is None or partition is None or groups:
-                raise UsageError(
-                    "one offset is that of a topic and a partition, of no group; nothing was translated"
-                )
-            found = between_clusters.translate_offset(
-                self.snapshot, way, topic=topic, partition=partition, offset=offset, at_ms=at_ms
-            )
+            whole_number("offset", offset)
+            found = between_clusters.translate_offset(self.snapshot, way, wanted, offset, at_ms=at_ms)
         return Answer(found, place)
 
     # Flows ---------------------------------------------------------------------------------------
@@ -206,19 +179,18 @@ class Ledger:
         `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured.
         """
         wanted = catalog.query(name)
-        found = answers.run_query(self.snapshot, name, self._filled_in(wanted, params))
+        found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
         return Answer(found, row_class(wanted))
 
-    def sql(self, text: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
+    def sql(self, statements: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
         """Carry out statements; the answer is that of the last one which has rows.
 
         The relation `params` has a row of the parameters. Raises `UsageError` for a statement that is refused, and
         where none has rows.
         """
-        with self.sql_session(params, declared_in(text)) as session:
-            found = [
-                answer for answer in session.answers(_unicode("the statement", text)) if answer is not None
-            ]
+        text("a statement", statements)
+        with self.sql_session(params, declared_in(statements)) as session:
+            found = [answer for answer in session.answers(statements) if answer is not None]
         if not found:
             raise UsageError("no statement has rows to answer with")
         return Answer(found[-1], mapping)
@@ -229,7 +201,7 @@ class Ledger:
         """A session of statements, to be closed; the parameters are of the types that a query declares, if one does."""
         values = dict(params or {})
         if declared is not None:
-            values = self._filled_in(declared, values)
+            values = self.filled_in(declared, values)
             declared.check(values)
         names = named_by_values(values) if declared is None else declared.params
         return sealed(self.snapshot, names, values)
@@ -240,16 +212,19 @@ class Ledger:
             raise UsageError(f"there are views for {', '.join(VIEWS)}, not for {engine!r}; nothing was made")
         return VIEWS[engine](self.snapshot)
 
-    # -----------------------------------------------------------------------------------------------
+    def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+        """What `query` runs with, for who runs it elsewhere: the parameters, and those that are found out.
 
-    def _filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
-        """The parameters, and those that a query of a known flow asks for and that can be found out when left out."""
+        Raises `UsageError` for a flow that nobody knows, and `PreconditionError` for one that has never run.
+        """
         found = dict(params)
         if isinstance(flow := found.get("flow"), str):
-            answers.require_flow(self.config, self.snapshot, _unicode("flow", flow))
+            answers.require_flow(self.config, self.snapshot, text("flow", flow))
             if DRIVER_LIVES in wanted.parameter_names:
                 found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
+
+    # -----------------------------------------------------------------------------------------------
 
     def _driver_lives(self, flow: str) -> bool:
         """Whether a driver may have copied what this cut does not have."""
@@ -257,27 +232,3 @@ class Ledger:
 
     def _asked_at_ms(self) -> int:
         return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)
-
-
-def _as_text(as_of: AsOf) -> str | None:
-    """As `--as-of` has it."""
-    if isinstance(as_of, datetime):
-        return as_of.isoformat()
-    return None if as_of is None else _unicode("as_of", str(as_of))
-
-
-def _at_ms(at: str | int | datetime) -> int:
-    """A time in milliseconds since the epoch."""
-    at_ms = at if type(at) is int else parse_time(_as_text(at) or "")
-    if at_ms is None or at_ms < 0:
-        raise UsageError(
-            f"{at!r} is no time (ISO-8601 with an offset, or milliseconds since the epoch); nothing was translated"
-        )
-    return at_ms
-
-
-def _unicode(name: str, text: Any) -> Any:
-    """The text as it is. Raises `UsageError` for one that no UTF-8 can write: no row can be equal to it."""
-    if isinstance(text, str) and not is_unicode(text):
-        raise UsageError(f"{name} is not Unicode text: {text!r}; nothing was read")
-    return text

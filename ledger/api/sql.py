@@ -4,17 +4,18 @@ import re
 from collections.abc import Mapping
 
 from ledger import catalog
+from ledger.api.asked import text
 from ledger.catalog import Named, Query, Value
 from ledger.errors import InvalidValueError, UsageError
 
 _NAME = re.compile(r"\w+")
-_TYPES: Mapping[type, str] = {bool: "boolean", int: "bigint", str: "string"}
+_BIGINTS = 2**63
 
 
-def declared_in(text: str) -> Query | None:
-    """The query that a text is, when it has the header of one."""
+def declared_in(statements: str) -> Query | None:
+    """The query that a file is, when it has the header of one."""
     try:
-        return catalog.parse_query(text) if text.startswith("-- name:") else None
+        return catalog.parse_query(statements) if statements.startswith("-- name:") else None
     except InvalidValueError as error:
         raise UsageError(f"{error}; nothing was carried out") from error
 
@@ -28,7 +29,15 @@ def named_by_values(values: Mapping[str, Value]) -> tuple[Named, ...]:
         raise UsageError(
             f"a parameter's name has letters, digits and underscores, got {strange[0]!r}; nothing was read"
         )
-    names = tuple(Named(name, _TYPES.get(type(value), "string")) for name, value in values.items())
-    for name in names:
-        catalog.check_value("the statement", name, values[name.name])
-    return names
+    return tuple(Named(name, _type_of(name, value)) for name, value in values.items())
+
+
+def _type_of(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if not isinstance(value, int):
+        text(f"parameter {name}", value)
+        return "string"
+    if not -_BIGINTS <= value < _BIGINTS:
+        raise UsageError(f"parameter {name} is a bigint, got {value!r}; nothing was read")
+    return "bigint"

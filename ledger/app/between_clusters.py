@@ -55,12 +55,18 @@ def translate_groups(
 
 
 def translate_offset(
-    at: DeltaSnapshot, way: Way, *, topic: str, partition: int, offset: int, at_ms: int | None = None
+    at: DeltaSnapshot, way: Way, chosen: Chosen, offset: int, *, at_ms: int | None = None
 ) -> pa.Table:
-    """Where a group continues that has read all below one offset there, whoever that is.
+    """Where a group continues that has read all below an offset of the chosen partition there, whoever that is.
 
-    Raises `UsageError` for a topic that the cluster is not known to have.
+    Raises `UsageError` for a choice that is no partition, an offset that there cannot be, and a topic that the cluster
+    is not known to have.
     """
+    topic, partition = chosen.topic, chosen.partition
+    if topic is None or partition is None or chosen.groups:
+        raise UsageError("one offset is that of a topic and a partition, of no group; nothing was translated")
+    if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
+        raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
     commit = between_clusters.one_commit(
         at, way.from_cluster, topic=topic, partition=partition, offset=offset
     )
@@ -71,7 +77,7 @@ def translate_offset(
     found = between_clusters.translate(
         at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commit}
     )
-    found = chosen_rows(found, Chosen(topic=topic, partition=partition))
+    found = chosen_rows(found, chosen)
     return found.filter(pc.is_null(found["group_id"]))
 
 

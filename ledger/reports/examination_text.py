@@ -75,7 +75,7 @@ def _lines(result: CheckResult, width: int) -> Iterator[str]:
     yield head
     yield from _folded(shown(result.measured), width)
     if result.not_made:
-        yield from _folded(f"{sentence(result.not_made)} because of it", width)
+        yield from _folded(shown(f"{sentence(result.not_made)} because of it"), width)
     if result.advice is not None:
         yield from _advice(shown(result.advice), width)
 

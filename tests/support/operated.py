@@ -76,9 +76,11 @@ class WrittenLedger:
         event_row = {"writer_epoch": epoch, "round": round_number, "event": event, "host": host}
         self.append("writers", {**_FLOW, **event_row, "writer": f"flow:{FLOW}"}, at_ms=at_ms)
 
-    def copied(self, ends: Mapping[tuple[str, int], int], *, at_ms: int | None = None) -> None:
+    def copied(
+        self, ends: Mapping[tuple[str, int], int], *, at_ms: int | None = None, **values: object
+    ) -> None:
         """All source offsets of some partitions up to their ends."""
-        rows = [self._copied(topic, partition, end) for (topic, partition), end in ends.items()]
+        rows = [{**self._copied(topic, partition, end), **values} for (topic, partition), end in ends.items()]
         self.append("offset_syncs", *rows, at_ms=at_ms)
 
     def _copied(self, topic: str, partition: int, end: int) -> Row:

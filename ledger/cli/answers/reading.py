@@ -99,7 +99,7 @@ def query(
         put(rendered(pa.Table.from_pylist(rows), output, wide=wide))
         return
     wanted = catalog.query(name)
-    values = _values(wanted, params)
+    values = values_of(wanted, params)
     ledger = opened(context, as_of)
     answer = ledger.query(name, **values)
     show(ledger, answer.table, output, wide=wide)
@@ -107,7 +107,8 @@ def query(
         raise UnsafeError(f"{name}: {len(answer)} rows break the invariant")
 
 
-def _values(wanted: catalog.Query, params: tuple[str, ...]) -> dict[str, Value]:
+def values_of(wanted: catalog.Query, params: Sequence[str]) -> dict[str, Value]:
+    """The values of `--param KEY=VALUE`, by the types of the query's header."""
     types = {parameter.name: parameter.type for parameter in wanted.params}
     return {key: typed(key, text, types.get(key, "string")) for key, text in split(params).items()}
 

@@ -211,26 +211,35 @@ def test_what_cannot_be_opened_says_why(
     [
         (lambda asked: asked.translate_groups("nope"), UsageError, "nope"),
         (lambda asked: asked.translate_groups(FLOW, groups="billing"), UsageError, "list of names"),
+        (lambda asked: asked.translate_groups(FLOW, groups=[1]), UsageError, "is Unicode text"),
+        (
+            lambda asked: asked.translate_groups(FLOW, topic="orders", partition="0"),
+            UsageError,
+            "whole number",
+        ),
+        (lambda asked: asked.translate_groups(None), UsageError, "is Unicode text"),
+        (lambda asked: asked.at(1.5), UsageError, "whole number"),
+        (lambda asked: asked.at(True), UsageError, "whole number"),
         (lambda asked: asked.translate_groups(FLOW, groups=["nobody"]), PreconditionError, "'nobody'"),
         (lambda asked: asked.translate_groups(FLOW, partition=0), UsageError, "needs its topic"),
-        (lambda asked: asked.translate_groups(FLOW, groups=["\udc80"]), UsageError, "not Unicode"),
-        (lambda asked: asked.translate_groups(FLOW, topic="\udc80"), UsageError, "not Unicode"),
+        (lambda asked: asked.translate_groups(FLOW, groups=["\udc80"]), UsageError, "is Unicode text"),
+        (lambda asked: asked.translate_groups(FLOW, topic="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.status("nope"), UsageError, "nope"),
         (lambda asked: asked.lag("nope"), UsageError, "nope"),
         (lambda asked: asked.query("nope"), UsageError, "no query 'nope'"),
         (lambda asked: asked.query("replication_lag"), UsageError, "takes flow"),
         (lambda asked: asked.query("replication_lag", flow=1), UsageError, "is a string, got 1"),
-        (lambda asked: asked.query("replication_lag", flow="\udc80"), UsageError, "not Unicode"),
+        (lambda asked: asked.query("replication_lag", flow="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.query("replication_lag", flow=FLOW, colour="red"), UsageError, "colour"),
         (lambda asked: asked.query("replication_lag", flow=FLOW, fresh_since_ms=2**63), UsageError, "bigint"),
         (lambda asked: asked.sql("selct 1"), UsageError, "selct"),
         (lambda asked: asked.sql("create table t as select 1"), UsageError, "no statement has rows"),
-        (lambda asked: asked.sql("select 1 as \udc80"), UsageError, "not Unicode"),
+        (lambda asked: asked.sql("select 1 as \udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.sql("select x from params", x=2**63), UsageError, "bigint"),
-        (lambda asked: asked.sql("select x from params", x="\udc80"), UsageError, "is a string"),
+        (lambda asked: asked.sql("select x from params", x="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.sql("select x from params", **{"": 1}), UsageError, "letters, digits"),
         (lambda asked: asked.views("oracle"), UsageError, "oracle"),
-        (lambda asked: asked.at("\udc80"), UsageError, "not Unicode"),
+        (lambda asked: asked.at("\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.at("yesterday"), UsageError, "no cut token"),
     ],
 )
@@ -246,7 +255,7 @@ def test_what_cannot_be_answered_says_why(
     [(0, -1), (-1, 0), (0, 2**63), (2**31, 0), (7, 0), (0, 1.0), ("0", 0), (True, 0), (0, None)],
 )
 def test_a_place_that_there_cannot_be_is_refused(opened: Ledger, partition: Any, offset: Any) -> None:
-    with pytest.raises(UsageError, match="nothing was translated"):
+    with pytest.raises(UsageError, match="nothing was"):
         opened.translate_offset(FLOW, topic="orders", partition=partition, offset=offset)
 
 
@@ -271,9 +280,10 @@ def modules_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_to_import_the_package_costs_nothing_and_the_ledger_neither_jvm_nor_broker() -> None:
+def test_to_import_the_package_costs_nothing_and_answers_need_neither_jvm_nor_broker(flow: Operated) -> None:
     assert not {"duckdb", "pyarrow", "deltalake", "pydantic"} & modules_after("import ledger.errors")
-    found = modules_after("from ledger import Ledger")
+    asked = f"ledger = Ledger.open({flow.config.file!r}); ledger.status(); ledger.translate_groups({FLOW!r})"
+    found = modules_after(f"from ledger import Ledger; {asked}; ledger.sql('select 1 as a').rows")
     assert {"duckdb", "pyarrow"} <= found
     assert not {"pyspark", "py4j", "kafka", "confluent_kafka", "click", "rich"} & found
 
