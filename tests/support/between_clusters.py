@@ -18,13 +18,17 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql import SparkSession
 
+from ledger import Ledger
 from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
+from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.operations.group_offsets import CommitResult, OffsetsSet, OffsetsSetResult
+from ledger.domain.pair.claims import count
 from ledger.domain.pair.first_unread import Place, first_unread
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
@@ -33,7 +37,7 @@ from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
-from tests.support.pair_ledgers import Log, MoveOfGroup, PairLedger
+from tests.support.pair_ledgers import Log, PairLedger
 from tests.support.runs import run
 from tests.support.topologies import Topic, Topology, Trip
 
@@ -44,6 +48,8 @@ _FLUSHED_WITHIN_S = 60.0
 
 Records = dict[int, bytes]
 """What a reader gets from a partition, by offset."""
+Answer = tuple[int | None, str, int | None, int | None, int | None, int | None]
+"""An offset and its status; how many offsets are repeated, ahead, of others, expired."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -67,8 +73,6 @@ class Traveller:
     side: int
     habit: Habit
     read: set[bytes] = field(default_factory=set)
-    moves: dict[Log, MoveOfGroup] = field(default_factory=dict)
-    """By the partition that it moved to."""
 
     @property
     def cluster(self) -> str:
@@ -124,7 +128,8 @@ class Clusters:
         """What groups have committed and where partitions end, recorded; and all that is recorded by now."""
         record_clusters(self.config, [], _RECORDED, stop=threading.Event(), once=True)
         at = answers.snapshot(self.config, None)
-        return Recorded(at, PairLedger(at), frozenset(self.topology.flows))
+        said = dict(_answers(Ledger.open(self.config), self.topology.trips))
+        return Recorded(at, PairLedger(at), self.topology, said)
 
     def logs(self) -> dict[Log, Records]:
         """What lies in all partitions, as a reader of committed records gets it."""
@@ -168,6 +173,13 @@ class Clusters:
         finally:
             consumer.close()
 
+    def record_moves(self, moves: Mapping[str, OffsetsSet]) -> None:
+        """By group what `offsets set` records of its move, when it was read back."""
+        operations = operator_operations(self.config)
+        operation_id = operations.record_parts(list(moves.values()), flow=None, reason="moved")
+        results = [_all_set(intended) for intended in moves.values()]
+        operations.record_parts(results, operation_id=operation_id, flow=None, reason="moved")
+
     def partitions_of(self, group: Traveller) -> list[Log]:
         """What the group reads at its cluster."""
         return [log for topic, _ in group.pairs for log in self.partitions(topic)]
@@ -180,6 +192,44 @@ class Clusters:
 
     def _stop(self, end: int) -> int:
         return self.chance.randint(0, end) if self.chance.random() < 0.8 else 0
+
+
+def _answers(ledger: Ledger, trips: Iterable[Trip]) -> Iterator[tuple[tuple[str, Log, Log], Answer]]:
+    for source, target in sorted({clusters for trip in trips for clusters in _both_ways(trip)}):
+        for row in ledger.translate_between(source, target):
+            if row.group_id is not None and row.target_topic is not None and row.target_partition is not None:
+                here = Log(source, row.source_topic, row.source_partition)
+                there = Log(target, row.target_topic, row.target_partition)
+                counts = row.repeated, row.ahead, row.others, row.expired
+                yield (row.group_id, here, there), (row.target_offset, row.status, *counts)
+
+
+def _both_ways(trip: Trip) -> Iterator[tuple[str, str]]:
+    one, other = (topic.cluster for topic in trip[0])
+    yield one, other
+    yield other, one
+
+
+def summed_up(place: Place) -> Answer:
+    """As the query answers."""
+    ahead, others, expired = (count(ranges) for ranges in (place.ahead, place.others, place.expired))
+    return place.offset, str(place.status), place.repeats, ahead, others, expired
+
+
+def _all_set(intended: OffsetsSet) -> OffsetsSetResult:
+    results = (
+        CommitResult(
+            source_topic=one.source_topic,
+            source_partition=one.source_partition,
+            topic=one.topic,
+            partition=one.partition,
+            former=one.former,
+            to=one.to,
+            result="set",
+        )
+        for one in intended.commits
+    )
+    return OffsetsSetResult(group=intended.group, results=tuple(results))
 
 
 def _by_log(cluster: str, readings: Readings) -> dict[Log, Records]:
@@ -195,18 +245,30 @@ class Recorded:
 
     at: DeltaSnapshot
     ledger: PairLedger
-    flows: frozenset[str]
+    topology: Topology
+    answers: Mapping[tuple[str, Log, Log], Answer]
+    """What `offsets translate --from --to` answers of all groups, by group and both partitions."""
 
     def place(self, group: Traveller, here: Log, there: Log) -> Place:
-        """Where the group continues there: the one place where tests ask."""
-        known = self.ledger.group(group.name, here, there, group.moves.get(here))
-        return first_unread(self.ledger.pair(here, there), known)
+        """Where the group continues there: the one place where tests ask; the command agrees with the algebra."""
+        known = self.ledger.group(group.name, here, there)
+        place = first_unread(self.ledger.pair(here, there), known)
+        found = self.answers.get((group.name, here, there))
+        if found is not None or self._is_asked(group, here, there):
+            assert found == summed_up(place), (group.name, here, there, place)
+        return place
+
+    def _is_asked(self, group: Traveller, here: Log, there: Log) -> bool:
+        """Whether the query has an answer: of a group with commits, and of a topic's own name where that is there."""
+        of_topic = [here._replace(partition=partition) for partition in range(PARTITIONS)]
+        has_commits = any(self.ledger.last_commit(group.name, log) is not None for log in of_topic)
+        return has_commits and (group.name, here, there._replace(topic=here.topic)) not in self.answers
 
     def places_by_one_flow(self) -> dict[tuple[str, Log, Log], int]:
         """What each flow alone answers, by group, source and target partition; without answers that have no offset."""
         clusters = {row["flow"]: row for row in self.at.rows("writers", [("event", "=", "claimed")])}
         found = {}
-        for flow in sorted(self.flows):
+        for flow in sorted(self.topology.flows):
             source, target = clusters[flow]["source_cluster"], clusters[flow]["target_cluster"]
             params: dict[str, Value] = {"flow": flow, "driver_lives": False}
             for row in answers.run_query(self.at, "offset_translation", params).to_pylist():

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet
 from ledger.domain.pair.first_unread import Place
 from ledger.sandbox import SandboxCluster
 from tests.support.between_clusters import (
@@ -23,7 +24,7 @@ from tests.support.between_clusters import (
     clusters_of,
     written_to,
 )
-from tests.support.pair_ledgers import Log, MoveOfGroup, PairLedger
+from tests.support.pair_ledgers import Log
 from tests.support.topologies import MESH, SHARED, Topic, Topology
 
 TWO_WAYS = (SHARED, MESH)
@@ -131,10 +132,11 @@ def move_away(made: Clusters, groups: list[Traveller]) -> None:
     """By what the ledger answers; of moves that were recorded it is to know."""
     recorded, logs = made.record(), made.logs()
     places = {group.name: dict(placed_away(made, recorded, logs, group)) for group in groups}
-    for group in groups:
-        if group.habit is not Habit.RETURNS_UNSEEN:
-            group.moves = dict(moves(made, recorded.ledger, group, places[group.name]))
+    intended = {group.name: intention(made, recorded, group, places[group.name]) for group in groups}
     at_once(lambda group: made.move(group, places[group.name]), groups)
+    made.record_moves(
+        {group.name: intended[group.name] for group in groups if group.habit is not Habit.RETURNS_UNSEEN}
+    )
 
 
 def placed_away(
@@ -147,13 +149,39 @@ def placed_away(
         yield there, place
 
 
-def moves(
-    made: Clusters, ledger: PairLedger, group: Traveller, places: Mapping[Log, Place]
-) -> Iterator[tuple[Log, MoveOfGroup]]:
-    for _, here, there in made.ways_of(group):
-        left, place = ledger.last_commit(group.name, here), places[there]
-        if left is not None and place.offset is not None:
-            yield there, MoveOfGroup(left, place.offset, ledger.current(there).topic_id, made.now_ms())
+def intention(
+    made: Clusters, recorded: Recorded, group: Traveller, places: Mapping[Log, Place]
+) -> OffsetsSet:
+    """What `offsets set` would record of the group before it sets these offsets."""
+    ways = [(here, there) for _, here, there in made.ways_of(group)]
+    return OffsetsSet(
+        group=group.name,
+        source_cluster=ways[0][0].cluster,
+        target_cluster=ways[0][1].cluster,
+        cut=recorded.at.cut.token,
+        commits=tuple(intended_commit(recorded, group, here, there, places[there]) for here, there in ways),
+    )
+
+
+def intended_commit(
+    recorded: Recorded, group: Traveller, here: Log, there: Log, place: Place
+) -> IntendedCommit:
+    left = recorded.ledger.last_commit(group.name, here)
+    assert place.offset is not None, (group, here, there)
+    return IntendedCommit(
+        topic=there.topic,
+        topic_id=recorded.ledger.current(there).topic_id,
+        partition=there.partition,
+        former=None,
+        to=place.offset,
+        source_topic=here.topic,
+        source_topic_id=recorded.ledger.current(here).topic_id,
+        source_partition=here.partition,
+        source_offset=None if left is None else left.offset,
+        source_leader_epoch=None if left is None else left.leader_epoch,
+        source_made_after_ms=None if left is None else left.made_after_ms,
+        status=place.status,
+    )
 
 
 def go_over(

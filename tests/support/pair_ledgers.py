@@ -3,6 +3,7 @@
 From the tables alone, by no view of `ledger/views`: so answers of SQL can be compared with it.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +16,11 @@ from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.domain.facts import Absence, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.offsets.translation import Commit, SeenEnd
-from ledger.domain.operations.flow_events import ConfigurationChanged
+from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit, SeenEnd
+from ledger.domain.operations.extras_decisions import STAY_LOCAL
 from ledger.domain.operations.order import in_order
 from ledger.domain.pair.assembly import Ends, known_pair
+from ledger.domain.pair.claims import leftover
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.read_offsets import KnownGroup, Move
 from ledger.domain.pair.routes import RecordedFlow
@@ -37,16 +39,11 @@ class Log(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOfGroup:
-    """A move as somebody recorded it: from a commit at one cluster to an offset at another, at a time."""
+class RecordedMove:
+    """A move as rows of `operations` tell it, and when it was read back."""
 
-    left: Commit
-    arrived_at: int
-    to_topic_id: str
+    move: Move
     moved_at_ms: int
-
-    def known(self) -> Move:
-        return Move(left=self.left, arrived_at=self.arrived_at, here_topic_id=self.to_topic_id)
 
 
 class PairLedger:
@@ -56,30 +53,29 @@ class PairLedger:
         self._at = at
         self._tables: dict[str, list[dict[str, Any]]] = {}
 
-    def pair(self, here: Log, there: Log, *, kept_local: Iterable[OffsetRange] = ()) -> KnownPair:
+    def pair(self, here: Log, there: Log) -> KnownPair:
         """What is known of two partitions; both topics have to be known."""
         one, other = self.current(here), self.current(there)
         return known_pair(
             here=one,
             there=other,
             flows=self._flows_about(one, other),
-            ways=self._ways(self._configuration.flows.values()),
-            relayed=self._ways(flow for flow in self._configuration.flows.values() if flow.relay),
+            ways=self._ways(self._configured.keys() | self._recorded_ways.keys()),
+            relayed=self._ways(name for name, found in self._configured.items() if found.get("relay")),
             ends_here=self._ends(here),
             ends_there=self._ends(there),
-            kept_local=kept_local,
+            kept_local=self._kept_local(there.cluster, other),
             former_lives=self._former_ids(here) | self._former_ids(there),
         )
 
-    def group(self, group_id: str, here: Log, there: Log, move: MoveOfGroup | None = None) -> KnownGroup:
-        """What is known of a group that has commits on the topic here; `move`: its last one from there to here."""
-        since_ms = None if move is None else move.moved_at_ms
+    def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:
+        """What is known of a group that has commits on the topic here."""
+        recorded = self._last_move(group_id, here, there)
+        since_ms = None if recorded is None else recorded.moved_at_ms - CLOCK_MARGIN_MS
         return KnownGroup(
             here=self.last_commit(group_id, here),
             there=self.last_commit(group_id, there),
-            move=None
-            if move is None
-            else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.to_topic_id),
+            move=None if recorded is None else recorded.move,
             highest_seen=self._highest_seen(group_id, here, since_ms),
         )
 
@@ -135,6 +131,32 @@ class PairLedger:
             default=None,
         )
 
+    def _last_move(self, group_id: str, here: Log, there: Log) -> RecordedMove | None:
+        """From there to the incarnation here that is there now."""
+        found = self._moves.get((group_id, there, here), [])
+        current = [one for one in found if one.move.here_topic_id == self.current(here).topic_id]
+        return max(current, key=lambda one: one.moved_at_ms, default=None)
+
+    @cached_property
+    def _moves(self) -> dict[tuple[str, Log, Log], list[RecordedMove]]:
+        """By group, where it came from and where it went; those that were read back."""
+        read_back = {
+            (row["operation_id"], content["group"], one["topic"], one["partition"]): row["recorded_at_ms"]
+            for row, content in self._operations("offsets_set_result")
+            for one in content["results"]
+            if one["result"] == "set"
+        }
+        found: dict[tuple[str, Log, Log], list[RecordedMove]] = {}
+        for row, content in self._operations("offsets_set"):
+            for one in content["commits"]:
+                key = (row["operation_id"], content["group"], one["topic"], one["partition"])
+                if key in read_back and content.get("source_cluster") is not None:
+                    source = Log(content["source_cluster"], one["source_topic"], one["source_partition"])
+                    target = Log(content["target_cluster"], one["topic"], one["partition"])
+                    moves = found.setdefault((content["group"], source, target), [])
+                    moves.append(RecordedMove(_move_of(one), read_back[key]))
+        return found
+
     # -- topics and ends -------------------------------------------------------------------------
 
     @cached_property
@@ -189,6 +211,18 @@ class PairLedger:
             log_start=rows[-1]["log_start"], high_watermark=rows[-1]["high_watermark"], seen=tuple(seen)
         )
 
+    def _kept_local(self, cluster: str, at: TopicPartition) -> list[OffsetRange]:
+        """What was decided to stay where it is; of several decisions on an offset the last counts."""
+        kept: list[OffsetRange] = []
+        for _, decided in self._operations("extras_decided"):
+            if (decided["cluster"], decided["topic_id"]) != (cluster, at.topic_id):
+                continue
+            for one in decided["ranges"]:
+                if one["partition"] == at.partition:
+                    extras = (one["extra_start"], one["extra_end"])
+                    kept = [*leftover(kept, [extras]), *([extras] if decided["policy"] in STAY_LOCAL else [])]
+        return kept
+
     # -- flows -----------------------------------------------------------------------------------
 
     @cached_property
@@ -211,53 +245,87 @@ class PairLedger:
         around |= {end for flow in self._flows for ends in [_ends_of(flow)] if ends & around for end in ends}
         return [flow for flow in self._flows if _ends_of(flow) & around]
 
-    def _ways(self, flows: Iterable[FlowConfig]) -> list[PartitionPair]:
-        """Between which current partitions flows copy, whether they have recorded anything of these or not."""
-        pairs = [
-            (source, target)
-            for flow in flows
-            for source in self._logs
-            for target in self._target(flow, source)
+    def _ways(self, flows: Iterable[str]) -> list[PartitionPair]:
+        """Between which partitions of current topics flows copy: where they did before, and by their configuration."""
+        pairs = {
+            *(pair for flow in flows for pair in self._recorded_ways.get(flow, ())),
+            *(pair for flow in flows for pair in self._configured_ways(flow)),
+        }
+        return [
+            PartitionPair(self.current(source), self.current(target))
+            for source, target in sorted(pairs)
+            if {source, target} <= self._logs
         ]
-        return [PartitionPair(self.current(source), self.current(target)) for source, target in pairs]
 
     @cached_property
-    def _logs(self) -> list[Log]:
-        """All that are there, as far as anybody has seen."""
+    def _logs(self) -> set[Log]:
+        """All partitions of topics that are there, as far as anybody has seen."""
         logs = {
             *(Log(row["cluster"], row["topic"], row["partition"]) for row in self._rows("high_watermarks")),
-            *(log for row in self._rows("offset_syncs") for log in _logs_of(row)),
+            *(log for pairs in self._recorded_ways.values() for pair in pairs for log in pair),
         }
-        return sorted(log for log in logs if self._current_id(log.cluster, log.topic) is not None)
+        return {log for log in logs if self._current_id(log.cluster, log.topic) is not None}
 
-    def _target(self, flow: FlowConfig, source: Log) -> Iterator[Log]:
-        if flow.source == source.cluster and self._configuration.topic_selection(flow.name).selects(
-            source.topic
-        ):
-            target = Log(flow.target, flow.naming.target_name(source.topic), source.partition)
-            if target in self._logs:
-                yield target
+    @cached_property
+    def _recorded_ways(self) -> dict[str, set[tuple[Log, Log]]]:
+        """By flow where it has copied from and to, whatever incarnations these were of."""
+        found: dict[str, set[tuple[Log, Log]]] = {}
+        for row in self._rows("offset_syncs"):
+            found.setdefault(row["flow"], set()).add((_log_of(row, "source"), _log_of(row, "target")))
+        return found
+
+    def _configured_ways(self, flow: str) -> Iterator[tuple[Log, Log]]:
+        """By the topics that its configuration selects; none when the ledger has no whole configuration of it."""
+        config = self._configuration
+        if flow in config.flows:
+            selection, naming = config.topic_selection(flow), config.flow(flow).naming
+            for log in self._logs:
+                if log.cluster == config.flow(flow).source and selection.selects(log.topic):
+                    target = naming.target_name(log.topic)
+                    yield log, Log(config.flow(flow).target, target, log.partition)
+
+    @cached_property
+    def _configured(self) -> dict[str, Mapping[str, Any]]:
+        """By flow its configuration, as it was recorded last."""
+        changes = self._operations("configuration_changed")
+        return {row["flow"]: content["configuration"] for row, content in changes}
 
     @cached_property
     def _configuration(self) -> MirrorConfig:
-        """Flows that have claimed, as each recorded its configuration last."""
-        claimed = {row["flow"] for row in self._rows("writers") if row["flow"] is not None}
-        changes = [
-            row for row in in_order(self._rows("operations")) if row["kind"] == ConfigurationChanged.kind
-        ]
         flows = {
-            row["flow"]: FlowConfig.model_validate(dict(ConfigurationChanged.of_row(row).configuration))
-            for row in changes
-            if row["flow"] in claimed
+            name: FlowConfig.model_validate(dict(found))
+            for name, found in self._configured.items()
+            if "topics" in found
         }
         return MirrorConfig(file="", ledger=LedgerConfig(path="unused"), clusters={}, flows=flows)
 
     # --------------------------------------------------------------------------------------------
 
+    def _operations(self, kind: str) -> list[tuple[Row, dict[str, Any]]]:
+        """The rows of a kind in order, each with its content."""
+        rows = [row for row in in_order(self._rows("operations")) if row["kind"] == kind]
+        return [(row, json.loads(row["content"])) for row in rows]
+
     def _rows(self, table: str) -> list[dict[str, Any]]:
         if table not in self._tables:
             self._tables[table] = filtered_rows(self._at.relation(table), [])
         return self._tables[table]
+
+
+def _move_of(one: Mapping[str, Any]) -> Move:
+    left = one["source_offset"]
+    return Move(
+        left=None
+        if left is None
+        else Commit(
+            offset=left,
+            topic_id=one["source_topic_id"],
+            leader_epoch=one["source_leader_epoch"],
+            made_after_ms=one["source_made_after_ms"],
+        ),
+        arrived_at=one["to"],
+        here_topic_id=one["topic_id"],
+    )
 
 
 def _look(row: Row) -> tuple[Any, ...]:
@@ -271,6 +339,5 @@ def _ends_of(flow: RecordedFlow) -> set[tuple[str, int]]:
     return {(log.topic_id, log.partition) for log in logs}
 
 
-def _logs_of(row: Row) -> Iterator[Log]:
-    for side in ("source", "target"):
-        yield Log(row[f"{side}_cluster"], row[f"{side}_topic"], row[f"{side}_partition"])
+def _log_of(row: Row, side: str) -> Log:
+    return Log(row[f"{side}_cluster"], row[f"{side}_topic"], row[f"{side}_partition"])

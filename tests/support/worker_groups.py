@@ -9,7 +9,7 @@ import pytest
 from tests.support.checkout import CHECKOUT
 
 PER_WORKER = {"broker_pair", "broker_pair_sandbox", "spark", "home"}
-LONGEST_FIRST = ("end_to_end", "repository", "faults", "queries", "jobs")
+LONGEST_FIRST = ("end_to_end", "between_clusters", "repository", "faults", "queries", "jobs")
 """Folders whose tests take longest: what begins last is to be short, so that workers end together."""
 
 
