@@ -32,7 +32,6 @@ VIEW_SUBJECTS = (
     "flows",
     "supersession",
     "maps",
-    "earlier_copies",
     "lineage",
     "topics",
     "partitions",
@@ -45,6 +44,7 @@ VIEW_SUBJECTS = (
     "readings",
     "commits",
     "targets",
+    "earlier_copies",
     "translation",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""

@@ -66,7 +66,7 @@ class TranslatedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a group continues at another cluster: `group_translation`, and `group_translation_at_time` where asked.
+    """Where a group continues at another cluster: `group_translation`, and what a time would mean.
 
     `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
     nothing is counted. `group_id` None: one offset was asked for. `time_offset`, `skipped` and `repeated_by_time`

@@ -12,6 +12,8 @@ from ledger.adapters.duck.views import Clusters, Statement
 from ledger.schema import TABLE_BY_NAME
 
 _GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "target_partition")
+_READ_FOR_A_TIME = ("compared_offsets", "unread_pieces")
+"""The views that `time_offsets.sql` and `at_time.sql` read beside those of the query."""
 _OF_A_TIME = ("time_offset", "skipped", "repeated_by_time")
 
 
@@ -22,19 +24,21 @@ def translate(
     at_ms: int | None = None,
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
-    """The answer of `group_translation`; with a time, beside it what `group_translation_at_time` says of it.
+    """The answer of `group_translation`; with a time, beside it what each group would skip and repeat by it.
 
     `overrides` stand in for tables of the snapshot.
     """
-    exact, at_time = catalog.query("group_translation"), catalog.query("group_translation_at_time")
+    exact = catalog.query("group_translation")
     params = {"from_cluster": clusters[0], "to_cluster": clusters[1]}
-    reads = exact.reads if at_ms is None else (*exact.reads, *at_time.reads)
-    instead: dict[str, Statement] = {}
+    reads, instead = exact.reads, dict[str, Statement]()
     if at_ms is not None:
+        reads = (*reads, *_READ_FOR_A_TIME)
         instead["compared_offsets"] = (sql_file("time_offsets.sql"), {"at_ms": at_ms})
     with connect(snapshot, overrides, reads, clusters=clusters, instead=instead) as connection:
         found = answer(connection, exact, params)
-        return found if at_ms is None else _beside(found, answer(connection, at_time, params))
+        if at_ms is None:
+            return found
+        return _beside(found, connection.sql(sql_file("at_time.sql")).to_arrow_table())
 
 
 def _beside(found: pa.Table, of_time: pa.Table) -> pa.Table:

@@ -22,6 +22,7 @@ from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.catalog import Query, Value
+from ledger.adapters.duck.sealed import sealed
 from ledger.errors import UsageError
 from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
 from tests.support.checkout import CHECKOUT
@@ -34,7 +35,23 @@ README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 
 
-@pytest.mark.parametrize("name", sorted(catalog.queries()))
+BETWEEN_CLUSTERS = set(catalog.names_between_clusters())
+PASTED = [name for name, query in catalog.queries().items() if BETWEEN_CLUSTERS.isdisjoint(query.reads)]
+
+
+def test_answers_between_clusters_alone_are_not_pasted() -> None:
+    assert set(catalog.queries()) - set(PASTED) == {"group_translation"}
+
+
+def test_views_between_clusters_are_computed_when_a_statement_names_one() -> None:
+    case, query = largest_case("group_translation"), catalog.query("group_translation")
+    with sealed(case, query.params, case.params(query)) as session:
+        [found] = session.answers(query.sql)
+    assert found is not None
+    assert found.to_pylist() == case.expected(query).to_pylist()
+
+
+@pytest.mark.parametrize("name", PASTED)
 def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path) -> None:
     case, query = largest_case(name), catalog.query(name)
     at = written(tmp_path / "it's written", case)

@@ -1,16 +1,6 @@
--- name:    group_translation_at_time
--- answers: what would each group skip, and read again, that continues at another cluster at the offset of a time?
--- grain:   group_id, source_topic, source_partition, target_topic
--- reads:   answered_pairs, asked_groups, compared_offsets, group_places, unread_pieces
--- params:  from_cluster string, to_cluster string
--- columns: group_id string, source_topic string, source_partition int, target_topic string, target_partition int,
---          target_offset bigint, time_offset bigint, skipped bigint, repeated_by_time bigint
---
--- The worse alternative to group_translation, whose offset is target_offset. time_offset is the first offset of the first
--- offset sync with a record at or behind the time that is asked about (view compared_offsets), as far as the ledger
--- knows: times are the producers', no commit has one, and the sides hold records in orders of their own. skipped: unread
--- records that the group would pass; repeated_by_time: read ones that it would read again. Without a time that is asked
--- about there is no row.
+-- Beside the answer of group_translation: what each group would skip, and read again, that continues at the offset of a
+-- time instead (time_offset, view compared_offsets). Times are the producers', no commit has one, and the sides hold
+-- records in orders of their own. skipped: unread records that it would pass. repeated_by_time: read ones.
 with compared as (
     select
         p.here_topic,
