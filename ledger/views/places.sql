@@ -188,7 +188,7 @@ recorded as (
 select p.*, w.map_recorded_ms
 from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
-left join recorded as w using (here_log, there_log)
+inner join recorded as w using (here_log, there_log)
 where s.here_topic is null or p.there_topic = p.here_topic;
 
 -- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.
