@@ -12,7 +12,7 @@
 -- needs, else the source's value. unknown: no state of one of the topics is recorded. does_not_follow: belongs
 -- to a cluster, or is a fence. missing: the target topic has its cluster's default. surplus: only the target
 -- topic has it.
-with pairs as (
+with mirrored as (
     select
         t.flow,
         t.source_cluster,
@@ -37,17 +37,17 @@ needed as (
 
 compared as (
     select p.source_topic, n.setting
-    from pairs as p
+    from mirrored as p
     cross join needed as n
     union
     select p.source_topic, s.setting
-    from pairs as p
+    from mirrored as p
     inner join last_topic_settings as s
         on s.cluster = p.source_cluster
         and s.topic_id = p.source_topic_id
     union
     select p.source_topic, s.setting
-    from pairs as p
+    from mirrored as p
     inner join last_topic_settings as s
         on s.cluster = p.target_cluster
         and s.topic_id = p.target_topic_id
@@ -78,7 +78,7 @@ valued as (
             else 1
         end as follows
     from compared as c
-    inner join pairs as p using (source_topic)
+    inner join mirrored as p using (source_topic)
     left join needed as n using (setting)
     left join last_topic_states as x
         on x.cluster = p.source_cluster

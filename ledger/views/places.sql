@@ -158,17 +158,37 @@ with same_names as (
     group by here_cluster, here_topic, there_cluster
 ),
 
+link_routes as (
+    select here_log, there_log, to_here as route_number
+    from links
+    union all
+    select here_log, there_log, to_there as route_number
+    from links
+),
+
+route_maps as (
+    select map_number as route_number, map_number
+    from last_syncs
+    union all
+    select route_number, first_route as map_number
+    from chained_routes
+    union all
+    select route_number, second_route as map_number
+    from chained_routes
+),
+
 recorded as (
     select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_ms
-    from links as k
-    inner join last_syncs as m on m.map_number in (k.to_here, k.to_there)
+    from link_routes as k
+    inner join route_maps as r using (route_number)
+    inner join last_syncs as m using (map_number)
     group by k.here_log, k.there_log
 )
 
 select p.*, w.map_recorded_ms
 from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
-left join recorded as w using (here_log, there_log)
+inner join recorded as w using (here_log, there_log)
 where s.here_topic is null or p.there_topic = p.here_topic;
 
 -- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.

@@ -3,31 +3,41 @@
 A query takes longer to be planned than to be answered, so several lives are the topics of one ledger.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.domain.pair.claims import count
-from ledger.domain.pair.first_unread import Place, first_unread
+from ledger.domain.pair.first_unread import Place, PlaceStatus, first_unread
+from tests.support.lived_pairs import SEEDS, SIDES, lived, lived_case, lives_of
 from tests.support.pair_lives import Life
 from tests.support.pair_logs import WORLDS, Group, other_than
 from tests.support.pair_tables import recorded_group, recorded_pair, snapshot_of, topic_of
+from tests.support.query_mutants import as_table
+from tests.support.view_mutants import LaidOut
 
 LIVES = st.lists(st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=12, max_size=12)
-PRINTED = settings(print_blob=True, deadline=None, max_examples=5)
+NOT_IN_LIVES = frozenset({PlaceStatus.NO_COMMIT, PlaceStatus.HIDDEN})
+"""Statuses that no group of a life has: each has a commit on its only partition, and recorders may see all."""
+CHANGED = [
+    ("unread_pieces", "x.piece_start, r.there_to)", "x.piece_start)"),
+    ("pair_pieces", "when s.is_written and not s.is_claimed", "when s.is_written and s.is_claimed"),
+    ("group_reads", "coalesce(here_to, 0)", "coalesce(here_to + 1, 0)"),
+]
+"""A view, and what of it is replaced: repeats that the algebra knows to be read, or skips what is unread."""
+PRINTED = settings(print_blob=True, deadline=None, max_examples=3)
+
+QUERY = catalog.query("group_translation")
+COLUMNS = [column.name for column in QUERY.columns]
 
 Answer = tuple[int | None, str, int, int, int, int]
-
-
-def lived(seed: int, world: str) -> Life:
-    life = Life(seed, world, is_calm=False)
-    for _ in life.live(life.chance.randint(5, 60)):
-        pass
-    return life
 
 
 def asked(life: Life, here: str) -> Iterator[Group]:
@@ -43,30 +53,67 @@ def said(place: Place) -> Answer:
 
 def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
     params: dict[str, catalog.Value] = {"from_cluster": here, "to_cluster": other_than(here)}
-    query = catalog.query("group_translation")
-    return {(row["source_topic"], row["group_id"]): _row(row) for row in _rows(query, params, lives)}
+    rows: list[dict[str, Any]] = run_query(QUERY, params, snapshot_of(lives)).to_pylist()
+    return {(row["source_topic"], row["group_id"]): _row(row) for row in rows}
 
 
-def _rows(
-    query: catalog.Query, params: dict[str, catalog.Value], lives: Sequence[Life]
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run_query(query, params, snapshot_of(lives)).to_pylist()
-    return found
-
-
-def _row(row: dict[str, Any]) -> Answer:
+def _row(row: Mapping[str, Any]) -> Answer:
     counts = [row[name] or 0 for name in ("repeated", "ahead", "others", "expired")]
     return row["target_offset"], row["status"], *counts
+
+
+def by_the_algebra(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
+    """The algebra's answers for all groups that are asked of."""
+    return {
+        (topic_of(number), group.name): said(
+            first_unread(recorded_pair(life, here), recorded_group(life, group))
+        )
+        for number, life in enumerate(lives)
+        for group in asked(life, here)
+    }
 
 
 @PRINTED
 @given(LIVES)
 def test_sql_places_groups_as_the_algebra(worlds: list[tuple[int, str]]) -> None:
     lives = [lived(seed, world) for seed, world in worlds]
-    for here in ("east", "west"):
+    for here in SIDES:
         found = answers(lives, here)
-        for number, life in enumerate(lives):
-            for group in asked(life, here):
-                expected = said(first_unread(recorded_pair(life, here), recorded_group(life, group)))
-                got = found[topic_of(number), group.name]
-                assert got == expected, (here, number, worlds[number], group.name, life.told())
+        for (topic, group), expected in by_the_algebra(lives, here).items():
+            told = next(life.told() for number, life in enumerate(lives) if topic_of(number) == topic)
+            assert found[topic, group] == expected, (here, topic, worlds, group, told)
+
+
+def test_lives_have_what_is_compared() -> None:
+    """Every status that a life can lead to, many places that are no ends, and every count above 0."""
+    found = [
+        place for seed in SEEDS for here in SIDES for place in by_the_algebra(lives_of(seed), here).values()
+    ]
+    statuses = Counter(PlaceStatus(status) for _, status, *_ in found)
+    assert statuses.keys() == set(PlaceStatus) - NOT_IN_LIVES
+    assert statuses[PlaceStatus.AT_END] < len(found) / 2
+    assert all(sum(counts[kind] > 0 for _, _, *counts in found) >= 10 for kind in range(4))
+
+
+@pytest.mark.parametrize(("view", "text", "other"), CHANGED)
+def test_a_changed_view_differs_from_the_algebra(view: str, text: str, other: str) -> None:
+    assert any(differs(seed, here, view, text, other) for seed in SEEDS for here in SIDES)
+
+
+def differs(seed: int, here: str, view: str, text: str, other: str) -> bool:
+    """Whether any answer is another one than the algebra's when a view says something else."""
+    laid = laid_out(seed, here)
+    assert text in laid.views[view]
+    laid.connection.execute("begin")
+    try:
+        laid.connection.execute(as_table(laid.views[view].replace(text, other)))
+        rows = [dict(zip(COLUMNS, values, strict=True)) for values in laid.answer_beyond(view)]
+    finally:
+        laid.connection.execute("rollback")
+    found = {(row["source_topic"], row["group_id"]): _row(row) for row in rows}
+    return any(found.get(key) != place for key, place in by_the_algebra(lives_of(seed), here).items())
+
+
+@cache
+def laid_out(seed: int, here: str) -> LaidOut:
+    return LaidOut(QUERY, lived_case(seed, here))

@@ -22,7 +22,6 @@ from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.catalog import Query, Value
-from ledger.adapters.duck.sealed import sealed
 from ledger.errors import UsageError
 from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
 from tests.support.checkout import CHECKOUT
