@@ -15,8 +15,7 @@ with grains as (
         last_order,
         known_order,
         row_number() over (
-            partition by cluster
-            order by group_id nulls last, topic nulls last, partition nulls last
+            order by cluster nulls last, group_id nulls last, topic nulls last, partition nulls last
         ) as commit_number
     from (
         select
@@ -40,7 +39,7 @@ aged as (
         g.commit_number,
         g.known_order,
         row_number() over (
-            partition by c.cluster, g.commit_number
+            partition by g.commit_number
             order by
                 c.writer_epoch desc nulls last,
                 c.round desc nulls last,
@@ -61,7 +60,7 @@ aged as (
 known as (
     select *
     from (
-        select *, row_number() over (partition by cluster, commit_number order by age nulls last) as known_age
+        select *, row_number() over (partition by commit_number order by age nulls last) as known_age
         from aged
         where committed_offset is not null
     ) as k
@@ -70,7 +69,6 @@ known as (
 
 looks as (
     select
-        c.cluster,
         c.commit_number,
         max(
             case
@@ -88,13 +86,12 @@ looks as (
         and k.topic = c.topic
         and k.partition = c.partition
         and k.group_id is not distinct from c.group_id
-    group by c.cluster, c.commit_number
+    group by c.commit_number
 ),
 
 -- The same of looks that were recorded with the commit.
 looks_beside as (
     select
-        c.cluster,
         c.commit_number,
         max(
             case
@@ -105,8 +102,8 @@ looks_beside as (
         min(case when a.age < c.age then a.read_at_ms end) as absent_since_ms,
         max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence
     from known as c
-    inner join aged as a using (cluster, commit_number)
-    group by c.cluster, c.commit_number
+    inner join aged as a using (commit_number)
+    group by c.commit_number
 )
 
 select
@@ -124,8 +121,8 @@ select
     least(k.absent_since_ms, b.absent_since_ms) as absent_since_ms,
     c.commit_number
 from known as c
-inner join looks as k using (cluster, commit_number)
-inner join looks_beside as b using (cluster, commit_number);
+inner join looks as k using (commit_number)
+inner join looks_beside as b using (commit_number);
 
 -- The same of each flow's source.
 create or replace temporary view last_commits as
