@@ -6,6 +6,7 @@ may be left out and is null then.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
 _CREATED_VIEW = re.compile(r"^create or replace temporary view (\w+) as$", re.MULTILINE)
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)")
+_COMMENT = re.compile(r"--.*")
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
 Value = str | int | bool | None
@@ -146,6 +148,12 @@ def views_of(relations: Iterable[str]) -> Mapping[str, str]:
     """The statement that makes each view among these relations, and each that the views read, in their order."""
     found = _read_by(relations)
     return {name: text for name, text in _views().items() if name in found}
+
+
+def times_read(query: Query) -> Mapping[str, int]:
+    """How often each table and view is read, by the query and by the views that it needs."""
+    texts = (*views_of(query.reads).values(), query.sql)
+    return Counter(name for text in texts for name in _READ.findall(_COMMENT.sub("", text)))
 
 
 def _read_by(relations: Iterable[str]) -> frozenset[str]:

@@ -40,7 +40,7 @@ def for_duckdb(at: DeltaSnapshot) -> str:
 def for_spark(at: DeltaSnapshot) -> str:
     """For a Spark session with Delta Lake, in ANSI mode."""
     functions = files("ledger.adapters.spark").joinpath("functions.sql").read_text(encoding="utf-8")
-    made = [_spark_table(at, table) for table in TABLES]
+    made = [spark_table(at, table) for table in TABLES]
     head = _head(at, "Spark with Delta Lake, in ANSI mode", _SPARK_KEEPS)
     return "\n".join([head, *made, functions, catalog.VIEWS])
 
@@ -72,7 +72,8 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
     return _view(table, f"select\n    {typed}\nwhere false")
 
 
-def _spark_table(at: DeltaSnapshot, table: Table) -> str:
+def spark_table(at: DeltaSnapshot, table: Table) -> str:
+    """What makes one table of the cut readable in a Spark session."""
     lacking = at.lacking(table.name)
     columns = ",\n    ".join(
         f"cast(null as {c.type}) as {c.name}" if c.name in lacking else c.name for c in table.columns
