@@ -10,6 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from ledger import catalog
 from ledger.adapters.duck.engine import Relation, run_query
 from ledger.catalog import Query, Value
 from tests.simulation.ledger.tables import MemorySnapshot
@@ -18,7 +19,7 @@ from tests.support.pair_lives import Life
 from tests.support.pair_logs import WORLDS, other_than
 from tests.support.pair_tables import snapshot_of
 
-QUERY = "group_translation"
+QUERY = catalog.query("group_translation")
 SEEDS = (3, 5)
 SIDES = ("east", "west")
 _LIVES = 10
@@ -52,7 +53,7 @@ def lived(seed: int, world: str) -> Life:
 
 def lived_case(seed: int, here: str) -> LivedCase:
     """The lives of a seed, asked from one side."""
-    return LivedCase(QUERY, f"lives of seed {seed} from {here}", {}, seed, here)
+    return LivedCase(QUERY.name, f"lives of seed {seed} from {here}", {}, seed, here)
 
 
 @cache

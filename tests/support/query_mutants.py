@@ -45,15 +45,15 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and s.piece_start >= a.place then s.piece_start: s.piece_start >= a.place -> true",
         }
     ),
-    "last_commits": frozenset(
+    "cluster_commits": frozenset(
         {
             # A commit is not another offset than itself.
             "when c.age < a.age and coalesce(a.committed_offset <> c.committed_offset, true): < -> <=",
             # One look of a commit has age 1.
             "max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence: "
             "max( -> min(",
-            # Numbers begin anew with each flow so that a choice of flows reaches the tables.
-            "partition by flow: partition by flow -> ",
+            # Numbers begin anew with each cluster so that a choice of clusters reaches the tables.
+            "partition by cluster: partition by cluster -> ",
         }
     ),
     "effective_syncs": frozenset(
@@ -119,6 +119,32 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             # A copy that begins where the source ends, or ends where the mirror stands, holds nothing between.
             "and o.target_start < s.high_watermark: < -> <=",
             "and o.target_end > s.mirrored_end: > -> >=",
+        }
+    ),
+    "group_places": frozenset(
+        {
+            # What is unread below the place lies below the log start: `expired` comes before these statuses.
+            "max(case when u.unplaced_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_unplaced,: p.place < u.piece_end -> true",
+            "max(case when u.unplaced_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_unplaced,: < -> <=",
+            "max(case when u.alone_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_alone,: p.place < u.piece_end -> true",
+            "max(case when u.alone_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_alone,: < -> <=",
+            "max(case when u.unread_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_unread: p.place < u.piece_end -> true",
+            "max(case when u.unread_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_unread: < -> <=",
+            # What begins where the group has come to is not ahead by anything.
+            "and x.piece_start < r.here_to: < -> <=",
+        }
+    ),
+    "unread_pieces": frozenset(
+        {
+            # A place at the end of a piece does not lie in it.
+            "case when unplaced_from < piece_end then unplaced_from end as unplaced_from,: < -> <=",
+            "case when alone_from < piece_end then alone_from end as alone_from,: < -> <=",
         }
     ),
     # It bounds what is read: what is caught up is not told since when it is behind.

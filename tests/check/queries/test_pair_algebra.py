@@ -4,22 +4,17 @@ A query takes longer to be planned than to be answered, so several lives are the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.pair.claims import count
-from ledger.domain.pair.first_unread import Place, PlaceStatus, first_unread
-from tests.support.lived_pairs import SEEDS, SIDES, lived, lived_case, lives_of
-from tests.support.pair_lives import Life
-from tests.support.pair_logs import WORLDS, Group, other_than
-from tests.support.pair_tables import recorded_group, recorded_pair, snapshot_of, topic_of
+from ledger.domain.pair.first_unread import PlaceStatus
+from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of
+from tests.support.pair_answers import answer_of, answers, by_the_algebra
+from tests.support.pair_logs import WORLDS
+from tests.support.pair_tables import topic_of
 from tests.support.query_mutants import as_table
 from tests.support.view_mutants import LaidOut
 
@@ -33,44 +28,7 @@ CHANGED = [
 ]
 """A view, and what of it is replaced: repeats that the algebra knows to be read, or skips what is unread."""
 PRINTED = settings(print_blob=True, deadline=None, max_examples=3)
-
-QUERY = catalog.query("group_translation")
 COLUMNS = [column.name for column in QUERY.columns]
-
-Answer = tuple[int | None, str, int, int, int, int]
-
-
-def asked(life: Life, here: str) -> Iterator[Group]:
-    for group in life.groups:
-        if group.at == here and here in group.sides and group.sides[here].seen and life.maps_are_told():
-            yield group
-
-
-def said(place: Place) -> Answer:
-    repeats, ahead = place.repeats, count(place.ahead)
-    return place.offset, str(place.status), repeats, ahead, count(place.others), count(place.expired)
-
-
-def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
-    params: dict[str, catalog.Value] = {"from_cluster": here, "to_cluster": other_than(here)}
-    rows: list[dict[str, Any]] = run_query(QUERY, params, snapshot_of(lives)).to_pylist()
-    return {(row["source_topic"], row["group_id"]): _row(row) for row in rows}
-
-
-def _row(row: Mapping[str, Any]) -> Answer:
-    counts = [row[name] or 0 for name in ("repeated", "ahead", "others", "expired")]
-    return row["target_offset"], row["status"], *counts
-
-
-def by_the_algebra(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
-    """The algebra's answers for all groups that are asked of."""
-    return {
-        (topic_of(number), group.name): said(
-            first_unread(recorded_pair(life, here), recorded_group(life, group))
-        )
-        for number, life in enumerate(lives)
-        for group in asked(life, here)
-    }
 
 
 @PRINTED
@@ -110,7 +68,7 @@ def differs(seed: int, here: str, view: str, text: str, other: str) -> bool:
         rows = [dict(zip(COLUMNS, values, strict=True)) for values in laid.answer_beyond(view)]
     finally:
         laid.connection.execute("rollback")
-    found = {(row["source_topic"], row["group_id"]): _row(row) for row in rows}
+    found = {(row["source_topic"], row["group_id"]): answer_of(row) for row in rows}
     return any(found.get(key) != place for key, place in by_the_algebra(lives_of(seed), here).items())
 
 

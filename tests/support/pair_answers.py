@@ -1,0 +1,53 @@
+"""Answers about groups of generated lives: of the query `group_translation`, and of the algebra."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ledger import catalog
+from ledger.adapters.duck.engine import run_query
+from ledger.domain.pair.claims import count
+from ledger.domain.pair.first_unread import Place, first_unread
+from tests.support.lived_pairs import QUERY
+from tests.support.pair_lives import Life
+from tests.support.pair_logs import Group, other_than
+from tests.support.pair_tables import recorded_group, recorded_pair, snapshot_of, topic_of
+
+Answer = tuple[int | None, str, int, int, int, int]
+"""Place and status; repeated, ahead, others, expired."""
+
+
+def asked(life: Life, here: str) -> Iterator[Group]:
+    """Groups that continue from here, as far as both sides were recorded."""
+    for group in life.groups:
+        if group.at == here and here in group.sides and group.sides[here].seen and life.maps_are_told():
+            yield group
+
+
+def said(place: Place) -> Answer:
+    """What a place of the algebra says."""
+    repeats, ahead = place.repeats, count(place.ahead)
+    return place.offset, str(place.status), repeats, ahead, count(place.others), count(place.expired)
+
+
+def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
+    """The query's answers by topic and group."""
+    params: dict[str, catalog.Value] = {"from_cluster": here, "to_cluster": other_than(here)}
+    rows: list[dict[str, Any]] = run_query(QUERY, params, snapshot_of(lives)).to_pylist()
+    return {(row["source_topic"], row["group_id"]): answer_of(row) for row in rows}
+
+
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """What a row of the query says."""
+    counts = [row[name] or 0 for name in ("repeated", "ahead", "others", "expired")]
+    return row["target_offset"], row["status"], *counts
+
+
+def by_the_algebra(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
+    """The algebra's answers for all groups that are asked of."""
+    return {
+        (topic_of(number), group.name): said(
+            first_unread(recorded_pair(life, here), recorded_group(life, group))
+        )
+        for number, life in enumerate(lives)
+        for group in asked(life, here)
+    }
