@@ -11,6 +11,12 @@ from tests.support.view_queries import VIEW_QUERIES
 
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
+VIEWS = [
+    view
+    for view in (*catalog.view_names(), *catalog.names_between_clusters())
+    if view not in view_mutants.WITHOUT_ALL_CASES
+]
+
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_every_mutant_is_caught(query: Query) -> None:
@@ -19,9 +25,7 @@ def test_every_mutant_is_caught(query: Query) -> None:
     assert uncaught(query.name, query.sql, benches, one_in=1) == []
 
 
-@pytest.mark.parametrize(
-    "view", [view for view in catalog.view_names() if view not in view_mutants.WITHOUT_ALL_CASES]
-)
+@pytest.mark.parametrize("view", VIEWS)
 def test_mutants_of_views_are_caught(view: str) -> None:
     assert view_mutants.uncaught_of(view, one_in=view_mutants.ONE_IN) == []
 

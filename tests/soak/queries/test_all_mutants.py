@@ -6,8 +6,14 @@ from ledger import catalog
 from tests.support import view_mutants
 from tests.support.view_mutants import WITHOUT_ALL_CASES
 
+VIEWS = [
+    view
+    for view in (*catalog.view_names(), *catalog.names_between_clusters())
+    if view not in WITHOUT_ALL_CASES
+]
 
-@pytest.mark.parametrize("view", [view for view in catalog.view_names() if view not in WITHOUT_ALL_CASES])
+
+@pytest.mark.parametrize("view", VIEWS)
 def test_every_mutant_of_a_view_is_caught(view: str) -> None:
     benches = view_mutants.benches_of(view)
     assert benches
