@@ -102,6 +102,11 @@ class Query:
         return self.name.startswith("audit_")
 
     @property
+    def is_between_clusters(self) -> bool:
+        """Whether it reads views that an engine has to compute in their turn (`BETWEEN_SUBJECTS`)."""
+        return not set(names_between_clusters()).isdisjoint(self.reads)
+
+    @property
     def parameter_names(self) -> tuple[str, ...]:
         return tuple(parameter.name for parameter in self.params)
 

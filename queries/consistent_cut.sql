@@ -6,13 +6,13 @@
 -- columns: cluster string, kind string, topic string, topic_id string, partition int, group_id string,
 --          log_start bigint, last_stable bigint, high_watermark bigint, committed_offset bigint,
 --          last_known_offset bigint, leader_epoch int, read_at_ms bigint, known_at_ms bigint,
---          next_read_ms bigint, age_ms bigint, cluster_spread_ms bigint, spread_ms bigint, status string
+--          next_read_at_ms bigint, age_ms bigint, cluster_spread_ms bigint, spread_ms bigint, status string
 -- status:  ended, not_read_yet, never_read, gone, hidden, known
 --
 -- Of every partition (kind is end) and of every group on a partition (commit) the last row that was read at or before
 -- at_ms, whenever it was recorded: so the ledger of now tells more of the instant than --as-of the instant.
 -- known_at_ms is when it is known to have stood: the read, or for ends a later heartbeat of the recorder until at_ms.
--- next_read_ms: the first read behind at_ms that has a row; what changed between the two was not seen. The spread is
+-- next_read_at_ms: the first read behind at_ms that has a row; what changed between the two was not seen. The spread is
 -- from the first to the last known_at_ms of what is known, in the cluster and in the whole answer: the reads of a cut
 -- were made that far apart, and what happened between them may be on one side of it alone. Unchanged commits have a row
 -- only at each full sweep, so their read may be older than the last look.
@@ -38,7 +38,7 @@ end_reads as (
         ) as age,
         min(case when h.read_at_ms > p.at_ms then h.read_at_ms end) over (
             partition by h.cluster, h.topic, h.topic_id, h.partition
-        ) as next_read_ms
+        ) as next_read_at_ms
     from high_watermarks as h
     cross join params as p
 ),
@@ -65,7 +65,7 @@ commit_reads as (
         ) over (partition by c.cluster, c.topic, c.partition, c.group_id) as last_known_offset,
         min(case when c.read_at_ms > p.at_ms then c.read_at_ms end) over (
             partition by c.cluster, c.topic, c.partition, c.group_id
-        ) as next_read_ms
+        ) as next_read_at_ms
     from checkpoints as c
     cross join params as p
 ),
@@ -80,7 +80,7 @@ readings as (
         case when h.is_read then h.leader_epoch end as leader_epoch,
         case when h.is_read then h.read_at_ms end as read_at_ms,
         case when h.is_read then coalesce(s.recorded_at_ms, h.read_at_ms) end as known_at_ms,
-        h.next_read_ms,
+        h.next_read_at_ms,
         case when h.is_read then 'known' when not h.is_read then 'not_read_yet' else 'never_read' end as reading
     from topic_partitions as t
     left join end_reads as h
@@ -99,7 +99,7 @@ readings as (
         case when c.is_read then c.leader_epoch end as leader_epoch,
         case when c.is_read then c.read_at_ms end as read_at_ms,
         case when c.is_read then c.read_at_ms end as known_at_ms,
-        c.next_read_ms,
+        c.next_read_at_ms,
         case
             when not c.is_read then 'not_read_yet'
             when c.committed_offset is null then coalesce(c.absence, 'gone')
@@ -122,7 +122,7 @@ judged as (
 select
     j.cluster, j.kind, j.topic, j.topic_id, j.partition, j.group_id,
     j.log_start, j.last_stable, j.high_watermark, j.committed_offset, j.last_known_offset, j.leader_epoch,
-    j.read_at_ms, j.known_at_ms, j.next_read_ms, p.at_ms - j.known_at_ms as age_ms,
+    j.read_at_ms, j.known_at_ms, j.next_read_at_ms, p.at_ms - j.known_at_ms as age_ms,
     max(case when j.status = 'known' then j.known_at_ms end) over (partition by j.cluster)
     - min(case when j.status = 'known' then j.known_at_ms end) over (partition by j.cluster) as cluster_spread_ms,
     max(case when j.status = 'known' then j.known_at_ms end) over ()

@@ -6,7 +6,7 @@
 -- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
 --          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
---          first_read_ms bigint, map_recorded_ms bigint, metadata string
+--          first_read_at_ms bigint, map_recorded_at_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, no_commit, before_first, expired_on_target, unplaced,
 --          extras, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
@@ -15,8 +15,8 @@
 -- may repeat records and never skips one. Where a topic goes to one of the same name there, and to others too, only
 -- the first is told of. repeated: records behind the place that the group has read. ahead: offsets that it has read
 -- and that are not there yet. others: offsets behind the place that no flow between the two has carried. expired: what
--- it has not read and the log there holds no more. map_recorded_ms: when the map that is told of last was recorded
--- last; first_read_ms: when the commit was first seen.
+-- it has not read and the log there holds no more. map_recorded_at_ms: when the map that is told of last was recorded
+-- last; first_read_at_ms: when the commit was first seen.
 with chosen as (
     select p.*
     from answered_pairs as p
@@ -57,7 +57,7 @@ judged as (
         g.absence,
         g.absent_since_ms,
         g.first_read_ms,
-        p.map_recorded_ms,
+        p.map_recorded_at_ms,
         g.metadata
     from chosen as p
     inner join asked_groups as g using (pair_number)
@@ -109,8 +109,8 @@ select
     expired,
     absence,
     absent_since_ms,
-    first_read_ms,
-    map_recorded_ms,
+    first_read_ms as first_read_at_ms,
+    map_recorded_at_ms,
     metadata
 from judged
 union all
@@ -130,8 +130,8 @@ select
     cast(null as bigint) as expired,
     absence,
     absent_since_ms,
-    first_read_ms,
-    cast(null as bigint) as map_recorded_ms,
+    first_read_ms as first_read_at_ms,
+    cast(null as bigint) as map_recorded_at_ms,
     metadata
 from unpaired
 order by

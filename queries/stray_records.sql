@@ -4,7 +4,7 @@
 -- reads:   effective_syncs, last_high_watermarks, last_syncs
 -- params:  flow string
 -- columns: flow string, target_cluster string, target_topic string, target_topic_id string, target_partition int,
---          target_start bigint, target_end bigint, offsets bigint, after_ms bigint, until_ms bigint,
+--          target_start bigint, target_end bigint, offsets bigint, since_ms bigint, until_ms bigint,
 --          measured_at_ms bigint, status string
 -- status:  unknown, not_recorded, before, stray, undetermined
 --
@@ -17,7 +17,7 @@
 -- Looked at are the target partitions that the flow went to last, in that incarnation, and what rows of all flows
 -- (copied, adopted, unpaired) claim there, after supersession. What accept-foreign accepted is stray all the same.
 -- before: in front of the first claim, from the log start on. stray: between two claims, whose rows were recorded at
--- after_ms and until_ms; a row is recorded about a round after its records were appended. undetermined: a flow passed it
+-- since_ms and until_ms; a row is recorded about a round after its records were appended. undetermined: a flow passed it
 -- and could not tell what it was (unpaired without records: retention at the target, or behind what was adopted).
 -- not_recorded: behind the last claim, up to the high watermark read at measured_at_ms: strays, or copies that are not
 -- recorded yet. unknown: no end of that incarnation was ever read, so nobody knows what lies behind the last claim, nor
@@ -76,7 +76,7 @@ ordered as (
         lag(c.recorded_at_ms) over (
             partition by c.target_topic_id, c.target_partition
             order by c.target_start nulls last, c.target_end nulls last
-        ) as after_ms
+        ) as since_ms
     from claims as c
 ),
 
@@ -86,7 +86,7 @@ found as (
         o.target_partition,
         coalesce(o.claimed_to, e.log_start, 0) as target_start,
         o.target_start as target_end,
-        o.after_ms,
+        o.since_ms,
         o.recorded_at_ms as until_ms,
         case
             when o.target_start is null or coalesce(o.claimed_to, e.log_start) is null then 'unknown'
@@ -103,7 +103,7 @@ found as (
         c.target_partition,
         c.target_start,
         c.target_end,
-        cast(null as bigint) as after_ms,
+        cast(null as bigint) as since_ms,
         c.recorded_at_ms as until_ms,
         'undetermined' as status
     from claims as c
@@ -119,7 +119,7 @@ select
     f.target_start,
     f.target_end,
     f.target_end - f.target_start as offsets,
-    f.after_ms,
+    f.since_ms,
     f.until_ms,
     e.measured_at_ms,
     f.status

@@ -88,8 +88,8 @@ class Place:
     expired: int | None
     absence: str | None
     absent_since_ms: int | None
-    first_read_ms: int | None
-    map_recorded_ms: int | None
+    first_read_at_ms: int | None
+    map_recorded_at_ms: int | None
     metadata: str | None
     time_offset: int | None = None
     skipped: int | None = None

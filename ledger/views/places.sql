@@ -148,7 +148,7 @@ left join counted as c using (asked_number)
 left join aheads as a using (asked_number);
 
 -- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
--- a group that reads it continues in the first. map_recorded_ms: when the last row was recorded of the map that was
+-- a group that reads it continues in the first. map_recorded_at_ms: when the last row was recorded of the map that was
 -- recorded longest ago.
 create or replace temporary view answered_pairs as
 with same_names as (
@@ -178,14 +178,14 @@ route_maps as (
 ),
 
 recorded as (
-    select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_ms
+    select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_at_ms
     from link_routes as k
     inner join route_maps as r using (route_number)
     inner join last_syncs as m using (map_number)
     group by k.here_log, k.there_log
 )
 
-select p.*, w.map_recorded_ms
+select p.*, w.map_recorded_at_ms
 from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
 inner join recorded as w using (here_log, there_log)

@@ -29,17 +29,13 @@ def test_a_wide_view_is_computed_only_where_several_views_read_it() -> None:
 
 
 def test_queries_that_are_asked_about_no_flow_read_none() -> None:
+    """Between clusters views are computed in their turn, those of a flow among them."""
     read = {
         query.name: FOR_A_FLOW & set(catalog.views_of(query.reads))
         for query in catalog.queries().values()
-        if "flow" not in query.parameter_names and not reads_between_clusters(query)
+        if "flow" not in query.parameter_names and not query.is_between_clusters
     }
     assert {name: views for name, views in read.items() if views} == {}
-
-
-def reads_between_clusters(query: catalog.Query) -> bool:
-    """Then views are computed in their turn, those of a flow among them."""
-    return not set(catalog.names_between_clusters()).isdisjoint(query.reads)
 
 
 def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:

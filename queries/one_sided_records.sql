@@ -1,0 +1,101 @@
+-- name:    one_sided_records
+-- answers: which records does one of two clusters have that the other lacks, partition by partition?
+-- grain:   status, topic, partition, other_topic, range_start
+-- reads:   answered_pairs, decided_extras, link_stretches, links, map_claims, pair_pieces, route_unpaired
+-- params:  from_cluster string, to_cluster string
+-- columns: status string, cluster string, topic string, partition int, other_topic string, range_start bigint,
+--          range_end bigint, offsets bigint
+-- status:  extra, kept_local, deficit
+--
+-- cluster, topic and offsets are of the side that has them. extra: at to_cluster, and not come to from_cluster, behind
+-- the end of the maps; control records cannot be told from records. kept_local: of these what was decided to stay (or to
+-- go to a topic of its own). deficit: copies at from_cluster whose originals to_cluster has lost (source_truncated).
+with chosen as (
+    select p.*
+    from answered_pairs as p
+    inner join params as a
+        on a.from_cluster = p.here_cluster
+        and a.to_cluster = p.there_cluster
+),
+
+-- What the flow from there has written here, and of it what is known to lie there still.
+written as (
+    select p.pair_number, c.claim_start, c.claim_end
+    from chosen as p
+    inner join map_claims as c
+        on c.log_number = p.here_log
+        and c.source_log = p.there_log
+),
+
+held as (
+    select p.pair_number, s.here_start as held_start, s.here_start + s.length as held_end
+    from chosen as p
+    inner join links as k using (here_log, there_log)
+    inner join link_stretches as s using (link_number)
+    where k.direction = 'brought'
+    union all
+    select p.pair_number, u.target_start as held_start, u.target_end as held_end
+    from chosen as p
+    inner join links as k using (here_log, there_log)
+    inner join route_unpaired as u on u.route_number = k.to_here
+    where k.direction = 'brought'
+    union all
+    select pair_number, 4611686018427387904 as held_start, 4611686018427387904 as held_end
+    from chosen
+),
+
+free as (
+    select
+        pair_number,
+        coalesce(
+            max(held_end) over (
+                partition by pair_number
+                order by held_start nulls last, held_end nulls last
+                rows between unbounded preceding and 1 preceding
+            ),
+            0
+        ) as free_start,
+        held_start as free_end
+    from held
+),
+
+deficits as (
+    select
+        w.pair_number,
+        greatest(w.claim_start, f.free_start) as range_start,
+        least(w.claim_end, f.free_end) as range_end
+    from written as w
+    inner join free as f using (pair_number)
+)
+
+select
+    'extra' as status, p.there_cluster as cluster, p.there_topic as topic, p.there_partition as partition,
+    p.here_topic as other_topic, e.piece_start as range_start, e.piece_end as range_end,
+    e.piece_end - e.piece_start as offsets
+from pair_pieces as e
+inner join chosen as p using (pair_number)
+where e.is_alone
+union all
+select
+    'kept_local' as status, p.there_cluster as cluster, p.there_topic as topic, p.there_partition as partition,
+    p.here_topic as other_topic, d.extra_start as range_start, d.extra_end as range_end,
+    d.extra_end - d.extra_start as offsets
+from chosen as p
+inner join decided_extras as d
+    on d.cluster = p.there_cluster
+    and d.topic_id = p.there_topic_id
+    and d.partition = p.there_partition
+where d.policy in ('keep_local', 'salvage')
+union all
+select
+    'deficit' as status, p.here_cluster as cluster, p.here_topic as topic, p.here_partition as partition,
+    p.there_topic as other_topic, d.range_start, d.range_end, d.range_end - d.range_start as offsets
+from deficits as d
+inner join chosen as p using (pair_number)
+where d.range_start < d.range_end
+order by
+    status nulls last,
+    topic nulls last,
+    partition nulls last,
+    other_topic nulls last,
+    range_start nulls last
