@@ -124,8 +124,9 @@ class ViewBench:
 
 
 def benches_of(view: str) -> list[ViewBench]:
-    """The cases of all queries that read the view, by hand and of generated lives."""
-    return [ViewBench(view, laid) for laid in _laid_out() if view in laid.views]
+    """The cases of all queries that read the view; of one between clusters, those of generated lives too."""
+    lives = _lives() if view in catalog.names_between_clusters() else []
+    return [ViewBench(view, laid) for laid in (*_laid_out(), *lives) if view in laid.views]
 
 
 def uncaught_of(view: str, *, one_in: int) -> list[str]:
@@ -136,5 +137,9 @@ def uncaught_of(view: str, *, one_in: int) -> list[str]:
 @cache
 def _laid_out() -> list[LaidOut]:
     queries = [*catalog.queries().values(), *VIEW_QUERIES]
-    by_hand = [LaidOut(query, case) for query in queries for case in cases_of(query.name)]
-    return by_hand + [LaidOut(QUERY, lived_case(seed, here)) for seed in SEEDS for here in SIDES]
+    return [LaidOut(query, case) for query in queries for case in cases_of(query.name)]
+
+
+@cache
+def _lives() -> list[LaidOut]:
+    return [LaidOut(QUERY, lived_case(seed, here)) for seed in SEEDS for here in SIDES]

@@ -5,6 +5,7 @@ import pytest
 from ledger import catalog
 from ledger.catalog import Named, parse_query
 from ledger.errors import InvalidValueError, UsageError
+from tests.support import query_list
 
 HEADER = """-- name:    example
 -- answers: which?
@@ -120,3 +121,8 @@ def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
         "sync_pieces",
         "segments",
     ]
+
+
+def test_the_readme_lists_every_query() -> None:
+    """`python -m tests.support.query_list` writes the list."""
+    assert query_list.README.read_text(encoding="utf-8") == query_list.kept() + query_list.listed()

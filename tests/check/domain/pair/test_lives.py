@@ -19,7 +19,7 @@ from tests.support.pair_logs import WORLDS, Group, other_than
 
 STATUS = PlaceStatus
 SEEDS, IN_WORLDS = st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))
-STORMS = settings(max_examples=100, print_blob=True, deadline=None)
+STORMS = settings(max_examples=50, print_blob=True, deadline=None)
 CALMS = settings(max_examples=40, print_blob=True, deadline=None)
 
 
