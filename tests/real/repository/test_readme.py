@@ -13,6 +13,7 @@ import pytest
 from ledger import errors
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
+from ledger.domain.pair.first_unread import PlaceStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import definitions, section
@@ -87,6 +88,11 @@ def test_translation_statuses_are_all_stated_in_their_order() -> None:
     assert [name for name, _ in rows_of("What a translation says")] == [
         str(status) for status in (*TranslationStatus, *UncommittedStatus)
     ]
+
+
+def test_statuses_between_clusters_are_all_stated_in_their_order() -> None:
+    rows = rows_of("Where groups continue at another cluster")
+    assert [name for name, _ in rows] == [str(status) for status in PlaceStatus]
 
 
 def test_exit_codes_are_those_of_the_errors() -> None:
