@@ -144,12 +144,12 @@ def query(name: str) -> Query:
 
 def view_names() -> tuple[str, ...]:
     """The views beside the tables, as `VIEWS` makes them one after the other."""
-    return tuple(_made_by(VIEWS))
+    return tuple(_made_by(VIEW_SUBJECTS))
 
 
 def names_between_clusters() -> tuple[str, ...]:
     """The views of answers between clusters, in their order, which read those of `VIEWS`."""
-    return tuple(_made_by(_texts(BETWEEN_SUBJECTS)))
+    return tuple(_made_by(BETWEEN_SUBJECTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +189,15 @@ def _read_by(relations: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-@cache
 def _views() -> Mapping[str, str]:
     """The statement of each view, with the comments before it, in the order in which they are made."""
-    return {**_made_by(VIEWS), **_made_by(_texts(BETWEEN_SUBJECTS))}
+    return _made_by(VIEW_SUBJECTS + BETWEEN_SUBJECTS)
 
 
-def _made_by(text: str) -> dict[str, str]:
-    statements = [text for text in re.split(r"(?<=;)\n", text) if text.strip()]
+@cache
+def _made_by(subjects: tuple[str, ...]) -> Mapping[str, str]:
+    """The same of some files."""
+    statements = [text for text in re.split(r"(?<=;)\n", _texts(subjects)) if text.strip()]
     return {_CREATED_VIEW.findall(statement)[0]: statement for statement in statements}
 
 

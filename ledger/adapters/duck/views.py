@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import duckdb
 
+from ledger import catalog
+
 COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
@@ -17,27 +19,11 @@ COMPUTED_FOR_A_FLOW = frozenset(
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
 COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
-
-
 COMPUTED_FOR_PAIRS = frozenset(
-    {
-        "effective_syncs",
-        "current_syncs",
-        "current_maps",
-        "source_truncations",
-        "cluster_commits",
-        "group_moves",
-    }
-    | {"segments", "current_topics", "logs", "map_logs", "log_truncations", "partition_ways", "mirror_writes"}
-    | {"doubted_rows", "map_limits", "map_stretches", "voided_rows", "old_stretches", "unpaired_stretches"}
-    | {"former_stretches", "map_doubts", "direct_routes", "chained_routes", "route_stretches", "route_copies"}
-    | {"route_unpaired", "route_doubts", "route_mirror_writes", "routes", "origin_routes", "links"}
-    | {"origin_stretches", "link_stretches", "link_ends", "link_alone", "link_unplaced_there"}
-    | {"link_unplaced_here", "map_claims", "pairs", "pair_ranges", "log_epochs", "log_cuts", "asked_groups"}
-    | {"group_reads", "cut_points", "pair_stretches", "pair_blocks", "layer_ranges", "pair_pieces"}
-    | {"ahead_pieces", "unread_pieces", "group_places"}
+    {"effective_syncs", "current_syncs", "current_maps", "segments", "source_truncations"}
+    | {"cluster_commits", "group_moves", *catalog.names_between_clusters()}
 )
-"""Views between two clusters: each reads several of the others, and most of them more than once."""
+"""Views between two clusters, and what several of them read: each reads several of the others, most more than once."""
 
 
 Statement: TypeAlias = tuple[str, Mapping[str, object]]
