@@ -22,6 +22,7 @@ _GROUPS_AT_ONCE = 500
 _PARTS_OF_TIMEOUT = 3  # groups that no coordinator answers for hold up the others for one of these
 _POLL_S = 0.05
 _MOVING = errors.NotCoordinatorError.message
+_MAY_BE_LISTED = (GroupEvent.GONE, GroupEvent.HIDDEN)
 
 
 class KafkaGroups:
@@ -81,10 +82,11 @@ class KafkaGroups:
         for some in parts(groups, _GROUPS_AT_ONCE):
             operation = f"find {listed(some, 'group')}"
             found |= self._read_groups(operation, group_readings.unlisted_groups, some).unread
-        deleted = {group for group, why in found.items() if why.event is GroupEvent.GONE}
-        if deleted:
-            # While coordinators move no broker may list a group, and only classic groups are found by name then.
-            listed_again = deleted & {group.group_id for group in self.groups()}
+        explained = {group for group, why in found.items() if why.event in _MAY_BE_LISTED and not why.reason}
+        if explained:
+            # While coordinators move no broker may list a group: by name it is found there all the same when it is
+            # a classic one, which is no sign that it is hidden, and not found otherwise, which is none of deletion.
+            listed_again = explained & {group.group_id for group in self.groups()}
             found |= dict.fromkeys(listed_again, UnreadGroup(GroupEvent.UNAVAILABLE, _MOVING))
         return found
 
