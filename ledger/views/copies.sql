@@ -234,52 +234,6 @@ select
 from voided_rows
 where kind = 'unpaired' and coalesce(target_start < target_limit, true);
 
--- Of old copies those of which the source records have not been copied again.
-create or replace temporary view former_stretches as
-with sound as (
-    select map_number, source_start, sound_end as source_end, target_start
-    from old_stretches
-    where source_start < sound_end
-),
-
-again as (
-    select
-        o.map_number,
-        o.source_start,
-        o.source_end,
-        o.target_start,
-        greatest(s.source_start, o.source_start) as again_start,
-        least(s.source_end, o.source_end) as again_end
-    from sound as o
-    inner join map_stretches as s
-        on s.map_number = o.map_number
-        and s.source_start < o.source_end
-        and s.source_end > o.source_start
-    union all
-    select map_number, source_start, source_end, target_start, source_end as again_start, source_end as again_end
-    from sound
-),
-
-rest as (
-    select
-        map_number,
-        target_start - source_start as shift,
-        coalesce(
-            max(again_end) over (
-                partition by map_number, source_start, source_end, target_start
-                order by again_start nulls last, again_end nulls last
-                rows between unbounded preceding and 1 preceding
-            ),
-            source_start
-        ) as rest_start,
-        again_start as rest_end
-    from again
-)
-
-select map_number, rest_start as source_start, rest_end as source_end, rest_start + shift as target_start
-from rest
-where rest_start < rest_end;
-
 -- Offsets of either log of a map that hold records of which it is not known where in the other they are: rows in doubt.
 create or replace temporary view map_doubts as
 with doubted as (

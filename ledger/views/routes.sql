@@ -160,13 +160,7 @@ from chained;
 
 -- All copies on a route: of old ones those of which the source records have not been copied again.
 create or replace temporary view route_copies as
-with chained as (
-    select s.*
-    from route_stretches as s
-    inner join chained_routes as c using (route_number)
-),
-
-again as (
+with again as (
     select
         o.route_number,
         o.source_start,
@@ -174,15 +168,15 @@ again as (
         o.target_start,
         greatest(s.source_start, o.source_start) as again_start,
         least(s.source_end, o.source_end) as again_end
-    from chained as o
-    inner join chained as s
+    from route_stretches as o
+    inner join route_stretches as s
         on s.route_number = o.route_number
         and s.source_start < o.source_end
         and s.source_end > o.source_start
     where o.is_old and not s.is_old
     union all
     select route_number, source_start, source_end, target_start, source_end as again_start, source_end as again_end
-    from chained
+    from route_stretches
     where is_old
 ),
 
@@ -205,9 +199,6 @@ rest as (
 select route_number, false as is_former, source_start, source_end, target_start
 from route_stretches
 where not is_old
-union all
-select map_number as route_number, true as is_former, source_start, source_end, target_start
-from former_stretches
 union all
 select route_number, true as is_former, rest_start as source_start, rest_end as source_end, rest_start + shift as target_start
 from rest

@@ -34,7 +34,6 @@ WITHOUT_ALL_CASES = frozenset(
         "voided_rows",
         "old_stretches",
         "unpaired_stretches",
-        "former_stretches",
         "map_doubts",
         "direct_routes",
         "chained_routes",
