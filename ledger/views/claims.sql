@@ -75,6 +75,21 @@ select map_number, log_number, source_log, min(target_start) as claim_start, max
 from numbered
 group by map_number, log_number, source_log, claim_number;
 
+-- What flows claim of the log there, of each two logs that are linked. What an ended incarnation of the topic here has
+-- written there comes back to here, and is no claim.
+create or replace temporary view pair_claims as
+with linked as (
+    select distinct here_log, there_log
+    from links
+)
+
+select k.here_log, k.there_log, c.claim_start, c.claim_end
+from linked as k
+inner join map_claims as c on c.log_number = k.there_log
+inner join logs as s on s.log_number = c.source_log
+inner join logs as h on h.log_number = k.here_log
+where not (s.cluster = h.cluster and s.topic = h.topic and s.topic_id <> h.topic_id);
+
 -- What is known of each pair as a whole. there_end: up to where its links reach there; lowest_end: the lowest of that.
 -- brought_from: all below it there was copied to here, or shall not be; null where nothing is copied from there to
 -- here. known_end: up to where the log there is known. here_start: the first offset here that a link knows of.
@@ -93,23 +108,9 @@ with ends as (
     group by here_log, there_log
 ),
 
--- What wrote in an incarnation of either topic that is over comes back to here, and claims nothing there.
-claims as (
-    select e.here_log, e.there_log, c.claim_start, c.claim_end
-    from ends as e
-    inner join map_claims as c on c.log_number = e.there_log
-    inner join logs as s on s.log_number = c.source_log
-    inner join logs as h on h.log_number = e.here_log
-    inner join logs as t on t.log_number = e.there_log
-    where not (
-        s.cluster = h.cluster and s.topic = h.topic and s.topic_id <> h.topic_id
-        or s.cluster = t.cluster and s.topic = t.topic and s.topic_id <> t.topic_id
-    )
-),
-
 claimed as (
     select here_log, there_log, max(claim_end) as claim_end
-    from claims
+    from pair_claims
     group by here_log, there_log
 )
 
@@ -158,12 +159,7 @@ where brought_from is null
 union all
 select p.pair_number, 'claimed' as layer, c.claim_start as range_start, c.claim_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
-inner join map_claims as c on c.log_number = p.there_log
-inner join logs as s on s.log_number = c.source_log
-where not (
-    s.cluster = p.here_cluster and s.topic = p.here_topic and s.topic_id <> p.here_topic_id
-    or s.cluster = p.there_cluster and s.topic = p.there_topic and s.topic_id <> p.there_topic_id
-)
+inner join pair_claims as c using (here_log, there_log)
 union all
 select pair_number, 'behind' as layer, brought_from as range_start, known_end as range_end, cast(null as bigint) as passed_at
 from pairs
