@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_rows
-from ledger.adapters.duck.engine import Relation, Snapshot, answer, connect, run_query, sql_file
-from ledger.adapters.duck.views import Clusters
+from ledger.adapters.duck.engine import Relation, Snapshot, answer, connect, run_query
+from ledger.adapters.duck.views import Clusters, sql_file
 from ledger.schema import TABLE_BY_NAME
 
 _GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "target_partition")
@@ -33,8 +33,7 @@ def translate(
     if at_ms is None:
         return run_query(exact, params, snapshot, overrides)
     reads = (*exact.reads, *_READ_FOR_A_TIME)
-    instead = {"compared_offsets": (sql_file("time_offsets.sql"), {"at_ms": at_ms})}
-    with connect(snapshot, overrides, reads, clusters=clusters, instead=instead) as connection:
+    with connect(snapshot, overrides, reads, clusters=clusters, at_ms=at_ms) as connection:
         found = answer(connection, exact, params)
         return _beside(found, connection.sql(sql_file("at_time.sql")).to_arrow_table())
 

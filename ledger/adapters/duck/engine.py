@@ -5,8 +5,6 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import duckdb
@@ -15,7 +13,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.views import Clusters, Statement, make_views
+from ledger.adapters.duck.views import Clusters, make_views, sql_file
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
@@ -24,11 +22,6 @@ from ledger.schema import TABLES
 
 if TYPE_CHECKING:
     import pyarrow.dataset  # every command would wait for it
-
-
-def sql_file(name: str) -> str:
-    """What a file of SQL beside this module holds."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
@@ -196,12 +189,12 @@ def connect(
     reads: Iterable[str] = EVERYTHING,
     flow: str | None = None,
     clusters: Clusters | None = None,
-    instead: Mapping[str, Statement] = MappingProxyType({}),
+    at_ms: int | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
-    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other. `instead`:
-    statements that make views otherwise.
+    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other; with a
+    time, these are compared with the offsets of that time.
     """
     relations = tuple(reads)
     connection = connected()
@@ -209,7 +202,7 @@ def connect(
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    make_views(connection, catalog.views_of(relations), flow, clusters, instead)
+    make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
     return connection
 
 
