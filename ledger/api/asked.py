@@ -48,7 +48,7 @@ def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> C
         whole_number("partition", partition)
         if topic is None:
             raise UsageError("a partition needs its topic; nothing was translated")
-    return Chosen(groups, topic, partition)
+    return Chosen(tuple(groups), topic, partition)
 
 
 def time_ms(at: AsOf) -> int:

@@ -50,7 +50,7 @@ def translate_groups(
     """
     found = between_clusters.translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
     for group in chosen.groups:
-        required_rows(found, Chosen([group]), way.from_cluster)
+        required_rows(found, Chosen((group,)), way.from_cluster)
     return required_rows(found, chosen, way.from_cluster)
 
 

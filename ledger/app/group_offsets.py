@@ -1,6 +1,5 @@
 """Offsets of groups and of single commits: translated from the ledger, and set at the target."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,7 +35,7 @@ from ledger.schema import TOPICS, WRITERS
 class Chosen:
     """Which answers are asked for: of these groups (none named: all), of a topic, of a partition of it."""
 
-    groups: Sequence[str] = ()
+    groups: tuple[str, ...] = ()
     topic: str | None = None
     partition: int | None = None
 
@@ -80,7 +79,7 @@ def translate_groups(
     found = found.sort_by([(name, "ascending") for name in grain])
     source = f"the source of {flow}"
     for group in chosen.groups:
-        required_rows(found, Chosen([group]), source)
+        required_rows(found, Chosen((group,)), source)
     if chosen.topic is not None:
         _known_partitions(at, flow).require(flow, chosen.topic, chosen.partition)
     return required_rows(found, chosen, source)
