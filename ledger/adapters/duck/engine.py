@@ -23,12 +23,10 @@ from ledger.schema import TABLES
 if TYPE_CHECKING:
     import pyarrow.dataset  # every command would wait for it
 
-
 EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
-"""Every table and view."""
+"""Every table, and every view but those of answers between clusters."""
 FUNCTIONS = sql_file("functions.sql")
 """What the views need of DuckDB, and of it alone."""
-
 
 _COMMIT = (
     Named("flow", "string"),

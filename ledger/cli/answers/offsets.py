@@ -116,7 +116,7 @@ def _say_untranslated(found: pa.Table) -> None:
     """On stderr: whoever moves the groups of the answer would think that there are no others."""
     if found.num_rows:
         say("groups that commit no offsets (share_group), or whose last commits are not known:")
-        say(rendered(found, "table").removesuffix("\n"))
+        _say_table(found)
 
 
 def _refuse_beside_an_offset(
@@ -145,12 +145,16 @@ def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
     """The reset file on stdout; on stderr the topics that it is about and the rows left out, with exit code 4."""
     reset = render_kafka_reset(answer, accepted)
     put(reset.csv)
-    say(rendered(reset.topics, "table").removesuffix("\n"))
+    _say_table(reset.topics)
     left_out = [rows for rows in (reset.left_out, reset.unwritable) if rows.num_rows]
     for rows in left_out:
-        say(rendered(rows, "table").removesuffix("\n"))
+        _say_table(rows)
     if left_out:
         raise UnsafeError(f"{'; '.join(_why_left_out(reset))}; they are not in the file")
+
+
+def _say_table(rows: pa.Table) -> None:
+    say(rendered(rows, "table").removesuffix("\n"))
 
 
 def _why_left_out(reset: KafkaReset) -> Iterator[str]:
