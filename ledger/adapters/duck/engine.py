@@ -135,9 +135,8 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         "partition": partition,
         "committed_offset": offset,
     }
-    needed = catalog.needed(query.reads)
     with connected() as connection:
-        for table in sorted(needed.tables - {"checkpoints"}):
+        for table in sorted(catalog.tables_of(query.reads) - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
@@ -196,7 +195,7 @@ def connect(
     """
     relations = tuple(reads)
     connection = connected()
-    for table in sorted(catalog.needed(relations).tables):
+    for table in sorted(catalog.tables_of(relations)):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
