@@ -65,6 +65,12 @@ def test_that_a_transaction_is_pending_is_a_change_and_so_is_its_end() -> None:
         assert changed_offsets(recorded, read, absences={}, read_at_ms=9) == [now]
 
 
+def test_of_a_commit_that_is_not_there_any_more_no_transaction_is_pending() -> None:
+    pending = replace(checkpoint("g", "t", 0, 5), transaction_pending=True)
+    [gone] = rows_of(offsets_by_key([pending]), {}, Absence.GONE, 9)
+    assert (gone.committed_offset, gone.transaction_pending) == (None, None)
+
+
 def test_a_hidden_commit_is_asked_for_until_it_is_known_to_be_gone() -> None:
     row = absent(checkpoint("g", "t", 0, 5), Absence.HIDDEN, 9)
     last = offsets_by_key([row])
