@@ -13,7 +13,7 @@ COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets", "earlier_copies"}
+    | {"source_truncations", "driver_appends", "ended_targets", "written_sources", "earlier_copies"}
     | {"measured_positions", "measured_lags", "reading_levels", "reading_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
