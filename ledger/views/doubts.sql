@@ -49,10 +49,14 @@ sources as (
     select t.log_number as target_log, s.log_number as source_log
     from partition_ways as w
     inner join logs as s
-        on s.topic_id = w.source_topic_id
+        on s.cluster = w.source_cluster
+        and s.topic = w.source_topic
+        and s.topic_id = w.source_topic_id
         and s.partition = w.source_partition
     inner join logs as t
-        on t.topic_id = w.target_topic_id
+        on t.cluster = w.target_cluster
+        and t.topic = w.target_topic
+        and t.topic_id = w.target_topic_id
         and t.partition = w.target_partition
 ),
 

@@ -16,7 +16,7 @@ from ledger.catalog import Query, Value
 from tests.simulation.ledger.tables import MemorySnapshot
 from tests.support.cases import Case
 from tests.support.pair_lives import Life
-from tests.support.pair_logs import WORLDS, other_than
+from tests.support.pair_logs import SKEW_MS, WORLDS, other_than
 from tests.support.pair_tables import snapshot_of
 
 QUERY = catalog.query("group_translation")
@@ -24,6 +24,7 @@ SEEDS = (3, 5)
 SIDES = ("east", "west")
 _LIVES = 10
 """Of each world in a ledger."""
+_CLOCK_STEP_MS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,16 @@ class LivedCase(Case):
         return run_query(query, self.params(query), self)
 
 
+class _InSteps(Life):
+    """Its clocks differ by whole steps, so that rows are recorded just as far apart as clocks may be as well."""
+
+    def _skew(self) -> int:
+        return self.chance.randrange(-SKEW_MS, SKEW_MS + 1, _CLOCK_STEP_MS)
+
+
 def lived(seed: int, world: str) -> Life:
     """A life of some length, in which things go wrong."""
-    life = Life(seed, world, is_calm=False)
+    life = _InSteps(seed, world, is_calm=False)
     for _ in life.live(life.chance.randint(5, 60)):
         pass
     return life

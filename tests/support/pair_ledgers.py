@@ -56,16 +56,19 @@ class PairLedger:
     def pair(self, here: Log, there: Log) -> KnownPair:
         """What is known of two partitions; both topics have to be known."""
         one, other = self.current(here), self.current(there)
+        former = self._former_ids(here) | self._former_ids(there)
         return known_pair(
             here=one,
             there=other,
-            flows=self._flows_about(one, other),
+            flows=self._flows_about(
+                (topic_id, log.partition) for log in (one, other) for topic_id in (log.topic_id, *former)
+            ),
             ways=self._ways(self._configured.keys() | self._recorded_ways.keys()),
             relayed=self._ways(name for name, found in self._configured.items() if found.get("relay")),
             ends_here=self._ends(here),
             ends_there=self._ends(there),
             kept_local=self._kept_local(there.cluster, other),
-            former_lives=self._former_ids(here) | self._former_ids(there),
+            former_lives=former,
         )
 
     def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:
@@ -239,9 +242,9 @@ class PairLedger:
             for (flow, _, _), rows in grouped.items()
         ]
 
-    def _flows_about(self, *logs: TopicPartition) -> list[RecordedFlow]:
+    def _flows_about(self, logs: Iterable[tuple[str, int]]) -> list[RecordedFlow]:
         """Those with rows from or to these, or from or to what these have rows of."""
-        around = {(log.topic_id, log.partition) for log in logs}
+        around = set(logs)
         around |= {end for flow in self._flows for ends in [_ends_of(flow)] if ends & around for end in ends}
         return [flow for flow in self._flows if _ends_of(flow) & around]
 
