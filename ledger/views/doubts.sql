@@ -5,7 +5,7 @@ create or replace temporary view mirror_writes as
 with written as (
     select map_number, is_current, explode(gaps) as gap
     from effective_syncs
-    where kind in ('copied', 'adopted') and end_of_gaps(gaps, 'mirror_write') is not null
+    where end_of_gaps(gaps, 'mirror_write') is not null
 )
 
 select map_number, is_current, gap.source_start as source_start, gap.source_end as source_end

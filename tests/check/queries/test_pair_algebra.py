@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.pair.first_unread import PlaceStatus
+from ledger.domain.pair.first_unread import PlaceStatus, first_unread
+from tests.support.cases import Case, cases_of
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of
-from tests.support.pair_answers import answer_of, answers, asked_of, by_the_algebra
+from tests.support.pair_answers import answer_of, answers, asked_of, by_the_algebra, said
+from tests.support.pair_ledgers import Log, PairLedger
 from tests.support.pair_logs import WORLDS
 from tests.support.pair_tables import names_of
 from tests.support.query_mutants import as_table
@@ -44,6 +46,18 @@ def test_sql_places_groups_as_the_algebra(worlds: list[tuple[int, str]]) -> None
                 if (names.topic, names.partition) == asked[:2]
             )
             assert found[asked] == expected, (here, asked, worlds, told)
+
+
+@pytest.mark.parametrize("case", cases_of(QUERY.name), ids=lambda case: case.title)
+def test_cases_expect_what_the_algebra_says(case: Case) -> None:
+    ledger, clusters = PairLedger(case), case.blocks["params"][0]
+    expected = [row for row in case.expected(QUERY).to_pylist() if row["target_offset"] is not None]
+    assert expected
+    for row in expected:
+        here = Log(clusters["from_cluster"], row["source_topic"], row["source_partition"])
+        there = Log(clusters["to_cluster"], row["target_topic"], row["target_partition"])
+        place = first_unread(ledger.pair(here, there), ledger.group(row["group_id"], here, there))
+        assert said(place) == answer_of(row), (asked_of(row), there)
 
 
 def test_lives_have_what_is_compared() -> None:
