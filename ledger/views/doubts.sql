@@ -5,7 +5,7 @@ create or replace temporary view mirror_writes as
 with written as (
     select map_number, is_current, explode(gaps) as gap
     from effective_syncs
-    where kind in ('copied', 'adopted') and end_of_gaps(gaps, 'mirror_write') is not null
+    where end_of_gaps(gaps, 'mirror_write') is not null
 )
 
 select map_number, is_current, gap.source_start as source_start, gap.source_end as source_end
@@ -49,10 +49,14 @@ sources as (
     select t.log_number as target_log, s.log_number as source_log
     from partition_ways as w
     inner join logs as s
-        on s.topic_id = w.source_topic_id
+        on s.cluster = w.source_cluster
+        and s.topic = w.source_topic
+        and s.topic_id = w.source_topic_id
         and s.partition = w.source_partition
     inner join logs as t
-        on t.topic_id = w.target_topic_id
+        on t.cluster = w.target_cluster
+        and t.topic = w.target_topic
+        and t.topic_id = w.target_topic_id
         and t.partition = w.target_partition
 ),
 

@@ -211,7 +211,7 @@ where rest_start < rest_end;
 -- the map continues behind them; null: by nobody.
 create or replace temporary view link_unplaced_there as
 select k.link_number, u.target_start as there_start, u.target_end as there_end,
-    min(case when s.source_end > u.source_start then greatest(s.source_start, u.source_start) end) as passed_at
+    min(s.source_start + greatest(u.source_start - s.source_start, 0)) as passed_at
 from links as k
 inner join route_unpaired as u on u.route_number = k.to_there
 left join route_stretches as s

@@ -68,7 +68,7 @@ select
     w.target_topic,
     t.topic_id as target_topic_id,
     w.target_partition,
-    max(r.flow) is not null as is_relayed
+    count(r.flow) > 0 as is_relayed
 from last_syncs as w
 inner join current_topics as s
     on s.cluster = w.source_cluster

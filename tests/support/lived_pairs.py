@@ -4,7 +4,7 @@ What cuts logs into pieces shows only where much has happened: by hand that woul
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,14 +16,15 @@ from ledger.catalog import Query, Value
 from tests.simulation.ledger.tables import MemorySnapshot
 from tests.support.cases import Case
 from tests.support.pair_lives import Life
-from tests.support.pair_logs import WORLDS, other_than
+from tests.support.pair_logs import SKEW_MS, WORLDS, other_than
 from tests.support.pair_tables import snapshot_of
 
 QUERY = catalog.query("group_translation")
 SEEDS = (3, 5)
 SIDES = ("east", "west")
-_LIVES = 10
+_LIVES = 20
 """Of each world in a ledger."""
+_CLOCK_STEP_MS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,23 @@ class LivedCase(Case):
         return run_query(query, self.params(query), self)
 
 
+class _Troubled(Life):
+    """A life in which flows lose ends and copy again more often.
+
+    Its clocks differ by whole steps, so that rows are recorded just as far apart as clocks may be, too.
+    """
+
+    def _weights(self) -> dict[Callable[[], None], int]:
+        often = {self._lose_the_end: 3, self._resync: 4, self._recreate: 0}
+        return {**super()._weights(), **(often if self.chance.random() < 0.5 else {})}
+
+    def _skew(self) -> int:
+        return self.chance.randrange(-SKEW_MS, SKEW_MS + 1, _CLOCK_STEP_MS)
+
+
 def lived(seed: int, world: str) -> Life:
     """A life of some length, in which things go wrong."""
-    life = Life(seed, world, is_calm=False)
+    life = _Troubled(seed, world, is_calm=False)
     for _ in life.live(life.chance.randint(5, 60)):
         pass
     return life

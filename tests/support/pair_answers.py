@@ -10,8 +10,10 @@ from ledger.domain.pair.first_unread import Place, first_unread
 from tests.support.lived_pairs import QUERY
 from tests.support.pair_lives import Life
 from tests.support.pair_logs import Group, other_than
-from tests.support.pair_tables import recorded_group, recorded_pair, snapshot_of, topic_of
+from tests.support.pair_tables import names_of, recorded_group, recorded_pair, snapshot_of
 
+Asked = tuple[str, int, str]
+"""Topic, partition and group."""
 Answer = tuple[int | None, str, int, int, int, int]
 """Place and status; repeated, ahead, others, expired."""
 
@@ -29,11 +31,16 @@ def said(place: Place) -> Answer:
     return place.offset, str(place.status), repeats, ahead, count(place.others), count(place.expired)
 
 
-def answers(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
-    """The query's answers by topic and group."""
+def answers(lives: Sequence[Life], here: str) -> dict[Asked, Answer]:
+    """The query's answers."""
     params: dict[str, catalog.Value] = {"from_cluster": here, "to_cluster": other_than(here)}
     rows: list[dict[str, Any]] = run_query(QUERY, params, snapshot_of(lives)).to_pylist()
-    return {(row["source_topic"], row["group_id"]): answer_of(row) for row in rows}
+    return {asked_of(row): answer_of(row) for row in rows}
+
+
+def asked_of(row: Mapping[str, Any]) -> Asked:
+    """What a row of the query answers."""
+    return row["source_topic"], row["source_partition"], row["group_id"]
 
 
 def answer_of(row: Mapping[str, Any]) -> Answer:
@@ -42,12 +49,12 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
     return row["target_offset"], row["status"], *counts
 
 
-def by_the_algebra(lives: Sequence[Life], here: str) -> dict[tuple[str, str], Answer]:
+def by_the_algebra(lives: Sequence[Life], here: str) -> dict[Asked, Answer]:
     """The algebra's answers for all groups that are asked of."""
     return {
-        (topic_of(number), group.name): said(
+        (names.topic, names.partition, group.name): said(
             first_unread(recorded_pair(life, here), recorded_group(life, group))
         )
-        for number, life in enumerate(lives)
+        for names, life in zip(names_of(lives), lives, strict=True)
         for group in asked(life, here)
     }

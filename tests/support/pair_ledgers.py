@@ -56,16 +56,19 @@ class PairLedger:
     def pair(self, here: Log, there: Log) -> KnownPair:
         """What is known of two partitions; both topics have to be known."""
         one, other = self.current(here), self.current(there)
+        former = self._former_ids(here) | self._former_ids(there)
         return known_pair(
             here=one,
             there=other,
-            flows=self._flows_about(one, other),
+            flows=self._flows_about(
+                (topic_id, log.partition) for log in (one, other) for topic_id in (log.topic_id, *former)
+            ),
             ways=self._ways(self._configured.keys() | self._recorded_ways.keys()),
             relayed=self._ways(name for name, found in self._configured.items() if found.get("relay")),
             ends_here=self._ends(here),
             ends_there=self._ends(there),
             kept_local=self._kept_local(there.cluster, other),
-            former_lives=self._former_ids(here) | self._former_ids(there),
+            former_lives=former,
         )
 
     def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:
@@ -160,38 +163,39 @@ class PairLedger:
     # -- topics and ends -------------------------------------------------------------------------
 
     @cached_property
-    def _seen_ids(self) -> dict[tuple[str, str], list[tuple[str, bool]]]:
-        """By topic the ids that its cluster's recorder saw, in order; False: the incarnation was seen to end."""
+    def _seen_ids(self) -> dict[tuple[str, str], list[tuple[str, bool, int]]]:
+        """By topic the ids that its cluster's recorder saw, in order, and when; False: it was seen to end."""
         sightings = [*self._rows("high_watermarks"), *self._rows("topics")]
-        found: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+        found: dict[tuple[str, str], list[tuple[str, bool, int]]] = {}
         for row in in_order(sightings):
-            is_there = row.get("event") != "deleted"
-            found.setdefault((row["cluster"], row["topic"]), []).append((row["topic_id"], is_there))
+            sighting = row["topic_id"], row.get("event") != "deleted", row["recorded_at_ms"]
+            found.setdefault((row["cluster"], row["topic"]), []).append(sighting)
         return found
 
     @cached_property
-    def _mirrored_ids(self) -> dict[tuple[str, str], list[str]]:
-        """By topic the ids that flows read or wrote, the last one last."""
-        found: dict[tuple[str, str], list[str]] = {}
+    def _mirrored_ids(self) -> dict[tuple[str, str], list[tuple[str, int]]]:
+        """By topic the ids that flows read or wrote, and when, the last one last."""
+        found: dict[tuple[str, str], list[tuple[str, int]]] = {}
         for row in sorted(self._rows("offset_syncs"), key=lambda row: row["recorded_at_ms"]):
             for side in ("source", "target"):
                 topic = (row[f"{side}_cluster"], row[f"{side}_topic"])
-                found.setdefault(topic, []).append(row[f"{side}_topic_id"])
+                found.setdefault(topic, []).append((row[f"{side}_topic_id"], row["recorded_at_ms"]))
         return found
 
     def _current_id(self, cluster: str, topic: str) -> str | None:
-        """As its recorder saw it last, else as flows did; None: it is deleted, or nobody has seen it."""
-        seen = self._seen_ids.get((cluster, topic))
-        if seen is not None:
-            topic_id, is_there = seen[-1]
-            return topic_id if is_there else None
-        mirrored = self._mirrored_ids.get((cluster, topic))
-        return mirrored[-1] if mirrored else None
+        """As its recorder saw it last, or a later one that flows alone did; None: it is deleted, or nobody saw it."""
+        seen = self._seen_ids.get((cluster, topic), [])
+        by_recorder = {topic_id for topic_id, *_ in seen}
+        mirrored = [one for one in self._mirrored_ids.get((cluster, topic), []) if one[0] not in by_recorder]
+        if mirrored and (not seen or mirrored[-1][1] > seen[-1][2]):
+            return mirrored[-1][0]
+        return seen[-1][0] if seen and seen[-1][1] else None
 
     def _former_ids(self, log: Log) -> frozenset[str]:
         topic = (log.cluster, log.topic)
-        ids = {topic_id for topic_id, _ in self._seen_ids.get(topic, [])}
-        return frozenset(ids.union(self._mirrored_ids.get(topic, []))) - {self._current_id(*topic)}
+        ids = {topic_id for topic_id, *_ in self._seen_ids.get(topic, [])}
+        ids |= {topic_id for topic_id, _ in self._mirrored_ids.get(topic, [])}
+        return frozenset(ids) - {self._current_id(*topic)}
 
     def _ends(self, log: Log) -> Ends | None:
         at = self.current(log)
@@ -239,9 +243,9 @@ class PairLedger:
             for (flow, _, _), rows in grouped.items()
         ]
 
-    def _flows_about(self, *logs: TopicPartition) -> list[RecordedFlow]:
+    def _flows_about(self, logs: Iterable[tuple[str, int]]) -> list[RecordedFlow]:
         """Those with rows from or to these, or from or to what these have rows of."""
-        around = {(log.topic_id, log.partition) for log in logs}
+        around = set(logs)
         around |= {end for flow in self._flows for ends in [_ends_of(flow)] if ends & around for end in ends}
         return [flow for flow in self._flows if _ends_of(flow) & around]
 
@@ -320,8 +324,8 @@ def _move_of(one: Mapping[str, Any]) -> Move:
         else Commit(
             offset=left,
             topic_id=one["source_topic_id"],
-            leader_epoch=one["source_leader_epoch"],
-            made_after_ms=one["source_made_after_ms"],
+            leader_epoch=one.get("source_leader_epoch"),
+            made_after_ms=one.get("source_made_after_ms"),
         ),
         arrived_at=one["to"],
         here_topic_id=one["topic_id"],

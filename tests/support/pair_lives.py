@@ -5,7 +5,7 @@ of them. The ledger is the rows that flows have recorded so far, and the commits
 of numbers. A life prints its seed and its events.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ledger.domain.facts import Absence
@@ -44,27 +44,30 @@ class Life(FlowEvents):
             yield
 
     def _happen(self) -> None:
-        storms = 0 if self.is_calm else 1
-        weights = [6, 10, 6, 3, 4, 1, 2 * storms, storms, storms, storms, storms, 1, storms]
-        happenings = [
-            self._write,
-            self._copy,
-            self._consume,
-            self._look,
-            self._move,
-            self._rewind,
-            self._lose_the_end,
-            self._expire,
-            self._resync,
-            self._recreate,
-            self._vanish,
-            self._keep_local,
-            self._skip,
-        ]
-        happening = self.chance.choices(happenings, weights)[0]
+        weights = self._weights()
+        happening = self.chance.choices(list(weights), list(weights.values()))[0]
         happening()
         if self.is_calm:
             self._look()
+
+    def _weights(self) -> dict[Callable[[], None], int]:
+        """How often each thing happens, beside the others."""
+        storms = 0 if self.is_calm else 1
+        return {
+            self._write: 6,
+            self._copy: 10,
+            self._consume: 6,
+            self._look: 3,
+            self._move: 4,
+            self._rewind: 1,
+            self._lose_the_end: 2 * storms,
+            self._expire: storms,
+            self._resync: storms,
+            self._recreate: storms,
+            self._vanish: storms,
+            self._keep_local: 1,
+            self._skip: storms,
+        }
 
     # -- groups ----------------------------------------------------------------------------------
 

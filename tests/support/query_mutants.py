@@ -222,6 +222,8 @@ def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
     """What a query reads of a case: tables, and the views that it needs, each as a table."""
     connection = duckdb.connect(":memory:")
     connection.execute("set threads = 1")
+    connection.execute("set memory_limit = '1GB'")  # a mutant that joins everything with everything is refused
+    connection.execute("set temp_directory = ''")
     connection.execute(FUNCTIONS)
     for table in catalog.tables_of(query.reads):
         register(connection, table, case.relation(table))

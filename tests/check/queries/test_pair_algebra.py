@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.pair.first_unread import PlaceStatus
+from ledger.domain.pair.first_unread import PlaceStatus, first_unread
+from tests.support.cases import Case, cases_of
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of
-from tests.support.pair_answers import answer_of, answers, by_the_algebra
+from tests.support.pair_answers import answer_of, answers, asked_of, by_the_algebra, said
+from tests.support.pair_ledgers import Log, PairLedger
 from tests.support.pair_logs import WORLDS
-from tests.support.pair_tables import topic_of
+from tests.support.pair_tables import names_of
 from tests.support.query_mutants import as_table
 from tests.support.view_mutants import LaidOut
 
@@ -37,9 +39,25 @@ def test_sql_places_groups_as_the_algebra(worlds: list[tuple[int, str]]) -> None
     lives = [lived(seed, world) for seed, world in worlds]
     for here in SIDES:
         found = answers(lives, here)
-        for (topic, group), expected in by_the_algebra(lives, here).items():
-            told = next(life.told() for number, life in enumerate(lives) if topic_of(number) == topic)
-            assert found[topic, group] == expected, (here, topic, worlds, group, told)
+        for asked, expected in by_the_algebra(lives, here).items():
+            told = next(
+                life.told()
+                for names, life in zip(names_of(lives), lives, strict=True)
+                if (names.topic, names.partition) == asked[:2]
+            )
+            assert found[asked] == expected, (here, asked, worlds, told)
+
+
+@pytest.mark.parametrize("case", cases_of(QUERY.name), ids=lambda case: case.title)
+def test_cases_expect_what_the_algebra_says(case: Case) -> None:
+    ledger, clusters = PairLedger(case), case.blocks["params"][0]
+    expected = [row for row in case.expected(QUERY).to_pylist() if row["target_offset"] is not None]
+    assert expected
+    for row in expected:
+        here = Log(clusters["from_cluster"], row["source_topic"], row["source_partition"])
+        there = Log(clusters["to_cluster"], row["target_topic"], row["target_partition"])
+        place = first_unread(ledger.pair(here, there), ledger.group(row["group_id"], here, there))
+        assert said(place) == answer_of(row), (asked_of(row), there)
 
 
 def test_lives_have_what_is_compared() -> None:
@@ -68,7 +86,7 @@ def differs(seed: int, here: str, view: str, text: str, other: str) -> bool:
         rows = [dict(zip(COLUMNS, values, strict=True)) for values in laid.answer_beyond(view)]
     finally:
         laid.connection.execute("rollback")
-    found = {(row["source_topic"], row["group_id"]): answer_of(row) for row in rows}
+    found = {asked_of(row): answer_of(row) for row in rows}
     return any(found.get(key) != place for key, place in by_the_algebra(lives_of(seed), here).items())
 
 
