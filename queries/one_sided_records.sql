@@ -39,33 +39,45 @@ held as (
     inner join links as k using (here_log, there_log)
     inner join route_unpaired as u on u.route_number = k.to_here
     where k.direction = 'brought'
-    union all
-    select pair_number, 4611686018427387904 as held_start, 4611686018427387904 as held_end
-    from chosen
 ),
 
-free as (
-    select
-        pair_number,
-        coalesce(
-            max(held_end) over (
-                partition by pair_number
-                order by held_start nulls last, held_end nulls last
-                rows between unbounded preceding and 1 preceding
-            ),
-            0
-        ) as free_start,
-        held_start as free_end
+-- Of what was written that which is not held.
+events as (
+    select pair_number, claim_start as bound, 1 as written, 0 as held
+    from written
+    union all
+    select pair_number, claim_end as bound, -1 as written, 0 as held
+    from written
+    union all
+    select pair_number, held_start as bound, 0 as written, 1 as held
+    from held
+    union all
+    select pair_number, held_end as bound, 0 as written, -1 as held
     from held
 ),
 
-deficits as (
+changes as (
+    select pair_number, bound, sum(written) as written, sum(held) as held
+    from events
+    group by pair_number, bound
+),
+
+swept as (
     select
-        w.pair_number,
-        greatest(w.claim_start, f.free_start) as range_start,
-        least(w.claim_end, f.free_end) as range_end
-    from written as w
-    inner join free as f using (pair_number)
+        pair_number,
+        bound as range_start,
+        lead(bound) over (partition by pair_number order by bound nulls last) as range_end,
+        sum(written) over (
+            partition by pair_number
+            order by bound nulls last
+            rows between unbounded preceding and current row
+        ) as written,
+        sum(held) over (
+            partition by pair_number
+            order by bound nulls last
+            rows between unbounded preceding and current row
+        ) as held
+    from changes
 )
 
 select
@@ -90,9 +102,9 @@ union all
 select
     'deficit' as status, p.here_cluster as cluster, p.here_topic as topic, p.here_partition as partition,
     p.there_topic as other_topic, d.range_start, d.range_end, d.range_end - d.range_start as offsets
-from deficits as d
+from swept as d
 inner join chosen as p using (pair_number)
-where d.range_start < d.range_end
+where d.written > 0 and d.held = 0
 order by
     status nulls last,
     topic nulls last,

@@ -3,46 +3,67 @@
 -- Offsets of a log that a map's rows claim, ranges that touch as one: what supersession took out of the map as well,
 -- until the log lost it.
 create or replace temporary view map_claims as
-with claimed as (
+with lost as (
+    select
+        flow,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        target_topic_id,
+        target_end,
+        writer_epoch * 4294967296 + round as recorded_order
+    from offset_syncs
+    where cause = 'target_truncated'
+),
+
+claiming as (
     select
         l.map_number,
-        m.target_log as log_number,
-        m.source_log,
+        o.writer_epoch * 4294967296 + o.round as recorded_order,
+        o.kind,
+        o.source_start,
+        o.target_topic_id,
         o.target_start,
-        least(o.target_end, min(d.doubted_from), min(c.target_end)) as target_end
+        o.target_end
     from offset_syncs as o
     inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    inner join map_logs as m on m.map_number = l.map_number
-    left join doubted_rows as d
-        on d.map_number = l.map_number
-        and d.recorded_order = o.writer_epoch * 4294967296 + o.round
-        and d.kind = o.kind
-        and d.source_start = o.source_start
-        and d.target_start = o.target_start
-    left join offset_syncs as c
-        on c.cause = 'target_truncated'
-        and c.flow = o.flow
-        and c.source_topic = o.source_topic
-        and c.source_topic_id = o.source_topic_id
-        and c.source_partition = o.source_partition
-        and c.target_topic_id = o.target_topic_id
-        and c.writer_epoch * 4294967296 + c.round >= o.writer_epoch * 4294967296 + o.round
-    where (o.kind in ('copied', 'adopted') or o.kind = 'unpaired')
+    where o.kind in ('copied', 'adopted', 'unpaired')
         and o.records > 0
         and o.target_cluster = l.target_cluster
         and o.target_topic = l.target_topic
         and o.target_topic_id = l.target_topic_id
         and o.target_partition = l.target_partition
-    group by
-        l.map_number,
-        m.target_log,
-        m.source_log,
-        o.writer_epoch,
-        o.round,
-        o.kind,
-        o.source_start,
-        o.target_start,
-        o.target_end
+),
+
+kept as (
+    select c.map_number, c.recorded_order, c.kind, c.source_start, c.target_start, min(t.target_end) as kept_to
+    from lost as t
+    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+    inner join claiming as c
+        on c.map_number = l.map_number
+        and c.target_topic_id = t.target_topic_id
+        and c.recorded_order <= t.recorded_order
+    group by c.map_number, c.recorded_order, c.kind, c.source_start, c.target_start
+),
+
+claimed as (
+    select
+        c.map_number,
+        c.target_start,
+        least(c.target_end, d.doubted_from, k.kept_to) as target_end
+    from claiming as c
+    left join doubted_rows as d
+        on d.map_number = c.map_number
+        and d.recorded_order = c.recorded_order
+        and d.kind = c.kind
+        and d.source_start = c.source_start
+        and d.target_start = c.target_start
+    left join kept as k
+        on k.map_number = c.map_number
+        and k.recorded_order = c.recorded_order
+        and k.kind = c.kind
+        and k.source_start = c.source_start
+        and k.target_start = c.target_start
 ),
 
 begun as (
@@ -71,9 +92,15 @@ numbered as (
     from begun
 )
 
-select map_number, log_number, source_log, min(target_start) as claim_start, max(target_end) as claim_end
-from numbered
-group by map_number, log_number, source_log, claim_number;
+select
+    n.map_number,
+    m.target_log as log_number,
+    m.source_log,
+    min(n.target_start) as claim_start,
+    max(n.target_end) as claim_end
+from numbered as n
+inner join map_logs as m on m.map_number = n.map_number
+group by n.map_number, m.target_log, m.source_log, n.claim_number;
 
 -- What flows claim of the log there, of each two logs that are linked. What an ended incarnation of the topic here has
 -- written there comes back to here, and is no claim.

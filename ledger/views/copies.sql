@@ -5,14 +5,13 @@
 create or replace temporary view map_stretches as
 with held as (
     select
-        l.map_number,
+        s.map_number,
         s.source_start,
         least(s.source_end, coalesce(d.source_limit, s.source_end)) as source_end,
         s.target_start
-    from segments as s
-    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    left join map_limits as d on d.map_number = l.map_number
-    where s.is_current and s.source_start < coalesce(d.source_limit, s.source_end)
+    from map_segments as s
+    left join map_limits as d on d.map_number = s.map_number
+    where s.source_start < coalesce(d.source_limit, s.source_end)
 ),
 
 begun as (
@@ -238,14 +237,13 @@ where kind = 'unpaired' and coalesce(target_start < target_limit, true);
 create or replace temporary view map_doubts as
 with doubted as (
     select
-        l.map_number,
+        s.map_number,
         greatest(s.source_start, d.source_limit) as source_start,
         s.source_end,
         s.target_start - s.source_start as shift
-    from segments as s
-    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    inner join map_limits as d on d.map_number = l.map_number
-    where s.is_current and s.source_end > d.source_limit
+    from map_segments as s
+    inner join map_limits as d on d.map_number = s.map_number
+    where s.source_end > d.source_limit
     union all
     select map_number, sound_end as source_start, source_end, target_start - source_start as shift
     from old_stretches

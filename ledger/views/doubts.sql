@@ -1,5 +1,11 @@
 -- What maps say of records that another flow found to be lost: rows in doubt.
 
+-- Segments of what each map holds. There are millions, and several views read them, these columns alone.
+create or replace temporary view map_segments as
+select map_number, source_start, source_end, target_start
+from segments
+where is_current;
+
 -- Source offsets that hold what flows wrote there, by the maps that left them out.
 create or replace temporary view mirror_writes as
 with written as (
@@ -208,18 +214,13 @@ restarts as (
             end
         ) as source_limit
     from first_beyond as f
-    inner join last_syncs as l on l.map_number = f.map_number
     inner join effective_syncs as r
         on r.map_number = f.map_number
         and r.is_current
         and r.records > 0
         and r.target_start = f.target_start
-    left join segments as s
-        on s.flow = l.flow
-        and s.source_topic = l.source_topic
-        and s.source_topic_id = l.source_topic_id
-        and s.source_partition = l.source_partition
-        and s.is_current
+    left join map_segments as s
+        on s.map_number = f.map_number
         and s.target_start <= f.target_limit
         and s.target_start + s.source_end - s.source_start > f.target_limit
     group by f.map_number, f.target_limit

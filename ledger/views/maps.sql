@@ -85,6 +85,7 @@ bounded as (
 
 select
     flow,
+    map_number,
     source_cluster,
     target_cluster,
     source_topic,
@@ -116,6 +117,7 @@ from bounded
 union all
 select
     flow,
+    map_number,
     source_cluster,
     target_cluster,
     source_topic,
@@ -141,6 +143,7 @@ where kind in ('copied', 'adopted') and not has_gaps(gaps);
 create or replace temporary view segments as
 select
     flow,
+    map_number,
     source_cluster,
     target_cluster,
     source_topic,

@@ -1,7 +1,56 @@
 -- What lies there of each pair, cut where anything changes: pieces, apart from each other. Of the millions of stretches
 -- of a map most are alike for every group: those between two offsets that matter to none are one block.
 
--- Offsets of either side that matter to a group, or to what is known of the pair.
+-- Offsets there of each pair that hold what mirrors wrote, and that no flow claims.
+create or replace temporary view unclaimed_writes as
+with events as (
+    select pair_number, range_start as bound, 1 as written, 0 as claimed
+    from pair_ranges
+    where layer = 'written' and range_start < range_end
+    union all
+    select pair_number, range_end as bound, -1 as written, 0 as claimed
+    from pair_ranges
+    where layer = 'written' and range_start < range_end
+    union all
+    select pair_number, range_start as bound, 0 as written, 1 as claimed
+    from pair_ranges
+    where layer = 'claimed' and range_start < range_end
+    union all
+    select pair_number, range_end as bound, 0 as written, -1 as claimed
+    from pair_ranges
+    where layer = 'claimed' and range_start < range_end
+),
+
+changes as (
+    select pair_number, bound, sum(written) as written, sum(claimed) as claimed
+    from events
+    group by pair_number, bound
+),
+
+swept as (
+    select
+        pair_number,
+        bound as range_start,
+        lead(bound) over (partition by pair_number order by bound nulls last) as range_end,
+        sum(written) over (
+            partition by pair_number
+            order by bound nulls last
+            rows between unbounded preceding and current row
+        ) as written,
+        sum(claimed) over (
+            partition by pair_number
+            order by bound nulls last
+            rows between unbounded preceding and current row
+        ) as claimed
+    from changes
+)
+
+select pair_number, range_start, range_end
+from swept
+where written > 0 and claimed = 0;
+
+-- Offsets of either side that matter to a group, or to what is known of the pair. What flows claim does not: where it
+-- lies between stretches no block has a hole.
 create or replace temporary view cut_points as
 select pair_number, true as is_here, here_to as cut_offset
 from group_reads
@@ -25,145 +74,186 @@ inner join link_unplaced_here as u using (link_number)
 union
 select pair_number, false as is_here, range_start as cut_offset
 from pair_ranges
+where layer not in ('written', 'claimed')
 union
 select pair_number, false as is_here, range_end as cut_offset
-from pair_ranges;
+from pair_ranges
+where layer not in ('written', 'claimed')
+union
+select pair_number, false as is_here, range_start as cut_offset
+from unclaimed_writes
+union
+select pair_number, false as is_here, range_end as cut_offset
+from unclaimed_writes;
 
--- Stretches of the links of each pair. holes_count: what lies between two of them may be more than control records and
--- what was left out, as flows write there, or the flow to here has not come to it.
-create or replace temporary view pair_stretches as
-with written as (
-    select log_number
-    from map_claims
-    group by log_number
-)
-
-select
-    p.pair_number,
-    k.link_number,
-    s.here_start,
-    s.there_start,
-    s.length,
-    coalesce(s.there_start + s.length > p.brought_from, true) or w.log_number is not null as holes_count,
-    row_number() over (
-        order by p.pair_number, k.link_number, s.there_start, s.here_start, s.length
-    ) as stretch_number
-from pairs as p
-inner join links as k using (here_log, there_log)
-inner join link_stretches as s using (link_number)
-left join written as w on w.log_number = p.there_log;
-
--- How many offsets that matter lie before the start of a stretch, and before its end, at each side.
+-- Stretches of the links of each pair, with the first offset behind their start that matters, at each side. claimed_to:
+-- up to where flows claim what begins before it there. is_behind: what lies before it may be more than control records
+-- and what was left out, as the flow to here has not come to it.
 create or replace temporary view cut_stretches as
-with events as (
-    select pair_number, is_here, cut_offset as event_offset, 1 as kind, cast(null as bigint) as stretch_number
+with at_here as (
+    select
+        p.pair_number,
+        s.here_start,
+        s.there_start,
+        s.length,
+        coalesce(s.there_start + s.length > p.brought_from, true) as is_behind,
+        1 as kind,
+        s.here_start as event_offset,
+        cast(null as bigint) as cut_offset
+    from pairs as p
+    inner join links as k using (here_log, there_log)
+    inner join link_stretches as s using (link_number)
+    union all
+    select
+        pair_number,
+        cast(null as bigint) as here_start,
+        cast(null as bigint) as there_start,
+        cast(null as bigint) as length,
+        cast(null as boolean) as is_behind,
+        2 as kind,
+        cut_offset as event_offset,
+        cut_offset
     from cut_points
-    union all
-    select pair_number, true as is_here, here_start as event_offset, 2 as kind, stretch_number
-    from pair_stretches
-    union all
-    select pair_number, true as is_here, here_start + length as event_offset, 0 as kind, stretch_number
-    from pair_stretches
-    union all
-    select pair_number, false as is_here, there_start as event_offset, 2 as kind, stretch_number
-    from pair_stretches
-    union all
-    select pair_number, false as is_here, there_start + length as event_offset, 0 as kind, stretch_number
-    from pair_stretches
+    where is_here
 ),
 
-counted as (
+cut_here as (
     select
-        is_here,
-        kind,
-        stretch_number,
-        sum(case when kind = 1 then 1 else 0 end) over (
-            partition by pair_number, is_here
+        *,
+        min(cut_offset) over (
+            partition by pair_number
+            order by event_offset desc nulls last, kind nulls last
+            rows between unbounded preceding and current row
+        ) as next_here
+    from at_here
+),
+
+at_there as (
+    select
+        pair_number,
+        here_start,
+        there_start,
+        length,
+        is_behind,
+        next_here,
+        1 as kind,
+        there_start as event_offset,
+        cast(null as bigint) as cut_offset,
+        cast(null as bigint) as claim_end
+    from cut_here
+    where kind = 1
+    union all
+    select
+        pair_number,
+        cast(null as bigint) as here_start,
+        cast(null as bigint) as there_start,
+        cast(null as bigint) as length,
+        cast(null as boolean) as is_behind,
+        cast(null as bigint) as next_here,
+        2 as kind,
+        cut_offset as event_offset,
+        cut_offset,
+        cast(null as bigint) as claim_end
+    from cut_points
+    where not is_here
+    union all
+    select
+        pair_number,
+        cast(null as bigint) as here_start,
+        cast(null as bigint) as there_start,
+        cast(null as bigint) as length,
+        cast(null as boolean) as is_behind,
+        cast(null as bigint) as next_here,
+        2 as kind,
+        range_start as event_offset,
+        cast(null as bigint) as cut_offset,
+        range_end as claim_end
+    from pair_ranges
+    where layer = 'claimed'
+),
+
+cut_there as (
+    select
+        *,
+        min(cut_offset) over (
+            partition by pair_number
+            order by event_offset desc nulls last, kind nulls last
+            rows between unbounded preceding and current row
+        ) as next_there,
+        max(claim_end) over (
+            partition by pair_number
             order by event_offset nulls last, kind nulls last
-        ) as passed
-    from events
+            rows between unbounded preceding and current row
+        ) as claimed_to
+    from at_there
 )
 
-select
-    stretch_number,
-    max(case when is_here and kind = 2 then passed end) as here_before,
-    max(case when is_here and kind = 0 then passed end) as here_within,
-    max(case when not is_here and kind = 2 then passed end) as there_before,
-    max(case when not is_here and kind = 0 then passed end) as there_within
-from counted
-where stretch_number is not null
-group by stretch_number;
+select pair_number, here_start, there_start, length, is_behind, next_here, next_there, claimed_to
+from cut_there
+where kind = 1;
 
--- Stretches in one, of a link, that follow each other at both sides with nothing between them that matters: a group has
--- read all of a block or nothing, unless it is of one stretch.
+-- Stretches in one that follow each other there with nothing between them that matters at either side: a group has read
+-- all of a block or nothing, unless it is of one stretch.
 create or replace temporary view pair_blocks as
 with followed as (
     select
-        s.*,
-        c.here_before,
-        c.there_before,
-        c.here_before < c.here_within or c.there_before < c.there_within as is_cut,
-        lag(s.here_start + s.length) over (
-            partition by s.pair_number, s.link_number
-            order by s.stretch_number nulls last
-        ) as last_here_end,
-        lag(s.there_start + s.length) over (
-            partition by s.pair_number, s.link_number
-            order by s.stretch_number nulls last
-        ) as last_there_end,
-        max(s.there_start + s.length) over (
-            partition by s.pair_number
-            order by s.there_start nulls last, s.stretch_number nulls last
+        *,
+        max(there_start + length) over (
+            partition by pair_number
+            order by there_start nulls last, here_start nulls last, length nulls last
             rows between unbounded preceding and 1 preceding
-        ) > s.there_start as overlaps_last,
-        lead(s.there_start) over (
-            partition by s.pair_number
-            order by s.there_start nulls last, s.stretch_number nulls last
-        ) < s.there_start + s.length as overlaps_next
-    from pair_stretches as s
-    inner join cut_stretches as c using (stretch_number)
+        ) as reached_to,
+        lead(there_start) over (
+            partition by pair_number
+            order by there_start nulls last, here_start nulls last, length nulls last
+        ) as next_start,
+        lag(next_here) over (
+            partition by pair_number
+            order by there_start nulls last, here_start nulls last, length nulls last
+        ) as last_next_here,
+        lag(next_there) over (
+            partition by pair_number
+            order by there_start nulls last, here_start nulls last, length nulls last
+        ) as last_next_there
+    from cut_stretches
 ),
 
 judged as (
     select
-        *,
-        is_cut or coalesce(overlaps_last, false) or coalesce(overlaps_next, false) as is_single
-    from followed
-),
-
-begun as (
-    select
-        *,
+        pair_number,
+        here_start,
+        there_start,
+        length,
+        coalesce(next_here < here_start + length, false)
+        or coalesce(next_there < there_start + length, false)
+        or coalesce(reached_to > there_start, false)
+        or coalesce(next_start < there_start + length, false) as is_single,
         case
-            when is_single then 1
-            when lag(is_single) over (
-                partition by pair_number, link_number
-                order by stretch_number nulls last
-            ) then 1
-            when last_here_end <= here_start
-                and case when holes_count then last_there_end = there_start else last_there_end <= there_start end
-                and here_before = lag(here_before) over (
-                    partition by pair_number, link_number
-                    order by stretch_number nulls last
-                )
-                and there_before = lag(there_before) over (
-                    partition by pair_number, link_number
-                    order by stretch_number nulls last
-                ) then 0
-            else 1
-        end as begins
-    from judged
+            when is_behind or coalesce(claimed_to > reached_to, false) then reached_to = there_start
+            else reached_to <= there_start
+        end
+        and next_here is not distinct from last_next_here
+        and next_there is not distinct from last_next_there as follows
+    from followed
 ),
 
 numbered as (
     select
         *,
-        sum(begins) over (
-            partition by pair_number, link_number
-            order by stretch_number nulls last
+        sum(case when follows and not is_single then 0 else 1 end) over (
+            partition by pair_number
+            order by there_start nulls last, here_start nulls last, length nulls last
             rows between unbounded preceding and current row
+        )
+        + coalesce(
+            sum(case when is_single then 1 else 0 end) over (
+                partition by pair_number
+                order by there_start nulls last, here_start nulls last, length nulls last
+                rows between unbounded preceding and 1 preceding
+            ),
+            0
         ) as block_number
-    from begun
+    from judged
 )
 
 select
@@ -174,7 +264,48 @@ select
     max(here_start + length) - max(there_start + length) as end_shift,
     cast(sum(length) as bigint) as records
 from numbered
-group by pair_number, link_number, block_number;
+group by pair_number, block_number;
+
+-- Offsets there of each pair that a flow claims or that lie at both sides, ranges that touch as one: what is not in them
+-- nobody claims.
+create or replace temporary view held_ranges as
+with ranges as (
+    select pair_number, range_start, range_end
+    from pair_ranges
+    where layer = 'claimed' and range_start < range_end
+    union
+    select pair_number, range_start, range_end
+    from pair_blocks
+),
+
+begun as (
+    select
+        *,
+        case
+            when range_start <= max(range_end) over (
+                partition by pair_number
+                order by range_start nulls last, range_end nulls last
+                rows between unbounded preceding and 1 preceding
+            ) then 0
+            else 1
+        end as begins
+    from ranges
+),
+
+numbered as (
+    select
+        *,
+        sum(begins) over (
+            partition by pair_number
+            order by range_start nulls last, range_end nulls last
+            rows between unbounded preceding and current row
+        ) as range_number
+    from begun
+)
+
+select pair_number, min(range_start) as range_start, max(range_end) as range_end
+from numbered
+group by pair_number, range_number;
 
 -- Of each layer the ranges apart from each other. Where several overlap, of stretches that one counts which lies
 -- furthest behind here, of unplaced records the one that is passed last: that repeats rather than skips.
@@ -184,7 +315,15 @@ with ranges as (
         cast(null as bigint) as end_shift, range_end - range_start as records,
         coalesce(passed_at, 4611686018427387904) as passed_at
     from pair_ranges
-    where range_start < range_end
+    where range_start < range_end and layer not in ('written', 'claimed')
+    union all
+    select pair_number, 'unclaimed' as layer, range_start, range_end, cast(null as bigint) as start_shift,
+        cast(null as bigint) as end_shift, range_end - range_start as records, cast(null as bigint) as passed_at
+    from unclaimed_writes
+    union all
+    select pair_number, 'held' as layer, range_start, range_end, cast(null as bigint) as start_shift,
+        cast(null as bigint) as end_shift, range_end - range_start as records, cast(null as bigint) as passed_at
+    from held_ranges
     union all
     select pair_number, 'paired' as layer, range_start, range_end, start_shift, end_shift, records,
         cast(null as bigint) as passed_at
@@ -280,8 +419,8 @@ changes as (
         sum(case when layer = 'paired' then records else 0 end) as records,
         sum(case when layer = 'unplaced' then change else 0 end) as unplaced,
         sum(case when layer = 'unplaced' then passed_at else 0 end) as passed_at,
-        sum(case when layer = 'written' then change else 0 end) as written,
-        sum(case when layer = 'claimed' then change else 0 end) as claimed,
+        sum(case when layer = 'unclaimed' then change else 0 end) as unclaimed,
+        sum(case when layer = 'held' then change else 0 end) as held,
         sum(case when layer = 'behind' then change else 0 end) as behind,
         sum(case when layer = 'kept' then change else 0 end) as kept,
         sum(case when layer = 'alone' then change else 0 end) as alone,
@@ -301,8 +440,8 @@ swept as (
         cast(sum(records) over (partition by pair_number order by bound nulls last) as bigint) as records,
         sum(unplaced) over (partition by pair_number order by bound nulls last) > 0 as is_unplaced,
         cast(sum(passed_at) over (partition by pair_number order by bound nulls last) as bigint) as passed_at,
-        sum(written) over (partition by pair_number order by bound nulls last) > 0 as is_written,
-        sum(claimed) over (partition by pair_number order by bound nulls last) > 0 as is_claimed,
+        sum(unclaimed) over (partition by pair_number order by bound nulls last) > 0 as is_unclaimed,
+        sum(held) over (partition by pair_number order by bound nulls last) > 0 as is_held,
         sum(behind) over (partition by pair_number order by bound nulls last) > 0 as is_behind,
         sum(kept) over (partition by pair_number order by bound nulls last) > 0 as is_kept,
         sum(alone) over (partition by pair_number order by bound nulls last) > 0 as is_of_origin,
@@ -319,15 +458,15 @@ said as (
         case when s.is_paired then s.piece_end + s.end_shift end as here_end,
         s.records,
         case
-            when s.is_written and not s.is_claimed then 4611686018427387904
+            when s.is_unclaimed then 4611686018427387904
             when s.is_unplaced then s.passed_at
         end as passed_at,
         s.is_of_origin
         or s.is_behind
-        and (p.brings_copies or not s.is_claimed)
+        and (p.brings_copies or not s.is_held)
         and not s.is_paired
         and not s.is_kept as is_alone,
-        case when p.brought_from is null then s.is_known else s.is_claimed end as is_there
+        case when p.brought_from is null then s.is_known else s.is_held end as is_there
     from swept as s
     inner join pairs as p using (pair_number)
     where s.piece_start < s.piece_end

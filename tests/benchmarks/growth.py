@@ -1,11 +1,11 @@
 """What a ledger of hours, days and a week costs: answers, a driver's start, an append, and room on disk.
 
-    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100] [--keep FOLDER]
+    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100,17280x21x2] [--keep FOLDER]
 
-A length is rounds of five seconds times partitions; its ledger is written as files (`long_ledgers`), or taken from the
-folder where an earlier run kept it, and maintained by the command. Commands are whole processes, as people type them,
-with their peak of memory; a driver's start is what one asks the ledger before its first round; an append is one round
-of its rows by the driver's own fact log. The plot shows wall time over length.
+A length is rounds of five seconds times partitions, with `x2` both ways; its ledger is written as files
+(`long_ledgers`), or taken from the folder where an earlier run kept it, and maintained by the command. Commands are
+whole processes, as people type them, with their peak of memory; a driver's start is what one asks the ledger before its
+first round; an append is one round of its rows by the driver's own fact log. The plot shows wall time over length.
 """
 
 import argparse
@@ -29,7 +29,8 @@ from ledger.adapters.system import SystemClock
 from ledger.ports.ledger import WriterClaim
 from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
 
-LENGTHS = "720x21,17280x21,120960x21,17280x100"
+LENGTHS = "720x21,17280x21,120960x21,17280x100,17280x21x2"
+BETWEEN_CLUSTERS = ("group_positions", "repeated_records", "consumed_not_copied", "one_sided_records")
 APPENDS = 200
 DEADLINE_S = 900.0
 _WIDTH = 50
@@ -62,8 +63,7 @@ def main() -> None:
         return
     costs: dict[str, dict[Length, Cost]] = {}
     for text in options.lengths.split(","):
-        rounds, _, partitions = text.partition("x")
-        length = Length(int(rounds), int(partitions))
+        length = Length.parsed(text)
         with tempfile.TemporaryDirectory() as temporary:
             folder = options.keep / text if options.keep else Path(temporary)
             for name, cost in measured(folder, length):
@@ -85,15 +85,15 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
         f"{time.monotonic() - began:.0f} s",
         flush=True,
     )
-    print(f"  {'maintenance':24} {maintenance}", flush=True)
+    print(f"  {'maintenance':28} {maintenance}", flush=True)
     found = []
     for name, command in commands(length).items():
         cost = whole_process([sys.executable, "-m", "ledger.cli.main", *command], configuration)
-        print(f"  {name:24} {cost}", flush=True)
+        print(f"  {name:28} {cost}", flush=True)
         found.append((name, cost))
     module = [sys.executable, "-m", "tests.benchmarks.growth", "--start", str(folder / "ledger")]
     cost = whole_process(module, configuration)
-    print(f"  {'start of a driver':24} {cost}", flush=True)
+    print(f"  {'start of a driver':28} {cost}", flush=True)
     with tempfile.TemporaryDirectory() as copy:
         append(shutil.copytree(folder / "ledger", Path(copy) / "ledger"), length)
     return [*found, ("start of a driver", cost)]
@@ -121,6 +121,10 @@ def commands(length: Length) -> Mapping[str, Sequence[str]]:
         "one offset between clusters": ["offsets", "translate", "--from", "east", "--to", "west", *one],
         "status": ["status", FLOW],
         "status as of earlier": ["status", FLOW, "--as-of", earlier],
+        **{
+            name: ["query", name, "--param", "from_cluster=east", "--param", "to_cluster=west", "-o", "csv"]
+            for name in BETWEEN_CLUSTERS
+        },
         "lag": ["query", "replication_lag", "--param", f"flow={FLOW}"],
         "audit L1": ["query", "audit_l1_tiling"],
     }
@@ -179,7 +183,7 @@ def append(path: Path, length: Length) -> None:
         took.append(time.monotonic() - began)
     p99 = statistics.quantiles(took, n=100)[98]
     print(
-        f"  {'append':24} median {statistics.median(took) * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms", flush=True
+        f"  {'append':28} median {statistics.median(took) * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms", flush=True
     )
 
 
@@ -190,7 +194,7 @@ def plot(costs: Mapping[str, Mapping[Length, Cost]]) -> None:
         print(f"\n{name}")
         for length, cost in by_length.items():
             bar = "#" * max(1, round(_WIDTH * cost.seconds / longest))
-            print(f"  {length.name:24} {bar} {cost}")
+            print(f"  {length.name:34} {bar} {cost}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, sorted by
 partition and offset, and small files are left of the last rounds only. One flow goes from `east` to `west`. Most of its
-topics are plain, one is compacted and one transactional: these have gaps in every offset sync.
+topics are plain, one is compacted and one transactional: these have gaps in every offset sync. Of a ledger both ways a
+flow goes back between the same topics, and each round brings records of both: what a cluster's own producers wrote,
+then the copies, so that the records of the two alternate in both logs.
 """
 
 import json
@@ -30,7 +32,7 @@ from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.schema import STAMP, TABLE_BY_NAME
 from tests.support.ledger_rows import empty, row
 
-FLOW, EAST, WEST = "east-to-west", "east", "west"
+FLOW, FLOW_BACK, EAST, WEST = "east-to-west", "west-to-east", "east", "west"
 BEGAN_MS = 1_700_000_000_000
 ROUND_MS = 5_000
 _SMALL_FILES = 50
@@ -46,45 +48,68 @@ _ROW_GROUP = 1 << 16
 Row = dict[str, Any]
 
 # Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
-# every 99 records, a compacted one a hole of 15 offsets in every 50.
+# every 99 records, a compacted one a hole of 15 offsets in every 50. Own records of a round lie from `own_start` on at
+# either side; with `back` the copies of the other side's lie behind them, which a flow passes in its next round.
 _PLACES = """
-    with places as (
+    with sizes as (
         select
             r.number as round,
             p.number as place,
             case p.number when 0 then 'compacted' when 1 then 'transactional' else 'plain' end as topic,
             case when p.number < 2 then 0 else p.number end as partition,
-            case p.number when 0 then 350 when 1 then 495 else $records end as copied,
-            (r.number - 1) * $records as source_start,
-            r.number * $records as source_end,
+            case p.number when 0 then 350 when 1 then 495 else $records end as copied
         from range($first, $stop) as r(number)
         cross join range($partitions) as p(number)
+    ),
+
+    logs as (
+        select
+            *,
+            case when $both_ways then copied else 0 end as back,
+            case when $both_ways then $records else 0 end as ahead
+        from sizes
+    ),
+
+    places as (
+        select
+            *,
+            (round - 1) * ($records + back) as own_start,
+            greatest((round - 1) * ($records + back) - back, 0) as source_start,
+            (round - 1) * ($records + back) + $records as source_end,
+            round * ($records + back) as source_log_end,
+            (round - 1) * (ahead + copied) + ahead as target_start,
+            round * (ahead + copied) as target_end
+        from logs
     )
 """
 _SYNCS = f"""{_PLACES}
     select
         round,
-        'east-to-west' as flow,
-        'east' as source_cluster,
-        'west' as target_cluster,
+        $flow as flow,
+        $source as source_cluster,
+        $target as target_cluster,
         topic as source_topic,
-        topic || '-source' as source_topic_id,
+        topic || '-' || $source_side as source_topic_id,
         partition as source_partition,
         1 as source_leader_epoch,
         topic as target_topic,
-        topic || '-target' as target_topic_id,
+        topic || '-' || $target_side as target_topic_id,
         partition as target_partition,
         source_start,
         source_end,
-        (round - 1) * copied as target_start,
-        round * copied as target_end,
+        target_start,
+        target_end,
         (round - 1) * copied % 2147483648 as first_sequence,
         1 as producer_id,
-        case place
+        case
+            when source_start < own_start
+                then [{{'source_start': source_start, 'source_end': own_start, 'cause': 'mirror_write'}}]
+            else []
+        end || case place
             when 0 then [{{'source_start': x + 20, 'source_end': x + 35, 'cause': 'compacted'}}
-                for x in range(source_start, source_end, 50)]
+                for x in range(own_start, source_end, 50)]
             when 1 then [{{'source_start': x + 99, 'source_end': x + 100, 'cause': 'control'}}
-                for x in range(source_start, source_end, 100)]
+                for x in range(own_start, source_end, 100)]
             else []
         end as gaps,
         'copied' as kind,
@@ -103,8 +128,8 @@ _ENDS = f"""{_PLACES}
         topic || '-' || $side as topic_id,
         partition,
         1 as leader_epoch,
-        case $side when 'source' then source_end else round * copied end as last_stable,
-        case $side when 'source' then source_end else round * copied end as high_watermark
+        case $side when 'source' then source_log_end else target_end end as last_stable,
+        case $side when 'source' then source_log_end else target_end end as high_watermark
     from places order by round, place
 """
 _CHECKPOINTS = f"""{_PLACES}
@@ -136,8 +161,10 @@ class _Writes:
     constants: Mapping[str, str] = field(default_factory=dict)
 
 
+_FORTH = {"flow": FLOW, "source": EAST, "target": WEST, "source_side": "source", "target_side": "target"}
+_BACK = {"flow": FLOW_BACK, "source": WEST, "target": EAST, "source_side": "target", "target_side": "source"}
 _FILLED: Mapping[str, Sequence[_Writes]] = {
-    "offset_syncs": [_Writes(f"flow:{FLOW}", _SYNCS)],
+    "offset_syncs": [_Writes(f"flow:{FLOW}", _SYNCS, _FORTH), _Writes(f"flow:{FLOW_BACK}", _SYNCS, _BACK)],
     "high_watermarks": [
         _Writes(f"recorder:{EAST}", _ENDS, {"cluster": EAST, "side": "source"}),
         _Writes(f"recorder:{WEST}", _ENDS, {"cluster": WEST, "side": "target"}),
@@ -146,15 +173,20 @@ _FILLED: Mapping[str, Sequence[_Writes]] = {
 }
 
 
-Filled = tuple[str, Sequence[_Writes]]
-
-
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How much history: rounds of five seconds, and partitions that had progress in each of them."""
+    """How much history: rounds of five seconds, and partitions that had progress in each of them, one or both ways."""
 
     rounds: int
     partitions: int
+    is_both_ways: bool = False
+
+    @classmethod
+    def parsed(cls, text: str) -> "Length":
+        """Rounds, `x` and partitions, and `x2` where records go both ways."""
+        rounds, partitions, *ways = text.split("x")
+        assert ways in ([], ["2"]), text
+        return cls(int(rounds), int(partitions), is_both_ways=bool(ways))
 
     @property
     def began_ms(self) -> int:
@@ -172,31 +204,40 @@ class Length:
     def name(self) -> str:
         hours = self.rounds * ROUND_MS / 3_600_000
         told = f"{self.days:g} days" if self.days >= 1 else f"{hours:g} hours"
-        return f"{told}, {self.partitions} partitions"
+        return f"{told}, {self.partitions} partitions{', both ways' if self.is_both_ways else ''}"
+
+    def writes(self, table: str) -> Sequence[_Writes]:
+        """What writers append to a table."""
+        return [
+            writes for writes in _FILLED[table] if self.is_both_ways or writes.writer != f"flow:{FLOW_BACK}"
+        ]
 
 
 def write_ledger(path: str, length: Length) -> None:
     """A ledger of that length as maintenance leaves it; `BEGAN_MS` is when its first round began."""
     create_tables(path, now_ms=BEGAN_MS - 1)
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
-    for claim in (_claim(f"flow:{FLOW}", FLOW, EAST, WEST), *recorders):
+    flows = [_claim(f"flow:{FLOW}", FLOW, EAST, WEST)]
+    if length.is_both_ways:
+        flows.append(_claim(f"flow:{FLOW_BACK}", FLOW_BACK, WEST, EAST))
+    for claim in (*flows, *recorders):
         _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
     # deltalake's threads do not live on in a process that was forked.
     with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
-        list(side_by_side.map(partial(_fill, path, length), _FILLED.items()))
+        list(side_by_side.map(partial(_fill, path, length), _FILLED))
 
 
-def _fill(path: str, length: Length, filled: Filled) -> None:
-    table, writers = filled
+def _fill(path: str, length: Length, table: str) -> None:
+    writers = length.writes(table)
     log = _Log(path, table)
     recent = max(length.rounds - _SMALL_FILES, 0)
     for day in _days(range(1, recent + 1)):
-        rows = pa.concat_tables(_rows(table, writes, day, length.partitions) for writes in writers)
+        rows = pa.concat_tables(_rows(table, writes, day, length) for writes in writers)
         files = [log.write_sorted(rows)]
         log.commit(*(_append(writes.writer, day[-1])[1] for writes in writers), *files)
     for writes in writers:
         rounds = range(recent + 1, length.rounds + 1)
-        rows = _rows(table, writes, rounds, length.partitions)
+        rows = _rows(table, writes, rounds, length)
         for number, part in _by_round(rows, rounds):
             log.append(writes.writer, number, part)
     DeltaTable(str(log.folder)).create_checkpoint()
@@ -220,12 +261,13 @@ def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
         yield number, rows.slice(start, end - start)
 
 
-def _rows(table: str, writes: _Writes, rounds: range, partitions: int) -> pa.Table:
+def _rows(table: str, writes: _Writes, rounds: range, length: Length) -> pa.Table:
     values = {
         "first": rounds.start,
         "stop": rounds.stop,
-        "partitions": partitions,
+        "partitions": length.partitions,
         "records": RECORDS_A_ROUND,
+        "both_ways": length.is_both_ways,
     }
     with duckdb.connect(":memory:") as connection:
         found = connection.sql(writes.sql, params={**values, **writes.constants}).to_arrow_table()
@@ -329,7 +371,7 @@ def _add(file: tuple[str, int], at_ms: int, *, is_change: bool, stats: Row | Non
 
 def rows_to_append(table: str, length: Length, number: int) -> list[Row]:
     """What the first writer of a table appends in a round, as a fact log takes it: without the stamp."""
-    rows = _rows(table, _FILLED[table][0], range(number, number + 1), length.partitions)
+    rows = _rows(table, _FILLED[table][0], range(number, number + 1), length)
     unstamped: list[Row] = rows.drop_columns([column.name for column in STAMP]).to_pylist()
     return unstamped
 
