@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -28,6 +28,7 @@ from tests.support.checkout import CHECKOUT
 from tests.support.generated_ledgers import FLOW, ledger_of
 from tests.support.histories import random_history
 from tests.support.ledger_rows import append, row
+from tests.support.pasted_texts import without_views
 from tests.support.written_ledgers import largest_case, written
 
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
@@ -62,19 +63,6 @@ def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path)
     at = written(tmp_path / "it's written", case)
     pasted = without_views(for_duckdb(at), set(catalog.view_names()) - set(catalog.views_of(query.reads)))
     assert answer(pasted, query, case.params(query)) == case.expected(query).to_pylist()
-
-
-def without_views(text: str, left_out: Set[str]) -> str:
-    """What was printed without these views: to make all takes longer than to answer most queries."""
-    statements = re.split(r"(?<=;)\n", text)
-    made = [
-        re.search(r"^create or replace temporary view (\w+) as$", one, re.MULTILINE) for one in statements
-    ]
-    kept = [
-        one for one, view in zip(statements, made, strict=True) if view is None or view[1] not in left_out
-    ]
-    assert len(statements) - len(kept) == len(left_out)
-    return "\n".join(kept)
 
 
 def test_what_the_readme_of_the_queries_does_in_python_works(tmp_path: Path) -> None:
