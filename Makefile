@@ -27,7 +27,7 @@ lint: bootstrap ## Check style, types and imports
 	$(BIN)/lint-imports
 
 check: lint ## Lint, then run what needs neither JVM nor broker: before each commit
-	$(BIN)/pytest tests/check -n 2
+	$(BIN)/pytest tests/check -n 2 --dist loadfile --no-loadscope-reorder
 
 test: check ## All of check, then the tests on real brokers, Delta and Spark: what continuous integration runs
 	$(BIN)/pytest tests/real -n $(WORKERS) --dist loadgroup --no-loadscope-reorder

@@ -7,6 +7,7 @@ or a condition that is not needed: write the query without it, or list it in `EQ
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Protocol
 
@@ -220,16 +221,23 @@ def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
 
 def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
     """What a query reads of a case: tables, and the views that it needs, each as a table."""
-    connection = duckdb.connect(":memory:")
-    connection.execute("set threads = 1")
-    connection.execute("set memory_limit = '1GB'")  # a mutant that joins everything with everything is refused
-    connection.execute("set temp_directory = ''")
+    connection = _database().cursor()
     connection.execute(FUNCTIONS)
     for table in catalog.tables_of(query.reads):
         register(connection, table, case.relation(table))
     for statement in catalog.views_of(query.reads).values():
         connection.execute(as_table(statement))
     register_params(connection, query.params, case.params(query))
+    return connection
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Opened once; what cases lay out is temporary, and so seen on their own connections alone."""
+    connection = duckdb.connect(":memory:")
+    connection.execute("set threads = 1")
+    connection.execute("set memory_limit = '4GB'")  # a mutant that joins everything with everything is refused
+    connection.execute("set temp_directory = ''")
     return connection
 
 
@@ -252,11 +260,6 @@ class Bench:
 
     connection: duckdb.DuckDBPyConnection
     expected: list[tuple[object, ...]]
-
-    @classmethod
-    def of(cls, query: Query, case: Case) -> "Bench":
-        """What the query reads of the case."""
-        return cls(laid_out(query, case), [tuple(row.values()) for row in case.expected(query).to_pylist()])
 
     def is_met_by(self, sql: str) -> bool:
         """Whether a text gives the expected answer; one that is refused does not."""

@@ -31,10 +31,10 @@ def query(config: MirrorConfig, name: str, **params: str) -> list[Row]:
 def broken_invariants(config: MirrorConfig) -> dict[str, list[Row]]:
     """Rows that audits return, by audit; `{}` when all of them find nothing."""
     at = answers.snapshot(config, None)
-    audits = [name for name, found in catalog.queries().items() if found.is_audit]
+    audits = [found for found in catalog.queries().values() if found.is_audit]
     assert len(audits) >= 6
-    rows = {name: answers.run_query(at, name, {}).to_pylist() for name in audits}
-    return {name: offending for name, offending in rows.items() if offending}
+    found = engine.run_queries(audits, {}, at)
+    return {name: offending.to_pylist() for name, offending in found.items() if offending.num_rows}
 
 
 def operations(config: MirrorConfig, kind: str) -> list[Row]:
@@ -50,7 +50,7 @@ def open_findings(config: MirrorConfig, flow: str = FLOW) -> set[tuple[str, str 
 
 def gaps(config: MirrorConfig, flow: str) -> dict[str, int]:
     """Source offsets without a copied record, by cause."""
-    with engine.connect(answers.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}, ("gaps",)) as connection:
         found = connection.execute(
             "select cause, sum(source_end - source_start)::bigint from gaps where flow = ? group by cause",
             [flow],

@@ -14,7 +14,7 @@ from ledger import catalog
 from ledger.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived_case
-from tests.support.query_mutants import as_table, laid_out, uncaught
+from tests.support.query_mutants import Bench, as_table, laid_out, uncaught
 from tests.support.view_queries import VIEW_QUERIES
 
 ONE_IN = 40
@@ -87,10 +87,10 @@ class LaidOut:
         return [tuple(row.values()) for row in self.case.expected(self.query).to_pylist()]
 
     def answer_beyond(self, view: str) -> list[tuple[object, ...]]:
-        """The query's answer, with all views computed again that come after this one."""
-        names = list(self.views)
-        for later in names[names.index(view) + 1 :]:
-            self.connection.execute(as_table(self.views[later]))
+        """The query's answer, with all views computed again that read this one, directly or through others."""
+        for name, statement in self.views.items():
+            if name != view and view in _read_by(name):
+                self.connection.execute(as_table(statement))
         return self.connection.execute(self.query.sql).fetchall()
 
 
@@ -124,15 +124,30 @@ class ViewBench:
         return sorted(map(repr, self.laid.connection.execute(f"from {self.view}").fetchall()))
 
 
+def query_benches_of(query: str) -> list[Bench]:
+    """The cases of a query."""
+    return [Bench(laid.connection, laid.expected) for laid in _laid_out() if laid.query.name == query]
+
+
 def benches_of(view: str) -> list[ViewBench]:
-    """The cases of all queries that read the view; of one between clusters, those of generated lives too."""
+    """The cases of all queries that read the view; of one between clusters, those of generated lives too.
+
+    Those of queries that need few views come first: what they catch is caught sooner.
+    """
     lives = _lives() if view in catalog.names_between_clusters() else []
-    return [ViewBench(view, laid) for laid in (*_laid_out(), *lives) if view in laid.views]
+    cheapest_first = sorted(_laid_out(), key=lambda laid: len(laid.views))
+    return [ViewBench(view, laid) for laid in (*cheapest_first, *lives) if view in laid.views]
 
 
 def uncaught_of(view: str, *, one_in: int) -> list[str]:
     """What is wrong about the mutants of a view, as `uncaught` says it."""
     return uncaught(view, catalog.views_of([view])[view], benches_of(view), one_in=one_in)
+
+
+@cache
+def _read_by(view: str) -> frozenset[str]:
+    """A view, and all that it reads, directly or through others."""
+    return frozenset(catalog.views_of([view]))
 
 
 @cache

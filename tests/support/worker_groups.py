@@ -1,7 +1,8 @@
-"""How tests on real clusters are shared out among xdist's workers.
+"""How tests are shared out among xdist's workers.
 
 Each worker has a broker pair and a Spark session of its own. Tests that share a dearer fixture (a cluster of
-three brokers, a guarded one, a workload that was mirrored) stay together, so that it is made once.
+three brokers, a guarded one, a workload that was mirrored) stay together, so that it is made once. Tests without
+brokers stay with those of their file: what a file keeps for its tests (`functools.cache`) is computed once.
 """
 
 import pytest
@@ -9,8 +10,14 @@ import pytest
 from tests.support.checkout import CHECKOUT
 
 PER_WORKER = {"broker_pair", "broker_pair_sandbox", "spark", "home"}
-LONGEST_FIRST = ("end_to_end", "between_clusters", "repository", "faults", "queries", "jobs")
-"""Folders whose tests take longest: what begins last is to be short, so that workers end together."""
+LONGEST_FIRST = {
+    "check": ("simulation", "delta", "queries", "cli", "api", "repository"),
+    "real": ("queries", "end_to_end", "between_clusters", "repository", "jobs", "faults"),
+}
+"""Folders of a tier whose tests take longest: what begins last is to be short, so that workers end together.
+
+All queries on Spark are one group, which is busy for longer than any other: it begins beside tests that wait.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
@@ -22,8 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    _tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
-    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+    tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
+    first = LONGEST_FIRST.get(tier, ())
+    return first.index(folder) if folder in first else len(first)
 
 
 def _shared_fixture(item: pytest.Item) -> str | None:

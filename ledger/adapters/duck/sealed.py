@@ -6,7 +6,7 @@ changed by none. What a statement creates is in memory, as long as the connectio
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -33,6 +33,8 @@ _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
 }
 _WORD = re.compile(r"\w+")
+_LISTING = ("show", "describe", "information_schema", "duckdb_", "pg_", "pragma", "sqlite_")
+"""How words begin of statements that tell which views there are."""
 _INTERRUPTED = "Query interrupted"  # what duckdb makes of a signal while it computes
 _SEAL = (
     "set python_enable_replacements = false",
@@ -45,11 +47,12 @@ _SEAL = (
 class SealedLedger:
     """Made by `sealed`; `connection` can read, compute, and create in memory.
 
-    Views of answers between clusters are tables, computed when a text first names one (`catalog.BETWEEN_SUBJECTS`).
+    Views are made when a text first names them: to make all takes longer than most answers. Those of answers between
+    clusters are tables, computed when a text first names one (`catalog.BETWEEN_SUBJECTS`).
     """
 
     connection: duckdb.DuckDBPyConnection
-    _computed: set[str] = field(default_factory=set, repr=False, compare=False)
+    _made: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __enter__(self) -> "SealedLedger":
         return self
@@ -66,9 +69,9 @@ class SealedLedger:
         if not is_unicode(text):
             raise UsageError("the statements are not Unicode text; nothing was carried out")
         try:
-            self._compute_between_clusters(text)
+            self._make_what_is_read(text)
             for statement in self.connection.extract_statements(text):
-                answer = self.connection.sql(statement.query)
+                answer = self._carried_out(statement.query)
                 is_data = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
                 yield answer.to_arrow_table() if is_data and answer is not None else None
         except duckdb.Error as error:
@@ -78,12 +81,37 @@ class SealedLedger:
                 raise
             raise KeyboardInterrupt from error
 
-    def _compute_between_clusters(self, text: str) -> None:
+    def _carried_out(self, statement: str) -> duckdb.DuckDBPyRelation | None:
+        """What it names otherwise than by words of the text is made now, and so is what an error would propose."""
+        try:
+            return self.connection.sql(statement)
+        except duckdb.CatalogException:
+            if not self._make(catalog.view_names()):
+                raise
+            return self.connection.sql(statement)
+
+    def _make_what_is_read(self, text: str) -> None:
+        words = frozenset(_WORD.findall(text.lower()))
+        lists_views = any(word.startswith(_LISTING) for word in words)
+        self._make(catalog.view_names() if lists_views else words.intersection(catalog.view_names()))
+        if not words.isdisjoint(catalog.names_between_clusters()):
+            self._compute_between_clusters()
+
+    def _make(self, names: Iterable[str]) -> bool:
+        """Make these views, and those that they read; returns whether any was not there yet."""
+        missing = {name: text for name, text in catalog.views_of(names).items() if name not in self._made}
+        for name, statement in missing.items():
+            self.connection.execute(statement)
+            self._made.add(name)
+        return bool(missing)
+
+    def _compute_between_clusters(self) -> None:
         names = catalog.names_between_clusters()
-        if not self._computed and not set(names).isdisjoint(_WORD.findall(text)):
+        if self._made.isdisjoint(names):
             needed = catalog.views_of(names)
+            self._make(needed.keys() - names)
             make_views(self.connection, {name: needed[name] for name in names})
-            self._computed.update(names)
+            self._made.update(names)
 
     def names(self) -> pa.Table:
         """Tables and views that can be read, with what kind each is."""
@@ -101,7 +129,6 @@ def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Va
     for table in TABLES:
         connection.register(table.name, _scanned(table.name, snapshot.relation(table.name)))
     connection.execute(FUNCTIONS)
-    connection.execute(catalog.VIEWS)
     register_params(connection, names, values)
     for statement in _SEAL:
         connection.execute(statement)

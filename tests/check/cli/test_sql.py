@@ -132,6 +132,47 @@ def test_what_is_created_is_gone_afterwards(flow: Operated) -> None:
     assert flow.command("sql", "select count(*) as n from segments", "-o", "csv").out == "n\n2\n"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "select count(*) as n from segments",
+        'select count(*) as n from "SEGMENTS"',
+        "select count(*) as n from query('from seg' || 'ments')",
+        "select count(*) as n from query_table('seg' || 'ments')",
+    ],
+)
+def test_a_view_is_there_however_it_is_named(flow: Operated, asked: str) -> None:
+    done = flow.command("sql", asked, "-o", "csv")
+    assert (done.code, done.out) == (0, "n\n2\n"), done.err
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        "select name from (show all tables)",
+        "select view_name as name from duckdb_views()",
+        "select table_name as name from information_schema.tables",
+    ],
+)
+def test_views_are_listed_before_any_was_read(flow: Operated, listing: str) -> None:
+    done = flow.command("sql", listing, "-o", "csv")
+    assert set(done.out.splitlines()) >= set(catalog.view_names())
+
+
+def test_a_view_that_there_is_none_of_is_said_with_one_that_there_is(flow: Operated) -> None:
+    done = flow.command("sql", "select * from segmets")
+    assert done.code == 2
+    assert '"segments"' in done.err
+
+
+def test_a_view_of_ones_own_stays_what_it_was_made(flow: Operated) -> None:
+    with sealed(open_ledger(flow.path).now(), (), {}) as ledger:
+        list(ledger.answers("create or replace temporary view segments as select 7 as a"))
+        [answer] = ledger.answers("select a from segments")
+    assert answer is not None
+    assert answer.to_pylist() == [{"a": 7}]
+
+
 # The prompt ------------------------------------------------------------------------------------
 
 

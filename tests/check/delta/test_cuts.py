@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from ledger import catalog
 from ledger.adapters.delta.ledger_probe import DeltaLedgerProbe
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.delta.tables import create_tables, table_uri
@@ -22,6 +23,7 @@ from ledger.domain.tables.cuts import ClockStep, Cut, LastAppend
 from ledger.errors import UsageError
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
+from tests.support.pasted_texts import without_views
 
 APPENDED = ("offset_syncs", "operations", "topics")
 WRITERS = ("flow:f", "flow:g", "recorder:e", "operator")
@@ -196,9 +198,9 @@ def by_statement(at: DeltaSnapshot) -> dict[str, set[int]]:
 
 
 def by_pasted_views(at: DeltaSnapshot) -> dict[str, set[int]]:
-    """As another DuckDB reads what `mirror-ledger views` prints."""
+    """As another DuckDB reads what `mirror-ledger views` prints of tables."""
     with duckdb.connect() as connection:
-        connection.execute(for_duckdb(at))
+        connection.execute(without_views(for_duckdb(at), set(catalog.view_names())))
         return {table: values(connection.sql(text).to_arrow_table()) for table, text in SELECTED.items()}
 
 

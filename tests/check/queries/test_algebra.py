@@ -110,7 +110,7 @@ OF_CURRENT = """
 @given(SEVERAL)
 def test_views_expand_as_the_algebra(several: list[History]) -> None:
     maps = [OffsetMap.from_syncs(FLOW, history.syncs) for history in several]
-    with connect(ledger_of(several), {}) as connection:
+    with connect(ledger_of(several), {}, ("segments", "gaps", "current_maps")) as connection:
         segments = of_current(connection, "v.source_start, v.source_end, v.target_start", "segments")
         gaps = of_current(connection, "v.source_start, v.source_end, v.target_start, v.kind, v.cause", "gaps")
         ends = connection.sql(
@@ -130,7 +130,7 @@ def test_views_expand_as_the_algebra(several: list[History]) -> None:
 @PRINTED
 @given(SEVERAL)
 def test_effective_syncs_are_those_of_the_algebra(several: list[History]) -> None:
-    with connect(ledger_of(several), {}) as connection:
+    with connect(ledger_of(several), {}, ("effective_syncs",)) as connection:
         found = connection.table("effective_syncs").to_arrow_table().to_pylist()
     expected = [
         (number, *_held(sync)) for number, history in enumerate(several) for sync in effective(history.syncs)

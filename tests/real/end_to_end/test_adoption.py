@@ -367,7 +367,7 @@ def by_hand(broker_pair: Pair, tmp_path: Path) -> Iterator[ByHand]:
 
 
 def rows_of(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answers.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
         return connection.sql(
             "select kind, cause, source_start, source_end, target_start, target_end, records from offset_syncs "
             "order by source_start, source_end, target_end"

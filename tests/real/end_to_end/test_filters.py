@@ -93,7 +93,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
     assert summary.raw_batches >= 2, "what is wholly kept is copied as it is"
     assert summary.record_path_batches >= 4
     at = answers.snapshot(config, None)
-    with engine.connect(at, {}) as connection:
+    with engine.connect(at, {}, ("gaps", "segments")) as connection:
         gaps = connection.execute("select source_start, source_end, cause from gaps").fetchall()
         segments = connection.execute(
             "select source_start, source_end, target_start from segments"

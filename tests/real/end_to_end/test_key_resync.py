@@ -78,7 +78,7 @@ def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
 
 
 def operations(config: MirrorConfig, kind: str) -> list[str]:
-    with engine.connect(answers.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}, ("operations",)) as connection:
         rows = connection.execute("select content from operations where kind = ?", [kind]).fetchall()
     return [content for (content,) in rows]
 

@@ -269,7 +269,7 @@ def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: Spar
 
 
 def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answers.snapshot(config, None), {}) as connection:
+    with engine.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
         return connection.sql("select * exclude (gaps) from offset_syncs order by all").fetchall()
 
 

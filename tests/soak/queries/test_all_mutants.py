@@ -5,8 +5,8 @@ import pytest
 from ledger import catalog
 from ledger.catalog import Query
 from tests.support import view_mutants
-from tests.support.cases import cases_of, has_cases
-from tests.support.query_mutants import Bench, uncaught
+from tests.support.cases import has_cases
+from tests.support.query_mutants import uncaught
 from tests.support.view_mutants import WITHOUT_ALL_CASES
 
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
@@ -19,7 +19,7 @@ VIEWS = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_every_mutant_of_a_query_is_caught(query: Query) -> None:
-    benches = [Bench.of(query, case) for case in cases_of(query.name)]
+    benches = view_mutants.query_benches_of(query.name)
     assert uncaught(query.name, query.sql, benches, one_in=1) == []
 
 
