@@ -46,7 +46,9 @@ def groups_of(connection: Connection, *, timeout_s: float = 30.0) -> KafkaGroups
 
 def test_a_group_that_is_listed_after_all_is_neither_deleted_nor_hidden() -> None:
     """Its coordinator was moving: no broker listed it, and by name only classic groups are found."""
-    connection = Connection([Reading({}, {"moving": GONE, "moved": ALIVE, "deleted": GONE, "unshown": ALIVE})])
+    connection = Connection(
+        [Reading({}, {"moving": GONE, "moved": ALIVE, "deleted": GONE, "unshown": ALIVE})]
+    )
     connection.listed = [
         GroupListing("moving", "consumer", "Stable"),
         GroupListing("moved", "classic", "Empty"),
