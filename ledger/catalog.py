@@ -152,19 +152,9 @@ def names_between_clusters() -> tuple[str, ...]:
     return tuple(_made_by(BETWEEN_SUBJECTS))
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """What has to be there for some relations to be read: tables by name, and the SQL that makes the views."""
-
-    tables: frozenset[str]
-    views: str
-
-
-def needed(relations: Iterable[str]) -> Needed:
-    """The tables and views among these relations, and those that the views read."""
-    found = _read_by(relations)
-    tables = frozenset(table.name for table in TABLES if table.name in found)
-    return Needed(tables, "".join(text for name, text in _views().items() if name in found))
+def tables_of(relations: Iterable[str]) -> frozenset[str]:
+    """The tables among these relations, and those that the views among them read."""
+    return _read_by(relations).intersection(table.name for table in TABLES)
 
 
 def views_of(relations: Iterable[str]) -> Mapping[str, str]:

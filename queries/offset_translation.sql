@@ -2,7 +2,7 @@
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
 -- reads:   commit_stretches, current_maps, driver_appends, ended_targets, last_commits, last_high_watermarks,
---          last_partition_events, last_syncs, two_way_targets
+--          last_partition_events, last_syncs, written_sources
 -- params:  flow string, driver_lives boolean
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
@@ -67,7 +67,7 @@ placed as (
     from commit_stretches as m
     inner join params as p on p.flow = m.flow
     inner join current_maps as w using (map_number)
-    left join two_way_targets as o using (map_number)
+    left join written_sources as o using (map_number)
     left join ended_targets as l using (map_number)
     left join last_high_watermarks as h
         on h.cluster = w.target_cluster

@@ -29,11 +29,11 @@ def whole_number(name: str, value: object) -> int:
 
 def as_of_text(as_of: AsOf) -> str | None:
     """As `--as-of` has it."""
+    if as_of is None:
+        return None
     if isinstance(as_of, datetime):
         return as_of.isoformat()
-    if as_of is None or isinstance(as_of, str):
-        return None if as_of is None else text("as_of", as_of)
-    return str(whole_number("as_of", as_of))
+    return text("as_of", as_of) if isinstance(as_of, str) else str(whole_number("as_of", as_of))
 
 
 def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> Chosen:
@@ -48,7 +48,7 @@ def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> C
         whole_number("partition", partition)
         if topic is None:
             raise UsageError("a partition needs its topic; nothing was translated")
-    return Chosen(groups, topic, partition)
+    return Chosen(tuple(groups), topic, partition)
 
 
 def time_ms(at: AsOf) -> int:

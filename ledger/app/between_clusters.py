@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.duck import between_clusters
-from ledger.app.group_offsets import ALL, Chosen, chosen_rows
+from ledger.app.group_offsets import ALL, Chosen, chosen_rows, required_rows
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 
@@ -50,8 +50,8 @@ def translate_groups(
     """
     found = between_clusters.translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
     for group in chosen.groups:
-        _require_rows(chosen_rows(found, Chosen([group])), way, Chosen([group]))
-    return _require_rows(chosen_rows(found, chosen), way, chosen)
+        required_rows(found, Chosen((group,)), way.from_cluster)
+    return required_rows(found, chosen, way.from_cluster)
 
 
 def translate_offset(
@@ -79,11 +79,3 @@ def translate_offset(
     )
     found = chosen_rows(found, chosen)
     return found.filter(pc.is_null(found["group_id"]))
-
-
-def _require_rows(found: pa.Table, way: Way, chosen: Chosen) -> pa.Table:
-    if found.num_rows == 0 and chosen != ALL:
-        raise PreconditionError(
-            f"the ledger has no committed offset of {chosen} at {way.from_cluster}; nothing was translated"
-        )
-    return found

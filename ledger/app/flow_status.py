@@ -33,9 +33,9 @@ def with_freshness(
 ) -> dict[str, Value]:
     """The parameters, and since when measurements count at `at_ms` where the query asks and they do not say."""
     flow = config.flows.get(str(params.get("flow")))
-    is_asked = flow is not None and FRESH_SINCE in query.parameter_names
-    found = {FRESH_SINCE: fresh_since_ms(flow, at_ms)} if flow is not None and is_asked else {}
-    return {**found, **params}
+    if flow is None or FRESH_SINCE not in query.parameter_names:
+        return dict(params)
+    return {FRESH_SINCE: fresh_since_ms(flow, at_ms), **params}
 
 
 def report_flow(

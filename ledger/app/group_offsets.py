@@ -1,6 +1,5 @@
 """Offsets of groups and of single commits: translated from the ledger, and set at the target."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,7 +35,7 @@ from ledger.schema import TOPICS, WRITERS
 class Chosen:
     """Which answers are asked for: of these groups (none named: all), of a topic, of a partition of it."""
 
-    groups: Sequence[str] = ()
+    groups: tuple[str, ...] = ()
     topic: str | None = None
     partition: int | None = None
 
@@ -78,11 +77,12 @@ def translate_groups(
     found = pa.concat_tables(answers.values(), promote_options="default")
     grain = ("group_id", "source_topic", "source_partition")
     found = found.sort_by([(name, "ascending") for name in grain])
+    source = f"the source of {flow}"
     for group in chosen.groups:
-        _require_commits(found.filter(pc.equal(found["group_id"], group)), flow, Chosen([group]))
+        required_rows(found, Chosen((group,)), source)
     if chosen.topic is not None:
         _known_partitions(at, flow).require(flow, chosen.topic, chosen.partition)
-    return _require_commits(chosen_rows(found, chosen), flow, chosen)
+    return required_rows(found, chosen, source)
 
 
 def set_offsets(
@@ -144,12 +144,14 @@ def chosen_rows(found: pa.Table, chosen: Chosen) -> pa.Table:
     return found
 
 
-def _require_commits(found: pa.Table, flow: str, chosen: Chosen) -> pa.Table:
-    if found.num_rows == 0 and chosen != ALL:
+def required_rows(found: pa.Table, chosen: Chosen, where: str) -> pa.Table:
+    """The same; raises `PreconditionError` when there is none of what was chosen. `where`: the groups' cluster."""
+    rows = chosen_rows(found, chosen)
+    if rows.num_rows == 0 and chosen != ALL:
         raise PreconditionError(
-            f"the ledger has no committed offset of {chosen} at the source of {flow}; nothing was translated"
+            f"the ledger has no committed offset of {chosen} at {where}; nothing was translated"
         )
-    return found
+    return rows
 
 
 def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:

@@ -49,7 +49,7 @@ def request(
     require_complete(ask)
     flow = config.flow(flow_name)
     judged_by = (*catalog.query("flow_status").reads, WRITERS.name, OPERATIONS.name)
-    at = DeltaLedger(config.ledger.path).now(catalog.needed(judged_by).tables)
+    at = DeltaLedger(config.ledger.path).now(catalog.tables_of(judged_by))
     answers.require_flow(config, at, flow_name)
     requests = flow_answers.requests_of(_operations_of(at, flow_name))
     status_rows = answers.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()

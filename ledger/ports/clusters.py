@@ -36,7 +36,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A consumer group that a cluster knows; type, state and protocol type as the broker spells them."""
+    """A group that a cluster lists, of any type; type, state and protocol type as the broker spells them."""
 
     group_id: str
     group_type: str | None

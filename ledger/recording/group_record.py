@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from ledger.domain.facts import Absence, Checkpoint
 from ledger.domain.groups import GroupEvent, GroupFact, ShareOffset, UnreadGroup
 from ledger.ports.ledger import Row
-from ledger.recording.changes.checkpoints import (
-    CheckpointKey,
-    changed_checkpoints,
-    checkpoint_row,
-    checkpoints_by_key,
+from ledger.recording.changes.group_offsets import (
+    OffsetKey,
+    changed_offsets,
     not_read_again,
+    offset_row,
+    offsets_by_key,
     to_be_explained,
 )
 from ledger.recording.changes.groups import (
@@ -22,11 +22,6 @@ from ledger.recording.changes.groups import (
     listed_fact,
     listing_fact,
     unlisted_fact,
-)
-from ledger.recording.changes.share_offsets import (
-    changed_share_offsets,
-    share_offset_row,
-    share_offsets_by_key,
 )
 from ledger.recording.group_reading import GroupsRead
 from ledger.recording.observation import Observation, Observer
@@ -45,9 +40,9 @@ class GroupRows:
 
     def by_table(self) -> dict[str, list[Row]]:
         return {
-            CHECKPOINTS.name: [checkpoint_row(row) for row in self.checkpoints],
+            CHECKPOINTS.name: [offset_row(row) for row in self.checkpoints],
             GROUPS.name: [group_row(row) for row in self.groups],
-            SHARE_OFFSETS.name: [share_offset_row(row) for row in self.share_offsets],
+            SHARE_OFFSETS.name: [offset_row(row) for row in self.share_offsets],
         }
 
 
@@ -57,16 +52,16 @@ class GroupRecord:
 
     writer: str
     observer: Observer
-    checkpoints: dict[CheckpointKey, Checkpoint]
+    checkpoints: dict[OffsetKey, Checkpoint]
     groups: dict[str | None, GroupFact]
-    share_offsets: dict[CheckpointKey, ShareOffset]
+    share_offsets: dict[OffsetKey, ShareOffset]
 
     def rows(self, seen: Observation, *, swept: bool) -> GroupRows:
         """`swept`: unchanged commits are appended as well."""
         if seen.groups is None:
             return GroupRows()
-        read = checkpoints_by_key(seen.groups.checkpoints)
-        shared = share_offsets_by_key(seen.groups.share_offsets)
+        read = offsets_by_key(seen.groups.checkpoints)
+        shared = offsets_by_key(seen.groups.share_offsets)
         last = not_read_again(self.checkpoints, read) if swept else self.checkpoints
         unlisted = self._unlisted(seen.groups)
         was_read = self._was_read(seen, unlisted)
@@ -74,11 +69,11 @@ class GroupRecord:
         unshared = to_be_explained(self.share_offsets, shared, was_read=was_read)
         absences = self._absences([*missing, *unshared], seen, unlisted)
         rows = GroupRows(
-            changed_checkpoints(
+            changed_offsets(
                 last, read, absences={key: absences[key] for key in missing}, read_at_ms=seen.read_at_ms
             ),
             changed_groups(self.groups, self._facts(seen.groups, unlisted, seen.read_at_ms)),
-            changed_share_offsets(
+            changed_offsets(
                 self.share_offsets,
                 shared,
                 absences={key: absences[key] for key in unshared},
@@ -89,9 +84,9 @@ class GroupRecord:
         return rows
 
     def recorded(self, rows: GroupRows) -> None:
-        self.checkpoints |= checkpoints_by_key(rows.checkpoints)
+        self.checkpoints |= offsets_by_key(rows.checkpoints)
         self.groups |= groups_by_id(rows.groups)
-        self.share_offsets |= share_offsets_by_key(rows.share_offsets)
+        self.share_offsets |= offsets_by_key(rows.share_offsets)
 
     def _unlisted(self, read: GroupsRead) -> Mapping[str, UnreadGroup]:
         """What became of the groups that are recorded and were not listed; deleted ones are asked for once."""
@@ -105,7 +100,7 @@ class GroupRecord:
 
     def _was_read(
         self, seen: Observation, unlisted: Mapping[str, UnreadGroup]
-    ) -> Callable[[CheckpointKey], bool]:
+    ) -> Callable[[OffsetKey], bool]:
         """Whether an offset that is not among those read is not there, or not shown; else nobody could read it."""
         assert seen.groups is not None
         unread = {**seen.groups.unread, **unlisted}
@@ -115,8 +110,8 @@ class GroupRecord:
         )
 
     def _absences(
-        self, keys: Collection[CheckpointKey], seen: Observation, unlisted: Mapping[str, UnreadGroup]
-    ) -> dict[CheckpointKey, Absence]:
+        self, keys: Collection[OffsetKey], seen: Observation, unlisted: Mapping[str, UnreadGroup]
+    ) -> dict[OffsetKey, Absence]:
         """Why offsets are missing that an earlier read found.
 
         A cluster lists to a principal what that may describe, and says nothing about the rest: so groups and

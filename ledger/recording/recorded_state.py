@@ -27,10 +27,9 @@ from ledger.domain.permissions import Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
 from ledger.ports.ledger import FlowPosition
-from ledger.recording.changes.checkpoints import recorded_checkpoint
+from ledger.recording.changes.group_offsets import recorded_offset
 from ledger.recording.changes.groups import recorded_group
 from ledger.recording.changes.permissions import IDENTITY, recorded_permissions
-from ledger.recording.changes.share_offsets import recorded_share_offset
 from ledger.recording.changes.topic_states import TopicEvent
 from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
@@ -152,14 +151,14 @@ class RecordedState(ABC):
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._newest(CHECKPOINTS.name, cluster, ("group_id", "topic", "partition"))
-        return [recorded_checkpoint(row) for row in rows]
+        return [recorded_offset(Checkpoint, row) for row in rows]
 
     def last_groups(self, cluster: str) -> list[GroupFact]:
         return [recorded_group(row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
 
     def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
         rows = self._newest(SHARE_OFFSETS.name, cluster, ("group_id", "topic", "partition"))
-        return [recorded_share_offset(row) for row in rows]
+        return [recorded_offset(ShareOffset, row) for row in rows]
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
         rows = self._newest(HIGH_WATERMARKS.name, cluster, ("topic", "topic_id", "partition"))

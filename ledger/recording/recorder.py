@@ -31,7 +31,7 @@ from ledger.errors import ClusterUnavailableError, OtherClusterError, Preconditi
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, LedgerState, Row
-from ledger.recording.changes.checkpoints import checkpoints_by_key
+from ledger.recording.changes.group_offsets import offsets_by_key
 from ledger.recording.changes.groups import groups_by_id
 from ledger.recording.changes.high_watermarks import (
     HighWatermarkKey,
@@ -39,7 +39,6 @@ from ledger.recording.changes.high_watermarks import (
     high_watermarks_by_key,
 )
 from ledger.recording.changes.permissions import PermissionRecord
-from ledger.recording.changes.share_offsets import share_offsets_by_key
 from ledger.recording.changes.topic_states import topic_changes, topic_row
 from ledger.recording.end_confirmation import EndConfirmation
 from ledger.recording.group_record import GroupRecord
@@ -227,9 +226,9 @@ class ClusterRecorder:
         return GroupRecord(
             self.writer,
             self._observer,
-            checkpoints_by_key(self._state.last_checkpoints(alias)),
+            offsets_by_key(self._state.last_checkpoints(alias)),
             groups_by_id(self._state.last_groups(alias)),
-            share_offsets_by_key(self._state.last_share_offsets(alias)),
+            offsets_by_key(self._state.last_share_offsets(alias)),
         )
 
     def _known_permissions(self, live: LiveCluster) -> PermissionRecord:

@@ -55,7 +55,7 @@ def render_csv(answer: pa.Table) -> str:
 
 
 def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) -> KafkaReset:
-    """Lines `group,topic,partition,offset` of the target, from the answer of `offset_translation`.
+    """Lines `group,topic,partition,offset` of the target, from a translation by one flow or between clusters.
 
     Left out is what has no offset, what is `ACCEPTABLE` and not `accepted`, and what the tool cannot be given. The form
     is that for several groups: without a header, read line by line.

@@ -58,30 +58,31 @@ select flow, map_number
 from last_syncs
 where map_number in (select map_number from ends);
 
--- Maps whose target topic other flows copy to the source topic, whatever life of either they have copied so far. The
--- first target offset, from the target's log start on, that holds no record of the map is held_to.
-create or replace temporary view two_way_targets as
-with directions as (
-    select flow, source_cluster, source_topic, target_cluster, target_topic
+-- Maps of flows that leave out what mirrors wrote, and to whose source topic other flows write, whatever life of it
+-- they have written to so far: behind the map's end records may lie there that have come to the target by another way.
+-- The first target offset, from the target's log start on, that holds no record of the map is held_to.
+create or replace temporary view written_sources as
+with writers as (
+    select flow, target_cluster, target_topic
     from offset_syncs
-    group by flow, source_cluster, source_topic, target_cluster, target_topic
+    group by flow, target_cluster, target_topic
 ),
 
-copied_back as (
+written as (
     select w.flow, w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
     from last_syncs as w
-    inner join directions as o
-        on o.source_cluster = w.target_cluster
-        and o.source_topic = w.target_topic
-        and o.target_cluster = w.source_cluster
+    inner join writers as o
+        on o.target_cluster = w.source_cluster
         and o.target_topic = w.source_topic
         and o.flow <> w.flow
+    left join relaying_flows as r on r.flow = w.flow
+    where r.flow is null
     group by w.flow, w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
 ),
 
 floors as (
     select b.flow, b.map_number, coalesce(h.log_start, 0) as log_start
-    from copied_back as b
+    from written as b
     left join last_high_watermarks as h
         on h.cluster = b.target_cluster
         and h.topic = b.target_topic

@@ -1,5 +1,6 @@
 """What the ledger of a simulation says to a commit, by the algebra of one flow's offset maps."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 
@@ -47,7 +48,7 @@ class Answering:
         return KnownMap(
             offset_map=offset_map,
             target_log_start=None if seen is None else int(seen["log_start"]),
-            is_copied_back=self._is_copied_back(offset_map),
+            is_source_written=self._is_source_written(offset_map),
             is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
             truncations=truncations_of(
                 ((recorded_sync(row).sync, row["recorded_at_ms"]) for row in rows),
@@ -63,15 +64,23 @@ class Answering:
             if is_here and row["leader_epoch"] is not None:
                 yield SeenEnd(row["leader_epoch"], row["high_watermark"])
 
-    def _is_copied_back(self, offset_map: OffsetMap) -> bool:
-        return any(
+    def _is_source_written(self, offset_map: OffsetMap) -> bool:
+        is_written = any(
             row["flow"] != self._flow
-            and (row["source_cluster"], row["source_topic"])
-            == (self._target_cluster, offset_map.target.topic)
             and (row["target_cluster"], row["target_topic"])
             == (self._source_cluster, offset_map.source.topic)
             for row in self._ledger.rows("offset_syncs")
         )
+        return is_written and not self._relays()
+
+    def _relays(self) -> bool:
+        """By the configuration that the flow recorded last."""
+        configured = [
+            json.loads(row["content"])["configuration"]["relay"]
+            for row in self._ledger.rows("operations")
+            if row["flow"] == self._flow and row["kind"] == "configuration_changed"
+        ]
+        return bool(configured and configured[-1])
 
     def _last_seen(self, cluster: str, offset_map: OffsetMap) -> Mapping[str, int | str] | None:
         """The target's last recorded ends, of whichever life."""

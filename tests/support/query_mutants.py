@@ -223,7 +223,7 @@ def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     connection.execute("set threads = 1")
     connection.execute(FUNCTIONS)
-    for table in catalog.needed(query.reads).tables:
+    for table in catalog.tables_of(query.reads):
         register(connection, table, case.relation(table))
     for statement in catalog.views_of(query.reads).values():
         connection.execute(as_table(statement))

@@ -225,7 +225,7 @@ class TwoWays:
         return KnownMap(
             offset_map=OffsetMap.from_syncs(THERE, self.there.syncs),
             target_log_start=self.west.log_start,
-            is_copied_back=self.is_two_way,
+            is_source_written=self.is_two_way,
             truncations=truncations_of(
                 ((recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)),
                 self.seen_ends,

@@ -14,7 +14,8 @@ from ledger.adapters.delta.last_rows import LastRowsReader
 from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
-from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
+from ledger.adapters.duck.stamps import last_recorded_at_ms
 from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.last_rows import GRAINS

@@ -19,8 +19,13 @@ from deltalake import DeltaTable
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import missing_columns, open_table
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
-from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms
-from ledger.adapters.duck.stamps import last_appends, named_appends, recorded_from_to_ms
+from ledger.adapters.duck.row_filters import filtered_rows
+from ledger.adapters.duck.stamps import (
+    last_appends,
+    last_recorded_at_ms,
+    named_appends,
+    recorded_from_to_ms,
+)
 from ledger.domain.operations.content import recorded_cut
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.cuts import Cut, LastAppend, is_token

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_rows
-from ledger.adapters.duck.engine import Relation, Snapshot, answer, connect, sql_file
-from ledger.adapters.duck.views import Clusters, Statement
+from ledger.adapters.duck.engine import Relation, Snapshot, answer, connect, run_query
+from ledger.adapters.duck.views import Clusters, sql_file
 from ledger.schema import TABLE_BY_NAME
 
 _GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "target_partition")
@@ -30,14 +30,11 @@ def translate(
     """
     exact = catalog.query("group_translation")
     params = {"from_cluster": clusters[0], "to_cluster": clusters[1]}
-    reads, instead = exact.reads, dict[str, Statement]()
-    if at_ms is not None:
-        reads = (*reads, *_READ_FOR_A_TIME)
-        instead["compared_offsets"] = (sql_file("time_offsets.sql"), {"at_ms": at_ms})
-    with connect(snapshot, overrides, reads, clusters=clusters, instead=instead) as connection:
+    if at_ms is None:
+        return run_query(exact, params, snapshot, overrides)
+    reads = (*exact.reads, *_READ_FOR_A_TIME)
+    with connect(snapshot, overrides, reads, clusters=clusters, at_ms=at_ms) as connection:
         found = answer(connection, exact, params)
-        if at_ms is None:
-            return found
         return _beside(found, connection.sql(sql_file("at_time.sql")).to_arrow_table())
 
 

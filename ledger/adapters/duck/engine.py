@@ -5,8 +5,6 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import duckdb
@@ -15,7 +13,7 @@ import pyarrow as pa
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.duck.in_process import connected
-from ledger.adapters.duck.views import Clusters, Statement, make_views
+from ledger.adapters.duck.views import Clusters, make_views, sql_file
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
@@ -25,17 +23,10 @@ from ledger.schema import TABLES
 if TYPE_CHECKING:
     import pyarrow.dataset  # every command would wait for it
 
-
-def sql_file(name: str) -> str:
-    """What a file of SQL beside this module holds."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
 EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
-"""Every table and view."""
+"""Every table, and every view but those of answers between clusters."""
 FUNCTIONS = sql_file("functions.sql")
 """What the views need of DuckDB, and of it alone."""
-
 
 _COMMIT = (
     Named("flow", "string"),
@@ -144,9 +135,8 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         "partition": partition,
         "committed_offset": offset,
     }
-    needed = catalog.needed(query.reads)
     with connected() as connection:
-        for table in sorted(needed.tables - {"checkpoints"}):
+        for table in sorted(catalog.tables_of(query.reads) - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
             register(connection, name, snapshot.relation(table))
         partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
@@ -196,20 +186,20 @@ def connect(
     reads: Iterable[str] = EVERYTHING,
     flow: str | None = None,
     clusters: Clusters | None = None,
-    instead: Mapping[str, Statement] = MappingProxyType({}),
+    at_ms: int | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
-    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other. `instead`:
-    statements that make views otherwise.
+    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other; with a
+    time, these are compared with the offsets of that time.
     """
     relations = tuple(reads)
     connection = connected()
-    for table in sorted(catalog.needed(relations).tables):
+    for table in sorted(catalog.tables_of(relations)):
         relation = overrides[table] if table in overrides else snapshot.relation(table)
         register(connection, table, relation)
     connection.execute(FUNCTIONS)
-    make_views(connection, catalog.views_of(relations), flow, clusters, instead)
+    make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
     return connection
 
 

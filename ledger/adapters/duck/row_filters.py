@@ -48,17 +48,6 @@ def newest_rows(
         return list(of_each.select(*map(ColumnExpression, columns)).to_arrow_table().to_pylist())
 
 
-def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
-    """When the writer, None: anybody, last appended to the table; None: never."""
-    with connected() as connection:
-        register(connection, _NAME, relation)
-        found = connection.execute(
-            "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]
-        )
-        [(at_ms,)] = found.fetchall()
-        return None if at_ms is None else int(at_ms)
-
-
 def _filtered(found: duckdb.DuckDBPyRelation, filters: Sequence[Filter]) -> duckdb.DuckDBPyRelation:
     for column, comparison, value in filters:
         found = found.filter(_condition(ColumnExpression(column), comparison, value))

@@ -1,4 +1,4 @@
-"""What the stamps of a table's rows say: which appends count at a cut.
+"""What the stamps of a table's rows say: which appends count at a cut, and when something was recorded.
 
 Only the four columns of the stamp are read. `domain.tables.places` says what orders them.
 """
@@ -98,6 +98,15 @@ def recorded_from_to_ms(relation: Relation) -> tuple[int, int] | None:
             "select min(recorded_at_ms), max(recorded_at_ms) from wanted"
         ).fetchall()
     return None if first_ms is None else (first_ms, last_ms)
+
+
+def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | None:
+    """When the writer, None: anybody, last appended to the table; None: never."""
+    with _readable(relation) as connection:
+        [(at_ms,)] = connection.execute(
+            "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]
+        ).fetchall()
+    return None if at_ms is None else int(at_ms)
 
 
 def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
+from importlib.resources import files
 from typing import TypeAlias
 
 import duckdb
@@ -13,7 +13,7 @@ COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"source_truncations", "driver_appends", "ended_targets", "two_way_targets", "earlier_copies"}
+    | {"source_truncations", "driver_appends", "ended_targets", "written_sources", "earlier_copies"}
     | {"measured_positions", "measured_lags", "reading_levels", "reading_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
@@ -25,9 +25,6 @@ COMPUTED_FOR_PAIRS = frozenset(
 )
 """Views between two clusters, and what several of them read: each reads several of the others, most more than once."""
 
-
-Statement: TypeAlias = tuple[str, Mapping[str, object]]
-"""A statement and its parameters."""
 Clusters: TypeAlias = tuple[str, str]
 """Aliases of two clusters: where groups have committed, and where they shall continue."""
 
@@ -37,24 +34,29 @@ _BETWEEN = (
 )
 
 
+def sql_file(name: str) -> str:
+    """What a file of SQL beside this module holds."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
 def make_views(
     connection: duckdb.DuckDBPyConnection,
     statements: Mapping[str, str],
     flow: str | None = None,
     clusters: Clusters | None = None,
-    instead: Mapping[str, Statement] = MappingProxyType({}),
+    at_ms: int | None = None,
 ) -> None:
     """Make views by name, one after the other; with a flow, the larger ones have the rows of that flow alone.
 
-    With two clusters, pairs of partitions are those from the first to the second alone. `instead`: statements that make
-    a view otherwise. Functions and what the views read have to be there.
+    With two clusters, pairs of partitions are those from the first to the second alone; with a time, answers are
+    compared with the offsets of that time. Functions and what the views read have to be there.
     """
     is_of_pairs = "pairs" in statements
     for name, statement in statements.items():
         if name == "links" and clusters is not None:
             _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
-        elif name in instead:
-            connection.execute(*instead[name])
+        elif name == "compared_offsets" and at_ms is not None:
+            connection.execute(sql_file("time_offsets.sql"), {"at_ms": at_ms})
         elif name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):

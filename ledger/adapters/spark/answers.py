@@ -34,7 +34,7 @@ def run_query(
     """
     query.check(params)
     own = _own_session(session)
-    for table in sorted(catalog.needed(query.reads).tables):
+    for table in sorted(catalog.tables_of(query.reads)):
         _execute(own, spark_table(at, TABLE_BY_NAME[table]))
     for function in _functions():
         _execute(own, function)

@@ -6,18 +6,15 @@ import pyarrow as pa
 from ledger.app import key_resync
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
+from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.operations.key_resync.resyncing import result_row
-
-_LARGEST_PARTITION = 2**31 - 1
 
 
 @click.command(name="resync-keys")
 @click.argument("flow")
 @click.option("--topic", required=True, help="The source topic; it must be compacted.")
-@click.option(
-    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
-)
+@partition_option
 @click.option("--dry-run", is_flag=True, help="Compare and report; claim, write and record nothing.")
 @output_option
 @wide_option

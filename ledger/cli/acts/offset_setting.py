@@ -10,12 +10,11 @@ from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
+from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.operations.offset_setting import ADVICE, Choice, Setting, result_row
 from ledger.reports.rendering import ACCEPTABLE
-
-_LARGEST_PARTITION = 2**31 - 1
 
 
 @click.command(name="set")
@@ -23,9 +22,7 @@ _LARGEST_PARTITION = 2**31 - 1
 @click.option("--group", "groups", multiple=True, help="This consumer group. Can be repeated.")
 @click.option("--all-groups", is_flag=True, help="Every group that has a committed offset at the source.")
 @click.option("--topic", help="Only this source topic.")
-@click.option(
-    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
-)
+@partition_option
 @as_of_option
 @click.option(
     "--accept",

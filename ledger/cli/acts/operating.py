@@ -14,28 +14,15 @@ import click
 from ledger.app import requests
 from ledger.app.requests import await_receipt
 from ledger.cli.configured import configuration
+from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import say
 from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
-_LARGEST_PARTITION = 2**31 - 1
-_LARGEST_OFFSET = 2**63 - 1
-
 _topic = click.option("--topic", help="Only this source topic.")
 _the_topic = click.option("--topic", required=True, help="The source topic.")
-_partition = click.option(
-    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
-)
-_the_partition = click.option(
-    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), required=True, help="The partition."
-)
-_offset = click.option(
-    "--offset",
-    type=click.IntRange(0, _LARGEST_OFFSET),
-    help="From this source offset; default the log start.",
-)
-_the_offset = click.option(
-    "--offset", type=click.IntRange(0, _LARGEST_OFFSET), required=True, help="The next source offset to copy."
-)
+_the_partition = click.option("--partition", type=PARTITION, required=True, help="The partition.")
+_offset = click.option("--offset", type=OFFSET, help="From this source offset; default the log start.")
+_the_offset = click.option("--offset", type=OFFSET, required=True, help="The next source offset to copy.")
 
 
 def _request(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,7 +53,7 @@ def pause(context: click.Context, flow: str, topic: str | None, **options: Any) 
 
 
 @click.command()
-@_partition
+@partition_option
 @_topic
 @_request
 def resume(
@@ -90,7 +77,7 @@ def skip_to(
 
 
 @click.command(name="accept-foreign")
-@_partition
+@partition_option
 @_the_topic
 @_request
 def accept_foreign(
@@ -102,7 +89,7 @@ def accept_foreign(
 
 @click.command()
 @_offset
-@_partition
+@partition_option
 @_the_topic
 @_request
 def resync(

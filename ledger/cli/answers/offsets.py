@@ -9,14 +9,13 @@ import pyarrow.compute as pc
 from ledger.app.untranslated import untranslated_groups, untranslated_groups_at
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
+from ledger.cli.partitions import OFFSET, partition_option
 from ledger.cli.printing import put, rendered, require_tables, say, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
 
 _RESET = "kafka-reset"
-_LARGEST_PARTITION = 2**31 - 1
-_LARGEST_OFFSET = 2**63 - 1
 
 
 @click.group(cls=Commands, places={"set": "acts.offset_setting:set_offsets"})
@@ -30,12 +29,10 @@ def offsets() -> None:
 @click.option("--to", "to_cluster", help="With --from: the cluster where they shall continue, by all flows.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. Can be repeated.")
 @click.option("--topic", help="Only this source topic.")
-@click.option(
-    "--partition", type=click.IntRange(0, _LARGEST_PARTITION), help="Only this partition of the topic."
-)
+@partition_option
 @click.option(
     "--offset",
-    type=click.IntRange(0, _LARGEST_OFFSET),
+    type=OFFSET,
     help="With --topic and --partition: one source offset, whoever may have committed it.",
 )
 @click.option(
@@ -119,7 +116,7 @@ def _say_untranslated(found: pa.Table) -> None:
     """On stderr: whoever moves the groups of the answer would think that there are no others."""
     if found.num_rows:
         say("groups that commit no offsets (share_group), or whose last commits are not known:")
-        say(rendered(found, "table").removesuffix("\n"))
+        _say_table(found)
 
 
 def _refuse_beside_an_offset(
@@ -148,12 +145,16 @@ def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
     """The reset file on stdout; on stderr the topics that it is about and the rows left out, with exit code 4."""
     reset = render_kafka_reset(answer, accepted)
     put(reset.csv)
-    say(rendered(reset.topics, "table").removesuffix("\n"))
+    _say_table(reset.topics)
     left_out = [rows for rows in (reset.left_out, reset.unwritable) if rows.num_rows]
     for rows in left_out:
-        say(rendered(rows, "table").removesuffix("\n"))
+        _say_table(rows)
     if left_out:
         raise UnsafeError(f"{'; '.join(_why_left_out(reset))}; they are not in the file")
+
+
+def _say_table(rows: pa.Table) -> None:
+    say(rendered(rows, "table").removesuffix("\n"))
 
 
 def _why_left_out(reset: KafkaReset) -> Iterator[str]:

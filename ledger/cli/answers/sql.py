@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import click
 from ledger.adapters.duck.sealed import SealedLedger
 from ledger.api.ledger import VIEWS
 from ledger.api.sql import declared_in
-from ledger.catalog import Query, Value
+from ledger.catalog import Value
 from ledger.cli.answers.prompt import Prompt, Render
-from ledger.cli.answers.reading import as_of_option, opened, split, typed
+from ledger.cli.answers.reading import as_of_option, opened, split, typed, values_of
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.errors import UsageError
 
@@ -56,7 +56,8 @@ def sql(
     ledger = opened(context, as_of)
     declared = declared_in(text or "")
     render = partial(rendered, output=output, wide=wide)
-    with ledger.sql_session(_values(declared, split(params)), declared) as session:
+    values = _guessed(params) if declared is None else values_of(declared, params)
+    with ledger.sql_session(values, declared) as session:
         say(f"cut {ledger.cut}")
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
@@ -101,11 +102,9 @@ def _carry_out(session: SealedLedger, text: str, render: Render) -> None:
             put(render(answer))
 
 
-def _values(declared: Query | None, texts: Mapping[str, str]) -> dict[str, Value]:
-    """Values of `params`, of the types that the header of a query says, else that the texts can be."""
-    types = {} if declared is None else {name.name: name.type for name in declared.params}
-    guess = _type_of if declared is None else (lambda _: "string")
-    return {key: typed(key, text, types.get(key) or guess(text)) for key, text in texts.items()}
+def _guessed(params: Sequence[str]) -> dict[str, Value]:
+    """The values of `--param KEY=VALUE`, of the types that their texts can be."""
+    return {key: typed(key, text, _type_of(text)) for key, text in split(params).items()}
 
 
 def _type_of(text: str) -> str:

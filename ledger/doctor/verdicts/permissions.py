@@ -114,10 +114,10 @@ def _topics_lacking(
         by_lack[tuple(op for op in needed if operations is None or op not in operations)].append(topic)
     by_lack.pop((), None)
     for lack, topics in by_lack.items():
-        hidden = allowed[topics[0]] is None
-        measured = f"{_names(lack)} {'not known to be allowed' if hidden else 'missing'} on {named(topics)}"
-        if hidden:
+        if allowed[topics[0]] is None:
             measured = f"Describe missing on {named(topics)}; nothing else is reported"
+        else:
+            measured = f"{_names(lack)} missing on {named(topics)}"
         advice = granting.command(lack, [("topic", topic) for topic in topics])
         yield CheckResult(subject, check, Verdict.FAILED, measured, advice)
 

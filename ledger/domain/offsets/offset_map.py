@@ -7,8 +7,8 @@ following it may repeat records and never skips one. The statuses say why the an
 
 What mirrors wrote at the source is in no flow's map of it, so one map alone cannot tell where a group stands
 with it. There is no answer (`mirrored`) while such records lie at or behind the offset: at the target they may
-lie before the place where it lands. Nor is there where another flow copies the target topic back to the source,
-and before that place the target holds a record that is not of this map: it may not have come back yet.
+lie before the place where it lands. Nor is there where another flow writes to the source topic, and before that
+place the target holds a record that is not of this map: it may lie behind the map's end, or not have come there yet.
 `domain.translation` has what else is to be known of a commit.
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
 superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the only ones
@@ -162,16 +162,16 @@ class OffsetMap:
         )
 
     def translate(
-        self, committed_offset: int, target_log_start: int | None = None, *, is_copied_back: bool = False
+        self, committed_offset: int, target_log_start: int | None = None, *, is_source_written: bool = False
     ) -> Translation:
         """Where a commit of this map's topic id lands on the target.
 
-        `is_copied_back`: another flow copies the target topic to the source topic.
+        `is_source_written`: another flow writes to the source topic, and this one leaves out what mirrors write.
         """
         earlier = list(self._earlier_from(committed_offset, target_log_start or 0))
         answer = min([self._next_target(committed_offset), *(copy.target_start for copy in earlier)])
         readable = answer if target_log_start is None else max(answer, target_log_start)
-        is_untold = is_copied_back and readable > self.held_to(target_log_start or 0)
+        is_untold = is_source_written and readable > self.held_to(target_log_start or 0)
         if is_untold or committed_offset < self.mirror_write_end:
             return Translation(None, TranslationStatus.MIRRORED)
         return Translation(

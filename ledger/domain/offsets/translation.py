@@ -133,14 +133,14 @@ def _begins_by(sync: OffsetSync) -> int:
 class KnownMap:
     """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
 
-    `is_copied_back`: another flow copies the target topic to the source topic. `is_other_life`: the target topic
-    that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a driver alive
-    and copies this partition; None: there is none as far as anybody knows.
+    `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_life`: the
+    target topic that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a
+    driver that is alive and copies this partition; None: there is none as far as anybody knows.
     """
 
     offset_map: OffsetMap
     target_log_start: int | None = None
-    is_copied_back: bool = False
+    is_source_written: bool = False
     is_other_life: bool = False
     truncations: tuple[Truncation, ...] = ()
     last_but_one_append_ms: int | None = None
@@ -150,7 +150,9 @@ class KnownMap:
         if self.is_other_life:
             return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
         offset = self.valid_to(commit)
-        landed = self.offset_map.translate(offset, self.target_log_start, is_copied_back=self.is_copied_back)
+        landed = self.offset_map.translate(
+            offset, self.target_log_start, is_source_written=self.is_source_written
+        )
         if landed.status is TranslationStatus.AHEAD and self._is_coming(commit):
             return replace(landed, status=TranslationStatus.NOT_YET_COPIED)
         if landed.status not in _PLAIN:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -20,7 +21,7 @@ from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import ConfigurationError, PreconditionError, SetupError, UsageError
 from ledger.operations.driver_report import DriverState
 from tests.support.checkout import CHECKOUT
-from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
+from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, operated, own_mark
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
@@ -53,6 +54,17 @@ def test_translations_are_those_of_the_command(flow: Operated, opened: Ledger) -
     }
     assert {row.group_id for row in opened.translate_groups(FLOW, groups=["billing"])} == {"billing"}
     assert len(opened.translate_groups(FLOW, topic="orders", partition=1)) == 2
+
+
+@pytest.mark.parametrize("nobody", [(), []], ids=repr)
+def test_none_named_are_all_groups_also_where_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path, nobody: Sequence[str]
+) -> None:
+    made = operated(tmp_path, empty_ledger, capsys)
+    made.writer("claimed", "elsewhere:1:1", epoch=1)
+    ledger = Ledger.open(made.config.file)
+    assert len(ledger.translate_groups(FLOW, groups=nobody)) == 0
+    assert len(ledger.translate_between("east", "west", groups=nobody)) == 0
 
 
 def test_one_offset_is_one_row(flow: Operated, opened: Ledger) -> None:

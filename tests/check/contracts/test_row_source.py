@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ledger.adapters.delta.newest_rows import DeltaRows
-from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
+from ledger.adapters.duck.stamps import last_recorded_at_ms
 from ledger.domain.operations.order import in_order
 from ledger.recording.row_source import Filter
 from ledger.schema import STAMP, TABLE_BY_NAME, TABLES, WRITERS

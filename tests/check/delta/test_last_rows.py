@@ -23,7 +23,8 @@ from ledger.adapters.delta.noting import NOTED_BY, LastRowsNoting
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import run_query
-from ledger.adapters.duck.row_filters import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
+from ledger.adapters.duck.stamps import last_recorded_at_ms
 from ledger.catalog import query
 from ledger.domain.operations.last_rows import LAST_ROWS, LastOffsetSyncs
 from ledger.domain.tables import last_rows as rules

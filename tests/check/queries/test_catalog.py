@@ -111,9 +111,8 @@ def test_audits_are_known_by_name() -> None:
 
 
 def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
-    needed = catalog.needed(iter(["segments"]))
-    assert needed == catalog.needed(["segments"])
-    assert needed.tables == {"offset_syncs"}
+    assert catalog.tables_of(iter(["segments"])) == catalog.tables_of(["segments"]) == {"offset_syncs"}
+    assert catalog.views_of(iter(["segments"])) == catalog.views_of(["segments"])
     assert list(catalog.views_of(iter(["segments"]))) == [
         "last_syncs",
         "supersessions",

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.domain.facts import Absence, Checkpoint, HighWatermark, TopicState
-from ledger.recording.changes.checkpoints import (
-    CheckpointKey,
-    changed_checkpoints,
-    checkpoints_by_key,
+from ledger.recording.changes.group_offsets import (
+    OffsetKey,
+    changed_offsets,
+    offsets_by_key,
     to_be_explained,
 )
 from ledger.recording.changes.high_watermarks import changed_high_watermarks, high_watermarks_by_key
@@ -21,26 +21,26 @@ keys = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.in
 reads = st.dictionaries(keys, st.integers(0, 3))
 
 
-def by_key(offsets: dict[CheckpointKey, int]) -> dict[CheckpointKey, Checkpoint]:
-    return checkpoints_by_key([checkpoint(*key, offset) for key, offset in offsets.items()])
+def by_key(offsets: dict[OffsetKey, int]) -> dict[OffsetKey, Checkpoint]:
+    return offsets_by_key([checkpoint(*key, offset) for key, offset in offsets.items()])
 
 
 def rows_of(
-    recorded: dict[CheckpointKey, Checkpoint], look: dict[CheckpointKey, int], absence: Absence, at_ms: int
+    recorded: dict[OffsetKey, Checkpoint], look: dict[OffsetKey, int], absence: Absence, at_ms: int
 ) -> list[Checkpoint]:
     read = by_key(look)
     missing = to_be_explained(recorded, read, was_read=lambda _: True)
     absences = dict.fromkeys(missing, absence)
-    return changed_checkpoints(recorded, read, absences=absences, read_at_ms=at_ms)
+    return changed_offsets(recorded, read, absences=absences, read_at_ms=at_ms)
 
 
 @given(st.lists(st.tuples(reads, st.sampled_from(Absence)), max_size=5))
 def test_replaying_the_rows_gives_what_was_read(
-    looks: list[tuple[dict[CheckpointKey, int], Absence]],
+    looks: list[tuple[dict[OffsetKey, int], Absence]],
 ) -> None:
-    recorded: dict[CheckpointKey, Checkpoint] = {}
+    recorded: dict[OffsetKey, Checkpoint] = {}
     for at_ms, (look, absence) in enumerate(looks):
-        recorded |= checkpoints_by_key(rows_of(recorded, look, absence, at_ms))
+        recorded |= offsets_by_key(rows_of(recorded, look, absence, at_ms))
         living = {
             key: row.committed_offset for key, row in recorded.items() if row.committed_offset is not None
         }
@@ -51,9 +51,9 @@ def test_replaying_the_rows_gives_what_was_read(
 
 def test_a_vanished_commit_is_recorded_once() -> None:
     row = checkpoint("g", "t", 0, 5)
-    last = checkpoints_by_key([row])
+    last = offsets_by_key([row])
     assert rows_of(last, {}, Absence.GONE, 9) == [absent(row, Absence.GONE, 9)]
-    last = checkpoints_by_key([absent(row, Absence.GONE, 9)])
+    last = offsets_by_key([absent(row, Absence.GONE, 9)])
     assert to_be_explained(last, {}, was_read=lambda _: True) == []
 
 
@@ -61,19 +61,25 @@ def test_that_a_transaction_is_pending_is_a_change_and_so_is_its_end() -> None:
     stable = replace(checkpoint("g", "t", 0, 5), transaction_pending=False)
     pending = replace(stable, transaction_pending=True)
     for last, now in ((stable, pending), (pending, stable)):
-        recorded, read = checkpoints_by_key([last]), checkpoints_by_key([now])
-        assert changed_checkpoints(recorded, read, absences={}, read_at_ms=9) == [now]
+        recorded, read = offsets_by_key([last]), offsets_by_key([now])
+        assert changed_offsets(recorded, read, absences={}, read_at_ms=9) == [now]
+
+
+def test_of_a_commit_that_is_not_there_any_more_no_transaction_is_pending() -> None:
+    pending = replace(checkpoint("g", "t", 0, 5), transaction_pending=True)
+    [gone] = rows_of(offsets_by_key([pending]), {}, Absence.GONE, 9)
+    assert (gone.committed_offset, gone.transaction_pending) == (None, None)
 
 
 def test_a_hidden_commit_is_asked_for_until_it_is_known_to_be_gone() -> None:
     row = absent(checkpoint("g", "t", 0, 5), Absence.HIDDEN, 9)
-    last = checkpoints_by_key([row])
+    last = offsets_by_key([row])
     assert rows_of(last, {}, Absence.HIDDEN, 10) == []
     assert rows_of(last, {}, Absence.GONE, 10) == [absent(row, Absence.GONE, 10)]
 
 
 def test_what_was_not_read_has_not_vanished() -> None:
-    last = checkpoints_by_key([checkpoint("g", "t", 0, 5)])
+    last = offsets_by_key([checkpoint("g", "t", 0, 5)])
     assert to_be_explained(last, {}, was_read=lambda key: key[0] != "g") == []
 
 
@@ -94,9 +100,7 @@ COMMIT = checkpoint("g", "t", 0, 5)
     ids=str,
 )
 def test_what_counts_as_a_changed_checkpoint(changed: Checkpoint, is_change: bool) -> None:
-    rows = changed_checkpoints(
-        checkpoints_by_key([COMMIT]), checkpoints_by_key([changed]), absences={}, read_at_ms=9
-    )
+    rows = changed_offsets(offsets_by_key([COMMIT]), offsets_by_key([changed]), absences={}, read_at_ms=9)
     assert rows == ([changed] if is_change else [])
 
 

@@ -11,7 +11,7 @@ from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
 from ledger.domain.offsets.supersession import RecordedSync, common_end
-from ledger.recording.changes.checkpoints import checkpoint_row
+from ledger.recording.changes.group_offsets import offset_row
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copies import Pair
@@ -139,7 +139,7 @@ def test_a_commit_lands_where_a_consumer_at_the_source_is_put_back_to(trio: Trio
         for number, sync in enumerate(pair.syncs, 1):
             stamp = {"writer": "flow:f", "writer_epoch": 1, "round": number, "recorded_at_ms": 1}
             ledger.append("offset_syncs", [{**stamp, **sync_row(identity, sync)}])
-        ledger.append("checkpoints", [row("checkpoints", **checkpoint_row(one)) for one in commits])
+        ledger.append("checkpoints", [row("checkpoints", **offset_row(one)) for one in commits])
         params: dict[str, catalog.Value] = {"flow": "f", "driver_lives": False}
         answer = run_query(catalog.query("offset_translation"), params, ledger.at(ledger.latest()))
         assert {one["group_id"]: (one["target_offset"], one["status"]) for one in answer.to_pylist()} == {

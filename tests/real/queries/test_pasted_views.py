@@ -22,8 +22,8 @@ from tests.support.written_ledgers import appended_in_two, largest_case
 
 ASKED = ("topic_drift", "flow_positions")
 """One reads the table that is added; both are planned quickly by Spark."""
-NEEDED = catalog.needed(name for asked in ASKED for name in catalog.query(asked).reads).views
-OTHER_VIEWS = {name for name in catalog.view_names() if f"view {name} as" not in NEEDED}
+NEEDED = catalog.views_of(name for asked in ASKED for name in catalog.query(asked).reads)
+OTHER_VIEWS = set(catalog.view_names()) - NEEDED.keys()
 """Spark takes long to look at all of them; `test_spark.py` does."""
 CASE = largest_case("topic_drift")
 PARAMS = CASE.params(catalog.query(CASE.query))

@@ -3,23 +3,20 @@
 No group is left out in silence: each reading says of which groups nothing was read, and why.
 """
 
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import ACLOperation, DescribeClusterRequest, DescribeGroupsRequest
+from kafka.protocol.admin import ACLOperation, DescribeClusterRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC
-from ledger.adapters.kafka.admin.topic_requests import metadata
+from ledger.adapters.kafka.admin.group_requests import answered_groups, coordinators, described_groups
 from ledger.domain.groups import GroupEvent, UnreadGroup
 
-_GROUP_COORDINATOR = 0
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
 _UNSTABLE = errors.UnstableOffsetCommitError.errno
 _DEAD = "Dead"
@@ -91,24 +88,20 @@ async def read_commits(manager: KafkaConnectionManager, groups: Sequence[str]) -
 
 
 async def _offset_fetches(
-    manager: KafkaConnectionManager, by_coordinator: dict[int, list[str]], *, require_stable: bool
+    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]], *, require_stable: bool
 ) -> list[Any]:
     # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
     of_group = OffsetFetchRequest.OffsetFetchRequestGroup
-    sent = [
-        manager.send(
-            OffsetFetchRequest(
-                groups=[of_group(group_id=name, topics=None) for name in names],
-                require_stable=require_stable,
-                min_version=8,
-                max_version=8,
-            ),
-            node_id=node,
-        )
-        for node, names in by_coordinator.items()
-        if names
-    ]
-    return [group for pending in sent for group in (await pending).groups]
+    return await answered_groups(
+        manager,
+        by_coordinator,
+        lambda names: OffsetFetchRequest(
+            groups=[of_group(group_id=name, topics=None) for name in names],
+            require_stable=require_stable,
+            min_version=8,
+            max_version=8,
+        ),
+    )
 
 
 def _entries(group: Any, error_code: int) -> Iterable[tuple[Any, Any]]:
@@ -143,26 +136,21 @@ async def read_share_offsets(manager: KafkaConnectionManager, groups: Sequence[s
     return reading
 
 
-async def _share_fetches(manager: KafkaConnectionManager, by_coordinator: dict[int, list[str]]) -> list[Any]:
+async def _share_fetches(
+    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]]
+) -> list[Any]:
     of_group = _ShareOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    sent = [
-        manager.send(
-            _ShareOffsetsRequest(groups=[of_group(group_id=name, topics=None) for name in names]),
-            node_id=node,
-        )
-        for node, names in by_coordinator.items()
-    ]
-    return [group for pending in sent for group in (await pending).groups]
+    return await answered_groups(
+        manager,
+        by_coordinator,
+        lambda names: _ShareOffsetsRequest(groups=[of_group(group_id=name, topics=None) for name in names]),
+    )
 
 
 async def unlisted_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> Reading:
     """What became of groups that were not listed, all in `unread`; what is not certainly deleted is hidden."""
     by_coordinator, unread = await _coordinators(manager, groups, GroupEvent.GONE)
-    sent = [
-        manager.send(DescribeGroupsRequest(groups=names), node_id=node)
-        for node, names in by_coordinator.items()
-    ]
-    for group in [group for pending in sent for group in (await pending).groups]:
+    for group in await described_groups(manager, by_coordinator):
         why = _why_unread(group.error_code, GroupEvent.GONE)
         # Brokers call an unknown group dead without an error, or say since DescribeGroups 6 that it is not found.
         alive = UnreadGroup(GroupEvent.GONE if group.group_state == _DEAD else GroupEvent.HIDDEN)
@@ -172,20 +160,11 @@ async def unlisted_groups(manager: KafkaConnectionManager, groups: Sequence[str]
 
 async def _coordinators(
     manager: KafkaConnectionManager, groups: Sequence[str], absent: GroupEvent | None = None
-) -> tuple[dict[int, list[str]], dict[str, UnreadGroup]]:
+) -> tuple[Mapping[int, list[str]], dict[str, UnreadGroup]]:
     """Groups by the node that coordinates them, and why others have none; `absent`: what no group at all is."""
-    await metadata(manager, [])
-    request = FindCoordinatorRequest(
-        key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
-    )
-    by_coordinator: dict[int, list[str]] = defaultdict(list)
-    unread: dict[str, UnreadGroup] = {}
-    for found in (await manager.send(request)).coordinators:
-        if not found.error_code:
-            by_coordinator[found.node_id].append(found.key)
-        elif why := _why_unread(found.error_code, absent):
-            unread[found.key] = why
-    return by_coordinator, unread
+    by_coordinator, undisclosed = await coordinators(manager, groups)
+    unread = {name: _why_unread(code, absent) for name, code in undisclosed.items()}
+    return by_coordinator, {name: why for name, why in unread.items() if why}
 
 
 def _note(reading: Reading, group: Any, found: list[Any]) -> None:

@@ -1,7 +1,7 @@
-"""Requests about consumer groups: which there are, and commits for those without members."""
+"""Requests about groups: which there are, what their coordinators say, and commits for those without members."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
@@ -10,14 +10,13 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ledger.adapters.kafka.admin.answers import is_present, require
+from ledger.adapters.kafka.admin.answers import require
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.ports.clusters import GroupListing
 
 _GROUP_COORDINATOR = 0
-_ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
-_NOT_DESCRIBED = (errors.GroupAuthorizationFailedError,)
+_NOT_PERMITTED = errors.GroupAuthorizationFailedError.errno
 _NO_MEMBER = -1  # generation of a commit by nobody of the group
 _BY_NAMES = 9  # the last version of OffsetCommit that names topics, not ids
 _NOT_NOW = (
@@ -58,25 +57,57 @@ def _group_listing(group: Any) -> GroupListing:
     )
 
 
-async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
-    """Groups that may not be described, whether they exist or not."""
-    described = await _described(manager, groups)
-    return frozenset(groups) - {group.group_id for group in described if not _is_hidden(group)}
+async def coordinators(
+    manager: KafkaConnectionManager, groups: Sequence[str]
+) -> tuple[dict[int, list[str]], dict[str, int]]:
+    """Groups by the node that coordinates them; by group the error code where none was named."""
+    await metadata(manager, [])
+    request = FindCoordinatorRequest(
+        key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
+    )
+    by_coordinator: dict[int, list[str]] = defaultdict(list)
+    undisclosed: dict[str, int] = {}
+    for found in (await manager.send(request)).coordinators:
+        if found.error_code:
+            undisclosed[found.key] = found.error_code
+        else:
+            by_coordinator[found.node_id].append(found.key)
+    return by_coordinator, undisclosed
 
 
-async def _described(manager: KafkaConnectionManager, groups: Sequence[str]) -> list[Any]:
-    """The descriptions of groups; those whose coordinator is not disclosed are left out."""
-    # Not by `describe_groups`, which raises for all where one's coordinator is not disclosed.
-    by_coordinator = await _by_coordinator(manager, groups, _NOT_DESCRIBED)
-    sent = [
-        manager.send(DescribeGroupsRequest(groups=coordinated), node_id=node)
-        for node, coordinated in by_coordinator.items()
-    ]
+async def answered_groups(
+    manager: KafkaConnectionManager,
+    by_coordinator: Mapping[int, list[str]],
+    request: Callable[[list[str]], Any],
+) -> list[Any]:
+    """The groups of the responses, each node asked about those that it coordinates, all nodes at once."""
+    sent = [manager.send(request(names), node_id=node) for node, names in by_coordinator.items() if names]
     return [group for pending in sent for group in (await pending).groups]
 
 
-def _is_hidden(group: Any) -> bool:
-    return bool(group.error_code == errors.GroupAuthorizationFailedError.errno)
+async def described_groups(
+    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]]
+) -> list[Any]:
+    """The description of each group, with an error code of its own."""
+    # Not by `describe_groups`, which raises for all where one's coordinator is not disclosed.
+    return await answered_groups(manager, by_coordinator, lambda names: DescribeGroupsRequest(groups=names))
+
+
+async def hidden_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> frozenset[str]:
+    """Groups that may not be described, whether they exist or not."""
+    described = await described_groups(manager, await _permitted_coordinators(manager, groups))
+    return frozenset(groups) - {group.group_id for group in described if group.error_code != _NOT_PERMITTED}
+
+
+async def _permitted_coordinators(
+    manager: KafkaConnectionManager, groups: Sequence[str]
+) -> dict[int, list[str]]:
+    """Groups by the node that coordinates them, but for those that may not be described; other errors are raised."""
+    by_coordinator, undisclosed = await coordinators(manager, groups)
+    for group, code in undisclosed.items():
+        if code != _NOT_PERMITTED:
+            require(code, group)
+    return by_coordinator
 
 
 async def set_commits(
@@ -84,7 +115,7 @@ async def set_commits(
 ) -> dict[tuple[str, int], CommitRefusal]:
     """What was refused of a commit by nobody of the group, which only one without members takes."""
     # Not by `alter_group_offsets`, which keeps asking a coordinator that the group has moved away from.
-    by_coordinator = await _by_coordinator(manager, [group], _NOT_DESCRIBED)
+    by_coordinator = await _permitted_coordinators(manager, [group])
     if not by_coordinator:
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}
     [node] = by_coordinator
@@ -121,20 +152,3 @@ def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequ
         topics=[of_topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
         max_version=_BY_NAMES,
     )
-
-
-async def _by_coordinator(
-    manager: KafkaConnectionManager,
-    groups: Sequence[str],
-    absent: tuple[type[errors.KafkaError], ...] = _ABSENT_GROUP,
-) -> dict[int, list[str]]:
-    """Groups by the node that coordinates them; those with an error of `absent` are left out."""
-    await metadata(manager, [])
-    request = FindCoordinatorRequest(
-        key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
-    )
-    by_coordinator = defaultdict(list)
-    for found in (await manager.send(request)).coordinators:
-        if is_present(found.error_code, found.key, absent):
-            by_coordinator[found.node_id].append(found.key)
-    return by_coordinator

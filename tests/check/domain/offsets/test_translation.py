@@ -74,9 +74,9 @@ def mirror_write(start: int, end: int) -> Gap:
     return Gap(start, end, GapCause.MIRROR_WRITE)
 
 
-def known(*syncs: OffsetSync, log_start: int | None = None, is_copied_back: bool = True) -> KnownMap:
+def known(*syncs: OffsetSync, log_start: int | None = None, is_source_written: bool = True) -> KnownMap:
     offset_map = OffsetMap.from_syncs("flow", syncs)
-    return KnownMap(offset_map=offset_map, target_log_start=log_start, is_copied_back=is_copied_back)
+    return KnownMap(offset_map=offset_map, target_log_start=log_start, is_source_written=is_source_written)
 
 
 def at(offset: int, leader_epoch: int | None = None, **more: int | Absence | None) -> Commit:
@@ -87,17 +87,17 @@ def test_what_the_target_had_before_may_not_have_come_back_yet() -> None:
     """East a0 a1; west b0 a0' a1', b0 not copied yet."""
     rows = (copied(0, 2, 1),)
     assert known(*rows).translate(at(0)) == MIRRORED
-    assert known(*rows, is_copied_back=False).translate(at(0)) == Translation(1, STATUS.EXACT)
+    assert known(*rows, is_source_written=False).translate(at(0)) == Translation(1, STATUS.EXACT)
 
 
 def test_what_mirrors_wrote_behind_a_commit_may_lie_anywhere_at_the_target() -> None:
     """East a0 a1 b0' b1' b2'; west b0 b1 a0' a1' b2."""
     rows = (copied(0, 5, 2, mirror_write(2, 5)),)
-    for is_copied_back in (True, False):
-        both = known(*rows, is_copied_back=is_copied_back)
+    for is_source_written in (True, False):
+        both = known(*rows, is_source_written=is_source_written)
         assert [both.translate(at(offset)) for offset in (0, 2, 4)] == [MIRRORED] * 3
     assert known(*rows).translate(at(5)) == MIRRORED
-    assert known(*rows, is_copied_back=False).translate(at(5)) == Translation(4, STATUS.AT_END)
+    assert known(*rows, is_source_written=False).translate(at(5)) == Translation(4, STATUS.AT_END)
 
 
 @pytest.mark.parametrize(("offset", "landed"), [(4, 4), (5, None), (7, None)])
@@ -154,13 +154,13 @@ TAKEN_BACK = (
     ],
 )
 def test_a_commit_cannot_lie_beyond_a_later_leader_epoch(commit: Commit, expected: Translation) -> None:
-    assert known(*TAKEN_BACK, is_copied_back=False).translate(commit) == expected
+    assert known(*TAKEN_BACK, is_source_written=False).translate(commit) == expected
 
 
 def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
     rows = (of_epoch(9, started(0, 0)), of_epoch(3, copied(0, 9, 0)), of_epoch(4, lost(9, 12, 9)))
-    assert known(*rows, is_copied_back=False).translate(at(8, 2)).target_offset == 0
-    assert known(*rows, is_copied_back=False).translate(at(8, 3)) == Translation(8, STATUS.EXACT)
+    assert known(*rows, is_source_written=False).translate(at(8, 2)).target_offset == 0
+    assert known(*rows, is_source_written=False).translate(at(8, 3)) == Translation(8, STATUS.EXACT)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
     ],
 )
 def test_without_an_epoch_a_commit_may_be_older_than_a_truncation(commit: Commit, landed: int) -> None:
-    told = replace(known(*TAKEN_BACK, is_copied_back=False), truncations=(Truncation(80, 5_000),))
+    told = replace(known(*TAKEN_BACK, is_source_written=False), truncations=(Truncation(80, 5_000),))
     assert told.translate(commit).target_offset == landed
 
 
@@ -225,7 +225,7 @@ def test_the_ends_that_recorders_saw_tell_of_what_was_never_copied(
 
 
 def test_a_commit_beyond_the_map_counts_as_made_where_the_source_was_truncated() -> None:
-    told = replace(known(copied(0, 9, 0), is_copied_back=False), truncations=(Truncation(9, 5_000),))
+    told = replace(known(copied(0, 9, 0), is_source_written=False), truncations=(Truncation(9, 5_000),))
     assert told.translate(at(50)) == Translation(9, STATUS.TRUNCATED)
 
 
@@ -234,7 +234,7 @@ def test_a_commit_beyond_the_map_counts_as_made_where_the_source_was_truncated()
 
 def test_a_commit_finds_the_map_of_its_topic_id() -> None:
     old = known(replace(copied(0, 9, 0), source=TopicPartition("t", "old", 0)))
-    new = known(copied(0, 9, 50), is_copied_back=False)
+    new = known(copied(0, 9, 50), is_source_written=False)
     assert translate_commit([old, new], at(4)) == Translation(54, STATUS.EXACT)
     assert translate_commit([old, new], Commit(offset=4, topic_id="old")) == Translation(4, STATUS.EXACT)
     for topic_id in ("never", None):
@@ -256,7 +256,7 @@ def test_beyond_the_map_a_living_driver_may_not_have_come_so_far(
     last_but_one_append_ms: int | None, first_read_ms: int | None, status: TranslationStatus
 ) -> None:
     told = replace(
-        known(copied(0, 9, 0), is_copied_back=False), last_but_one_append_ms=last_but_one_append_ms
+        known(copied(0, 9, 0), is_source_written=False), last_but_one_append_ms=last_but_one_append_ms
     )
     assert told.translate(at(11, first_read_ms=first_read_ms)) == Translation(9, status, ahead_offsets=2)
     assert told.translate(at(9, first_read_ms=first_read_ms)) == Translation(9, STATUS.AT_END)
@@ -289,15 +289,15 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         of_epoch(2, copied(25, 36, 61, Gap(34, 35, GapCause.CONTROL))),
     )
     rows = (*rows[:2], replace(rows[2], target_start=61, target_end=71))
-    plain = known(*rows, is_copied_back=False)
-    beyond = known(copied(10, 20, 50), is_copied_back=False, log_start=60)
+    plain = known(*rows, is_source_written=False)
+    beyond = known(copied(10, 20, 50), is_source_written=False, log_start=60)
     driven = replace(plain, last_but_one_append_ms=7)
     gone = at(30, 1, absence=Absence.GONE)
     answers = [
         translate_commit([], gone),
         translate_commit([plain], replace(gone, topic_id="other")),
-        translate_commit([replace(plain, is_other_life=True, is_copied_back=True)], gone),
-        translate_commit([replace(plain, is_copied_back=True)], gone),
+        translate_commit([replace(plain, is_other_life=True, is_source_written=True)], gone),
+        translate_commit([replace(plain, is_source_written=True)], gone),
         translate_commit([plain], replace(gone, offset=9)),
         translate_commit([plain], replace(gone, offset=22, leader_epoch=1)),
         translate_commit([beyond], replace(gone, offset=15)),
