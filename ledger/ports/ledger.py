@@ -11,6 +11,7 @@ from ledger.domain.offsets.position import Position
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
@@ -132,6 +133,10 @@ class LedgerState(Protocol):
         ...
 
     def requests(self, flow: str) -> FlowRequests: ...
+
+    def directions(self) -> Directions:
+        """What of which clusters is promoted."""
+        ...
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         """By source topic id and partition, what operators accepted last."""

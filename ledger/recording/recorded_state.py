@@ -15,6 +15,7 @@ from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
+from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, accepted_reductions
 from ledger.domain.operations.kinds import OperationKind
@@ -108,6 +109,9 @@ class RecordedState(ABC):
 
     def requests(self, flow: str) -> FlowRequests:
         return FlowRequests.of_rows(self._of_flow(flow, *REQUEST_ROWS))
+
+    def directions(self) -> Directions:
+        return Directions.of_rows(self._operations(("kind", "in", DIRECTION_KINDS)))
 
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""

@@ -35,6 +35,7 @@ STOPS = (
     *(StopCause.LOST, StopCause.SOURCE_TRUNCATED, StopCause.SOURCE_RECREATED),
     *(StopCause.TARGET_TRUNCATED, StopCause.TARGET_RECREATED),
     *(StopCause.FOREIGN_WRITE, StopCause.TAIL_MISMATCH, StopCause.DENIED, StopCause.REFUSED),
+    StopCause.PROMOTED,
 )
 """The causes that lives come to; what else `stops.ALLOWED` lists could happen and is not waited for."""
 

@@ -40,6 +40,7 @@ class Fault(StrEnum):
     CLEANED_MEANWHILE = (
         "cleaned meanwhile"  # 85: cleaners run between a driver's end and the next one's start
     )
+    DIRECTION_CHANGES = "direction changes"  # targets are promoted, and demoted again
 
 
 BY_WHOLE_LOGS = frozenset(
@@ -55,7 +56,9 @@ BY_WHOLE_LOGS = frozenset(
 )
 """Faults that take records away; a simulation has one or two of them."""
 
-DRAWN_APART = frozenset({Fault.TARGET_RETENTION, Fault.GARBLED_READS, Fault.CLEANED_MEANWHILE})
+DRAWN_APART = frozenset(
+    {Fault.TARGET_RETENTION, Fault.GARBLED_READS, Fault.CLEANED_MEANWHILE, Fault.DIRECTION_CHANGES}
+)
 """Drawn from a stream of their own, so that lives without them are what they were."""
 
 FORGETFUL = frozenset({Fault.NODES_RESTART, Fault.PRODUCERS_EXPIRE, Fault.IDLE_DAY})

@@ -11,6 +11,7 @@ from tests.simulation.accounts import Place, Row
 from tests.simulation.aftermath import Aftermath
 from tests.simulation.consumers import Consumers
 from tests.simulation.crash_points import CrashPlan, CrashPoint
+from tests.simulation.directions import Direction
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -143,6 +144,7 @@ class Simulation:
             for f in self.flows
         ]
         self.workloads = self._draw_workloads(seed)
+        self._directions = self._draw_directions(seed, world)
         if Fault.CLEANED_MEANWHILE in self.faults:
             self._clean_when_drivers_end(random.Random(f"{seed}:meanwhile"))
         self._readings = Readings()
@@ -230,6 +232,13 @@ class Simulation:
                 workload.add_topic(f"{kind}-{number}", kind, partitions)
         return workloads
 
+    def _draw_directions(self, seed: int, world: World) -> list[Direction]:
+        rng = random.Random(f"{seed}:directions")
+        log = OperatorOperations(
+            MemoryFactLog(self._ledger, self.schedule), operator="memory", new_id=world.new_id
+        )
+        return [Direction(rng, f, self._target_names(f), log, self.tally) for f in self.flows]
+
     def _draw_consumers(self, seed: int) -> dict[str, Consumers]:
         """By cluster that something is mirrored from."""
         sources = dict.fromkeys(flow.source for flow in self.topology.flows)
@@ -263,6 +272,7 @@ class Simulation:
             Fault.ZOMBIES: lambda: self._rng.choice(self.flows).lose_sight(),
             Fault.COMPACTION: lambda: self._rng.choice(list(self.workloads.values())).compact(),
             Fault.CLOCK_JUMPS: self._jump,
+            Fault.DIRECTION_CHANGES: lambda: self._rng.choice(self._directions).change(),
             Fault.HANGING_TRANSACTIONS: lambda: self._rng.choice(
                 list(self.workloads.values())
             ).leave_transactions_open(),
@@ -342,6 +352,8 @@ class Simulation:
         self.storm.end()
         self.weather.is_over = True
         self._clock.ahead_ms = 0
+        for direction in self._directions if Fault.DIRECTION_CHANGES in self.faults else ():
+            direction.demote()
         for workload in self.workloads.values():
             workload.stop()
         self._recorders.is_over = True

@@ -38,6 +38,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
     StopCause.FAILED: frozenset(),
     StopCause.SHUT_OUT: frozenset(),
     StopCause.UNKNOWN: frozenset(),
+    StopCause.PROMOTED: frozenset({Fault.DIRECTION_CHANGES}),
 }
 """At least one of the faults must be at work. A cause without any is a defect."""
 

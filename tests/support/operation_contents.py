@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
@@ -103,6 +104,20 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topic_id=SOURCE_ID,
         policy=ExtrasPolicy.KEEP_LOCAL,
         ranges=(ExtraRange(partition=0, extra_start=1500, extra_end=1512),),
+    ),
+    OperationKind.PROMOTED: Promoted(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        former_id="qN8sVYx4R0a2hT6cJmWl5w",
+        topics=("orders",),
+    ),
+    OperationKind.DEMOTED: Demoted(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        former_id="qN8sVYx4R0a2hT6cJmWl5w",
+        topics=None,
     ),
     OperationKind.KEYS_RESYNCED: KeysResynced(
         topic="customers", partition=0, source_keys=812, target_keys=815, tombstones=3

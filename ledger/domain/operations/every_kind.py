@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
+from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.extras_decisions import ExtrasDecided
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
@@ -31,7 +32,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
-        KeysResynced,
+        *(Promoted, Demoted, KeysResynced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

@@ -20,6 +20,8 @@ class OperationKind(StrEnum):
     OFFSETS_SET = "offsets_set"  # a group's offsets are about to be set at a target
     OFFSETS_SET_RESULT = "offsets_set_result"  # what became of that, as it was read back
     EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
+    PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
+    DEMOTED = "demoted"  # they do not any more: these flows continue
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request

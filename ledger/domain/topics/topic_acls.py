@@ -8,7 +8,7 @@ Rules, those of MirrorMaker where it has one
         cover topics of the target itself; a rule for all topics (`*`) never is
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -74,6 +74,13 @@ class AclChange:
 
     to_create: tuple[TopicAcl, ...]
     to_remove: tuple[TopicAcl, ...]
+
+    def without(self, is_left: Callable[[TopicAcl], bool]) -> "AclChange":
+        """Less the rules that are left as they are."""
+        return AclChange(
+            tuple(acl for acl in self.to_create if not is_left(acl)),
+            tuple(acl for acl in self.to_remove if not is_left(acl)),
+        )
 
 
 def acl_change(

@@ -13,6 +13,7 @@ from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.driver.configuration_change import config_hash
+from ledger.mirror.driver.direction_watch import DirectionWatch
 from ledger.mirror.driver.heartbeat import Heartbeat
 from ledger.mirror.driver.loop_prevention import LoopPrevention, RestoredByOtherFlow
 from ledger.mirror.driver.round_loop import RoundLoop, RoundRunner, StopSignal
@@ -115,6 +116,7 @@ def run_flow(
             recording=RecordingWatch(run.findings(RECORDING_FINDINGS), recording_troubles),
             reach=run.reach,
             heartbeat=Heartbeat(flow, session, ports.clock),
+            directions=run.directions,
             producer=run.producer,
             last_stop=last_stop,
             on_round=on_round,
@@ -139,6 +141,7 @@ class _Run:
     progress: FlowProgress
     stop_events: StopEvents
     reach: ReachWatch
+    directions: DirectionWatch
 
     @classmethod
     def of(cls, flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> Self:
@@ -158,6 +161,7 @@ class _Run:
             progress=FlowProgress(ports.state.positions(flow.name), producer),
             stop_events=StopEvents(flow.name, ports.operations),
             reach=reach,
+            directions=DirectionWatch(flow, ports.state),
         )
 
     def findings(self, about: Collection[FindingName]) -> Findings:
@@ -173,6 +177,7 @@ class _Run:
             state.acceptances(self.flow.name),
             is_first_run,
             OtherFlows(self.flow.name, state, also_copied_by),
+            self.directions.promotion,
         )
 
     def stop_policies(self) -> StopPolicies:
@@ -199,6 +204,7 @@ class _Run:
             self.ports.source,
             self.ports.target,
             lambda state: self.stop_events.resumed(state.pair),
+            self.directions.promotion,
         )
         return RequestHandler(self.flow.name, moved, self.ports.operations)
 

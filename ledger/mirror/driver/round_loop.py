@@ -17,6 +17,7 @@ from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
 from ledger.domain.reach import Instant
 from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.mirror.driver.direction_watch import DirectionWatch
 from ledger.mirror.driver.heartbeat import Heartbeat
 from ledger.mirror.driver.load_balancing import split_by_load
 from ledger.mirror.driver.loop_prevention import LoopPrevention
@@ -82,6 +83,7 @@ class RoundLoop:
     clock: Clock
     session: WriterSession
     heartbeat: Heartbeat
+    directions: DirectionWatch
     progress: FlowProgress
     start_positions: StartPositions
     stop_policies: StopPolicies
@@ -112,6 +114,8 @@ class RoundLoop:
             self.heartbeat.beat()
             self.recording.check()
             self.reach.record()
+            if self.directions.obey(self.progress, self.stop_events, copied=self.session.wait):
+                self._followed_at = float("-inf")
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
             assignments = self._assignments()
@@ -169,7 +173,9 @@ class RoundLoop:
             log.warning("%s: topics could not be read: %s", self.flow.name, error)
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
-        pairs = self.topics.follow(written_topic_ids=self.progress.written_topic_ids)
+        pairs = self.topics.follow(
+            written_topic_ids=self.progress.written_topic_ids, promotion=self.directions.promotion
+        )
         new = self.progress.unknown(pairs)
         self._leaderless = frozenset()
         if not new:
@@ -212,6 +218,7 @@ class RoundLoop:
             self.stop_events.resumed(taken.state.pair)
         if taken.new_stop is not None:
             self.stop_events.stopped(taken.state.pair, taken.new_stop)
+            self.start_positions.note(taken.state.pair, taken.new_stop)
 
     # -- requests --------------------------------------------------------------------------------
 

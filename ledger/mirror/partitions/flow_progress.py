@@ -89,6 +89,10 @@ class FlowProgress:
         self._states[key_of(state.pair)] = state
         self._topic_ids[state.pair.source.topic].add(state.pair.source.topic_id)
 
+    def forget(self, state: PartitionState) -> None:
+        """It is not taken care of any more: where it stands is as it was recorded."""
+        del self._states[key_of(state.pair)]
+
     def leave(self, topic: str, topic_ids: frozenset[str]) -> list[PartitionState]:
         """Earlier incarnations of a topic are no longer taken care of; returns what was.
 
@@ -104,7 +108,7 @@ class FlowProgress:
         for state in left:
             key = key_of(state.pair)
             del self._states[key]
-            if state.has_begun:
+            if not state.is_waiting:
                 self._recorded[key] = state.as_recorded()
                 self._topic_ids[topic].add(state.pair.source.topic_id)
         return left

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, source_may_be_gone
 from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
-from ledger.mirror.task.assignments import NOT_BEGUN, Stop
+from ledger.mirror.task.assignments import Stop
 from ledger.ports.clusters import PartitionEnds
 from ledger.ports.ledger import FlowPosition
 
@@ -16,6 +16,7 @@ from ledger.ports.ledger import FlowPosition
 class PartitionState:
     """One partition that the flow takes care of; `stop`: why it stands still.
 
+    `is_waiting`: this run has done nothing about it; when what it waits for is over, it is to be taken on again.
     `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
     `remembered_sequence`: as an assignment has them.
     """
@@ -26,6 +27,7 @@ class PartitionState:
     accepted_below: int = 0
     end_offset: int | None = None
     stop: Stop | None = None
+    is_waiting: bool = False
     copied_bytes: int = 0
     is_first_time: bool = False
     target_log_start: int = 0
@@ -44,11 +46,6 @@ class PartitionState:
         )
 
     @property
-    def has_begun(self) -> bool:
-        """Whether a fact says so; what waits for an operator before its beginning has none."""
-        return self.stop is None or self.stop.cause not in NOT_BEGUN
-
-    @property
     def name(self) -> str:
         return f"{self.pair.source.topic} partition {self.pair.source.partition}"
 
@@ -65,7 +62,7 @@ class PartitionState:
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
         self.position = replace(self.position, source_may_be_gone=source_may_be_gone(SyncKind.STARTED, cause))
-        self.is_first_time = True
+        self.is_first_time, self.is_waiting = True, False
         return self._fact(SyncKind.STARTED, cause)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from ledger.config.flow import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
 from ledger.domain.offsets.position import Position
+from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.partitions.partition_state import PartitionState
-from ledger.mirror.task.assignments import AT_THE_TARGET, Stop, StopCause
+from ledger.mirror.task.assignments import AT_THE_TARGET, NOT_BY_REQUEST, Stop, StopCause
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 from ledger.ports.ledger import FlowPosition
 
@@ -51,10 +52,15 @@ class StartPositions:
     flow: FlowConfig
     source: ClusterAdmin
     progress: FlowProgress
-    stops: Mapping[PartitionKey, RecordedStop]
+    stops: dict[PartitionKey, RecordedStop]
     acceptances: Mapping[PartitionKey, Acceptance]
     is_first_run: bool
     copied_by_others: CopiedByOthers
+    promotion: Promotion = nothing_promoted
+
+    def note(self, pair: PartitionPair, stop: Stop) -> None:
+        """A stop that was recorded since."""
+        self.stops[key_of(pair)] = RecordedStop(str(stop.cause), stop.message)
 
     def start_offsets(
         self, pairs: Sequence[PartitionPair], *, is_first_refresh: bool
@@ -89,6 +95,9 @@ class StartPositions:
 
         `taken_already`: what says that another flow copies it.
         """
+        promotion = self.promotion(pair.target.topic)
+        if promotion is not None:
+            return self._promoted(pair, source, target, promotion)
         recorded = self.progress.recorded(pair)
         if recorded is None and taken_already is not None:
             return self._taken_already(pair, source, target, taken_already)
@@ -99,11 +108,30 @@ class StartPositions:
             return self._target_recreated(state, recorded, source, target)
         self._accept_again(state)
         state.stop = self._recorded_stop(pair)
-        return TakenOn(state)
+        return TakenOn(state, goes_on=self._is_over(pair))
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
         recorded = self.stops.get(key_of(pair))
-        return None if recorded is None else Stop(StopCause.of(recorded.cause), recorded.message)
+        if recorded is None or self._is_over(pair):
+            return None
+        return Stop(StopCause.of(recorded.cause), recorded.message)
+
+    def _is_over(self, pair: PartitionPair) -> bool:
+        """Whether it had stopped for a cause that would have been found again."""
+        recorded = self.stops.get(key_of(pair))
+        return recorded is not None and recorded.cause in NOT_BY_REQUEST
+
+    def _promoted(
+        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, promotion: str
+    ) -> TakenOn:
+        """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""
+        recorded = self.progress.recorded(pair)
+        if recorded is None:
+            state = self._beginning(pair, source, target)
+        else:
+            state = PartitionState(pair, recorded.position, is_waiting=True)
+        state.stop = self._recorded_stop(pair) or Stop(StopCause.PROMOTED, promotion)
+        return TakenOn(state, new_stop=self._unless_recorded(state, state.stop))
 
     def _taken_already(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
@@ -136,12 +164,7 @@ class StartPositions:
         applies = self.is_first_run and is_first_refresh
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         state = PartitionState(pair, _unwritten(start, target))
-        return TakenOn(state, (state.started(cause),), goes_on=self._was_taken(pair))
-
-    def _was_taken(self, pair: PartitionPair) -> bool:
-        """Stopped as another flow's, and that is over."""
-        recorded = self.stops.get(key_of(pair))
-        return recorded is not None and recorded.cause == StopCause.COPIED_BY_ANOTHER_FLOW
+        return TakenOn(state, (state.started(cause),), goes_on=self._is_over(pair))
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
         if self.flow.start == StartAt.EARLIEST:
@@ -156,7 +179,7 @@ class StartPositions:
         left = tuple(self.progress.leave(pair.source.topic, others))
         if self.flow.on_source_recreated is Policy.CONTINUE:
             taken = self._begin_again(pair, source, target)
-            return TakenOn(taken.state, taken.facts, left=left)
+            return TakenOn(taken.state, taken.facts, left=left, goes_on=taken.goes_on)
         stop = Stop(
             StopCause.SOURCE_RECREATED,
             f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
@@ -169,18 +192,18 @@ class StartPositions:
     def _begin_again(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> TakenOn:
         """A new incarnation of the source continues behind the old one's records at the target."""
         state = self._beginning(pair, source, target)
-        return TakenOn(state, (state.started(SyncCause.RECREATED),))
+        return TakenOn(state, (state.started(SyncCause.RECREATED),), goes_on=self._is_over(pair))
 
     def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PartitionState:
         before = self.progress.recorded_at_target(pair)
         if before is None:
-            return PartitionState(pair, _unwritten(source.log_start, target))
+            return PartitionState(pair, _unwritten(source.log_start, target), is_waiting=True)
         position = Position(
             source_offset=source.log_start,
             target_offset=before.position.target_offset,
             next_sequence=before.position.next_sequence,
         )
-        return PartitionState(pair, position)
+        return PartitionState(pair, position, is_waiting=True)
 
     def _target_recreated(
         self, state: PartitionState, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
@@ -189,7 +212,7 @@ class StartPositions:
         pair = state.pair
         if self.flow.on_target_recreated is Policy.CONTINUE:
             former = self._recorded_stop(pair)
-            is_over = former is not None and former.cause in AT_THE_TARGET
+            is_over = self._is_over(pair) or (former is not None and former.cause in AT_THE_TARGET)
             state.stop = None if is_over else former
             fact = copy_again(state, source, target, SyncCause.TARGET_RECREATED)
             return TakenOn(state, (fact,), goes_on=is_over)

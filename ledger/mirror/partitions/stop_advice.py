@@ -94,6 +94,9 @@ ADVICE = {
         "this one target topics of its own; then start it again",
         None,
     ),
+    StopCause.PROMOTED: Advice(
+        "nothing while applications write at the target; it continues when the target is demoted", None
+    ),
 }
 
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
+from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.operations.requests import OperatorRequest, Reached
 from ledger.mirror.partitions.ends_of_incarnation import ends_of_incarnation
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.start_positions import copy_again
 from ledger.mirror.partitions.stop_advice import advice
-from ledger.mirror.task.assignments import StopCause
+from ledger.mirror.task.assignments import NOT_BY_REQUEST, Stop, StopCause
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 
 
@@ -26,6 +27,7 @@ class MovedPartitions:
     source: ClusterAdmin
     target: ClusterAdmin
     on_resumed: Callable[[PartitionState], None]
+    promotion: Promotion = nothing_promoted
 
     def concerned(self, request: OperatorRequest) -> list[PartitionState]:
         return [
@@ -35,10 +37,32 @@ class MovedPartitions:
         ]
 
     def require_movable(self, request: OperatorRequest, states: Sequence[PartitionState]) -> None:
-        """Raise `RefusedError` for what the flow does not copy, and for what another flow copies."""
+        """Raise `RefusedError` for what the flow does not copy, and for what no request can move."""
         if not states:
             raise RefusedError(f"this flow copies no {_coordinates(request)} at present")
-        refuse_taken(states)
+        for state in states:
+            self.require_free(state)
+
+    def is_free(self, state: PartitionState) -> bool:
+        """Whether requests may move a partition."""
+        return self._held_by(state) is None
+
+    def require_free(self, state: PartitionState) -> None:
+        """Raise `RefusedError` for what another flow copies, and for what is promoted at the target."""
+        held_by = self._held_by(state)
+        if held_by is not None:
+            raise RefusedError(f"{state.name}: {held_by.message}. {advice(held_by.cause)}")
+
+    def _held_by(self, state: PartitionState) -> Stop | None:
+        """What lets no request move a partition, whatever else has stopped it.
+
+        Two flows that copy one partition to one target topic would bring all of it twice. Behind what applications
+        have written at a promoted target nothing may be appended.
+        """
+        promotion = self.promotion(state.pair.target.topic)
+        if promotion is not None:
+            return Stop(StopCause.PROMOTED, promotion)
+        return state.stop if state.stop is not None and state.stop.cause in NOT_BY_REQUEST else None
 
     def begun_again(self, states: Sequence[PartitionState]) -> list[OffsetSync]:
         """All that has to be known is asked for before the first partition moves."""
@@ -73,18 +97,6 @@ def reached(state: PartitionState, source: PartitionEnds) -> Reached:
     return Reached(
         position=state.position.source_offset, log_start=source.log_start, end=source.high_watermark
     )
-
-
-def is_taken(state: PartitionState) -> bool:
-    """Whether it stopped because another flow copies it."""
-    return state.stop is not None and state.stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
-
-
-def refuse_taken(states: Sequence[PartitionState]) -> None:
-    """No request lets two flows copy one partition to one target topic: all would be there twice."""
-    for state in states:
-        if state.stop is not None and is_taken(state):
-            raise RefusedError(f"{state.name}: {state.stop.message}. {advice(state.stop.cause)}")
 
 
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:

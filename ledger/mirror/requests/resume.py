@@ -7,12 +7,12 @@ from ledger.domain.resumption import Place, Resumption
 from ledger.errors import PreconditionError
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.requests.known_flow import KnownFlow
-from ledger.mirror.requests.moving import MovedPartitions, is_taken, refuse_taken
+from ledger.mirror.requests.moving import MovedPartitions
 from ledger.mirror.requests.rules import Granted, Judgement, RequestRules, needed, nothing
 
 
 class ResumeRules(RequestRules):
-    """A pause ends as a whole, as it was asked for; what another flow copies stays where it is."""
+    """A pause ends as a whole, as it was asked for; what no request can move stays where it is."""
 
     def judged(self, ask: Request, flow: KnownFlow) -> Judgement:
         _refuse_part_of_a_pause(ask, flow)
@@ -28,9 +28,9 @@ class ResumeRules(RequestRules):
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         stopped = [state for state in self.named(request, partitions) if state.stop is not None]
-        if stopped and all(map(is_taken, stopped)):
-            refuse_taken(stopped)
-        stopped = [state for state in stopped if not is_taken(state)]
+        if stopped and not any(map(partitions.is_free, stopped)):
+            partitions.require_free(stopped[0])
+        stopped = [state for state in stopped if partitions.is_free(state)]
         causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
         facts = partitions.begun_again(stopped)
         for state in stopped:

@@ -33,6 +33,7 @@ class StopCause(StrEnum):
     SHUT_OUT = "shut_out"
     UNKNOWN = "unknown"
     COPIED_BY_ANOTHER_FLOW = "copied_by_another_flow"
+    PROMOTED = "promoted"
 
     @classmethod
     def of(cls, recorded: str) -> "StopCause":
@@ -40,8 +41,8 @@ class StopCause(StrEnum):
         return cls(recorded) if recorded in set(cls) else cls.UNKNOWN
 
 
-NOT_BEGUN = frozenset({StopCause.SOURCE_RECREATED, StopCause.COPIED_BY_ANOTHER_FLOW})
-"""Causes of stops before a partition's first fact."""
+NOT_BY_REQUEST = frozenset({StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.PROMOTED})
+"""Causes that no request lifts: they end with what they are about."""
 
 AT_THE_TARGET = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.topics.naming import TopicNaming
 from ledger.domain.topics.topic_acls import AclFollow, acl_change, wanted_acls
 from ledger.errors import PreconditionError
@@ -27,8 +28,11 @@ class AclFollowing:
         self._target = target
         self._record = record
 
-    def refresh(self, topics: Collection[str]) -> list[Finding]:
-        """Follow for the selected source topics; what is refused is a finding of the flow."""
+    def refresh(self, topics: Collection[str], promotion: Promotion = nothing_promoted) -> list[Finding]:
+        """Follow for the selected source topics; what is refused is a finding of the flow.
+
+        Rules of promoted topics are left as they are.
+        """
         if self._follow is AclFollow.NONE:
             return []
         try:
@@ -39,7 +43,7 @@ class AclFollowing:
             wanted_acls(at_source, naming=self._naming, topics=topics),
             at_target,
             created_by_mirror=self._record.created_acls(),
-        )
+        ).without(lambda acl: promotion(acl.name) is not None)
         try:
             if change.to_create:
                 self._target.create_acls(change.to_create)

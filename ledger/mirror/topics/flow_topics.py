@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from ledger.domain.facts import PartitionPair, TopicPartition
+from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.topics.idle_patterns import Refusals, idle_patterns
 from ledger.domain.topics.naming import (
     SelectionRefusal,
@@ -92,9 +93,12 @@ class FlowTopics:
         """Target partitions as of the last refresh, for recorders."""
         return [(pair.target.topic, pair.target.partition) for pair in self._paired]
 
-    def follow(self, *, written_topic_ids: frozenset[str]) -> list[PartitionPair]:
+    def follow(
+        self, *, written_topic_ids: frozenset[str], promotion: Promotion = nothing_promoted
+    ) -> list[PartitionPair]:
         """Make the target follow, then pair every selected source partition.
 
+        Promoted topics of the target are paired and left as they are: what they are like is for applications now.
         Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
         first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
         concerned.
@@ -108,15 +112,17 @@ class FlowTopics:
         sources = {name: listed[name] for name in taken.names if name not in conflicts}
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
-        refused = self._bring_up(sources, targets, at_source, at_target, written_topic_ids)
+        followed = {name: topic for name, topic in sources.items() if not self._is_promoted(name, promotion)}
+        refused = self._bring_up(followed, targets, at_source, at_target, written_topic_ids)
         if refused is not None:
             targets = self._target.topics()
             at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         findings = [*topic_findings.conflict_findings(conflicts), *(refused or ())]
-        findings += self._findings_about(sources, targets, at_source, at_target)
-        findings += self._deletions.refresh(self._mirrored_topics(), listed, targets)
+        findings += self._findings_about(followed, targets, at_source, at_target)
+        mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
+        findings += self._deletions.refresh(mirrored, listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
-        findings += self._acls.refresh(sources.keys())
+        findings += self._acls.refresh(sources.keys(), promotion)
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self.cleanup_policies = {
@@ -132,6 +138,9 @@ class FlowTopics:
         self._remember(self._paired)
         self._is_first_refresh = False
         return self._paired
+
+    def _is_promoted(self, source_topic: str, promotion: Promotion) -> bool:
+        return promotion(self._following.naming.target_name(source_topic)) is not None
 
     def _require_same_clusters(self) -> None:
         """Asked after the topics were listed: another cluster says of all that they were deleted, or are new."""

@@ -1,208 +1,35 @@
 """In which order a driver tells, records and reacts: whatever it is about to rely on is in the ledger before."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from ledger.config.flow import FlowConfig, Policy
-from ledger.domain.facts import OffsetSync, SyncKind
-from ledger.domain.operations.requests import Pause, Request, SkipTo, StopRequest
+from ledger.config.flow import Policy
+from ledger.domain.operations.requests import Pause, SkipTo, StopRequest
 from ledger.domain.tail_policy import TailPolicy
-from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, MirrorLedgerError
-from ledger.mirror.driver.flow_driver import FlowPorts, run_flow
-from ledger.mirror.driver.run_summary import RunEnd, RunSummary
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
+from ledger.mirror.driver.run_summary import RunEnd
 from ledger.mirror.partitions.flow_progress import Unreached
-from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, StopCause
 from ledger.ports.ledger import Row, WriterClaim
-from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.support.memory_flows import Flow
-from tests.support.operation_logs import numbered, operators
+from tests.support.operation_logs import operators
 from tests.support.sources import BOTH_SEEN
-
-Step = Callable[[Assignment], PartitionResult]
-
-
-class _Later:
-    """An append that is made when somebody waits for it, and not before."""
-
-    def __init__(self, append: Callable[[], None]) -> None:
-        self._append: Callable[[], None] | None = append
-        self._error: MirrorLedgerError | None = None
-
-    def make(self) -> None:
-        append, self._append = self._append, None
-        try:
-            if append is not None:
-                append()
-        except MirrorLedgerError as error:
-            self._error = error
-
-    def result(self) -> None:
-        self.make()
-        if self._error is not None:
-            raise self._error
-
-
-class WhenAwaited:
-    """Implements `writer_session.AppendExecutor`, as slow as it can be."""
-
-    def __init__(self) -> None:
-        self._submitted: list[_Later] = []
-
-    def submit(self, append: Callable[[], None], /) -> _Later:
-        self._submitted.append(_Later(append))
-        return self._submitted[-1]
-
-    def shutdown(self, *, wait: bool) -> None:
-        for append in self._submitted if wait else ():
-            append.make()
-
-
-class AtOnce(WhenAwaited):
-    """The same, as quick as it can be."""
-
-    def submit(self, append: Callable[[], None], /) -> _Later:
-        later = super().submit(append)
-        later.make()
-        return later
-
-
-@dataclass
-class Driver:
-    """A driver of one flow with one partition; its tasks do what the steps say, then it is asked to stop."""
-
-    steps: Sequence[Step]
-    flow: Flow = field(default_factory=Flow)
-    policy: Policy = Policy.CONTINUE
-    on_tail_lost: TailPolicy | None = None
-    until_caught_up: bool = False
-    executor: Callable[[], WhenAwaited] = AtOnce
-    assigned: list[Assignment] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-    _left: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._left = list(self.steps)
-        if not self.flow.east.topic_by_name:
-            self.flow.source("t")
-
-    def run(self) -> RunSummary:
-        flow = FlowConfig(
-            name="f",
-            source="east",
-            target="west",
-            topics=(".*",),
-            on_loss=self.policy,
-            on_source_truncated=self.policy,
-            on_tail_lost=self.on_tail_lost,
-        )
-        fact_log = _ToldFacts(self)
-        operations = ClaimedOperations(operator="driver", new_id=numbered())
-        ports = FlowPorts(
-            source=self.flow.east,
-            target=self.flow.west,
-            fact_log=fact_log,
-            state=MemoryLedgerState(self.flow.ledger),
-            operations=operations,
-            runner=_Runner(self),
-            clock=self.flow.clock,
-            executor=self.executor(),
-        )
-        return run_flow(
-            flow,
-            self.flow.topics(operations=operations),
-            ports,
-            host="host:1:1",
-            until_caught_up=self.until_caught_up,
-            stop=_StopAfter(["never"] if self.until_caught_up else self._left),
-            on_round=lambda _summary: None,
-        )
-
-    def syncs(self) -> list[Row]:
-        return list(self.flow.ledger.rows("offset_syncs"))
-
-    def take(self, assignment: Assignment) -> PartitionResult:
-        self.assigned.append(assignment)
-        return self._left.pop(0)(assignment)
-
-
-class _Runner:
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        assert seconds > 0
-        return [self._driver.take(assignment) for share in tasks for assignment in share]
-
-
-class _StopAfter:
-    def __init__(self, left: Sequence[object]) -> None:
-        self._left = left
-
-    def is_set(self) -> bool:
-        return not self._left
-
-    def wait(self, timeout: float | None = None) -> bool:
-        raise AssertionError(f"{timeout}: the partition cannot go on, and steps are left")
-
-
-class _ToldFacts(MemoryFactLog):
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver.flow.ledger, driver.flow.clock)
-        self._driver = driver
-
-    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
-        super().append(claim, table, round_number, rows)
-        self._driver.told += [str(row["kind"]) for row in rows if "kind" in row]
-
-
-def copied(assignment: Assignment, count: int, *, epoch: int = 1) -> PartitionResult:
-    """A task that copied so many records of one leader epoch."""
-    start, target = assignment.position.source_offset, assignment.position.target_offset
-    sync = OffsetSync(
-        source=assignment.source,
-        target=assignment.target,
-        source_leader_epoch=epoch,
-        source_start=start,
-        source_end=start + count,
-        target_start=target,
-        target_end=target + count,
-        first_sequence=assignment.position.next_sequence,
-        kind=SyncKind.COPIED,
-        cause=None,
-        records=count,
-    )
-    return PartitionResult(
-        assignment=assignment,
-        syncs=(sync,) if count else (),
-        position=replace(
-            assignment.position,
-            source_offset=start + count,
-            target_offset=target + count,
-            next_sequence=assignment.position.next_sequence + count,
-            leader_epoch=epoch,
-        ),
-        tail=assignment.tail,
-        stop=None,
-        trouble=None,
-    )
-
-
-def nothing(assignment: Assignment) -> PartitionResult:
-    return copied(assignment, 0)
-
-
-def stopped(cause: StopCause, count: int, divergence: Divergence | None = None) -> Step:
-    """A task that copied so many records and could not go on."""
-
-    def step(assignment: Assignment) -> PartitionResult:
-        return replace(copied(assignment, count), stop=Stop(cause, "as told"), divergence=divergence)
-
-    return step
+from tests.support.stepped_drivers import (
+    Driver,
+    ToldFacts,
+    WhenAwaited,
+    all_of_it,
+    asked,
+    copied,
+    nothing,
+    stopped,
+    write,
+)
 
 
 def test_where_a_partition_begins_is_recorded_before_a_task_writes_to_it() -> None:
@@ -283,23 +110,6 @@ def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:
     assert again.assigned[0].position.source_offset == 6
     [position] = MemoryLedgerState(driver.flow.ledger).positions("f")
     assert position.position.source_offset == 6
-
-
-def asked(driver: Driver, request: Request | StopRequest) -> str:
-    """An operator asks for something while no driver runs; returns the operation."""
-    fact_log = MemoryFactLog(driver.flow.ledger, driver.flow.clock)
-    log = OperatorOperations(fact_log, operator="anna", new_id=lambda: f"{request.kind} {request.content()}")
-    return log.record(request, flow="f", reason="a move")
-
-
-def all_of_it(count: int) -> Step:
-    """A task that copied so many records, and found no more on either side."""
-    return lambda assignment: replace(copied(assignment, count), tail=BOTH_SEEN)
-
-
-def write(driver: Driver, count: int, topic: str = "t") -> None:
-    log = driver.flow.east.log(topic, 0)
-    log.append(application_batch([content(b"k", b"v")] * count, [0] * count), now_ms=0)
 
 
 @pytest.mark.parametrize("topic", [None, "t"])
@@ -431,7 +241,7 @@ def test_facts_that_cannot_be_appended_end_the_driver(
         MemoryFactLog.append(log, claim, table, round_number, rows)
 
     driver = Driver([nothing], executor=WhenAwaited)
-    monkeypatch.setattr(_ToldFacts, "append", refuse)
+    monkeypatch.setattr(ToldFacts, "append", refuse)
     with pytest.raises(LedgerUnavailableError):
         driver.run()
     assert driver.assigned == []

@@ -128,7 +128,7 @@ def test_where_an_incarnation_got_to_in_this_run_stays_known_when_it_is_left() -
 
 def test_an_incarnation_that_never_began_leaves_nothing() -> None:
     progress = FlowProgress([])
-    state = PartitionState(PAIR, RECORDED.position)
+    state = PartitionState(PAIR, RECORDED.position, is_waiting=True)
     state.stop = Stop(StopCause.SOURCE_RECREATED, "recreated")
     progress.take_on(state)
     progress.leave(SOURCE.topic, frozenset({SOURCE.topic_id}))

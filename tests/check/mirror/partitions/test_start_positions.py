@@ -67,7 +67,7 @@ def start_positions(
         flow,
         times or Times(),
         FlowProgress(positions),
-        stops or {},
+        dict(stops or {}),
         acceptances,
         is_first_run,
         copied_by_others,
@@ -265,7 +265,7 @@ def test_what_another_flow_copies_is_not_begun() -> None:
     assert taken.new_stop is not None
     assert taken.new_stop.cause is StopCause.COPIED_BY_ANOTHER_FLOW
     assert taken.new_stop.message == "flow other has copied it; nothing was copied"
-    assert not taken.state.has_begun
+    assert taken.state.is_waiting
 
 
 def test_a_flow_goes_on_with_what_it_has_begun_whoever_else_copies_it() -> None:

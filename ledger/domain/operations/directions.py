@@ -1,0 +1,91 @@
+"""Which direction of a pair of clusters holds: promotions of a cluster, and what takes them back."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from ledger.domain.operations.content import OperationContent, Row
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.requests import AskedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionChange(OperationContent):
+    """Of a pair of clusters by alias, with the Kafka cluster ids that they had.
+
+    `cluster`: the one that is promoted, or was; `former`: where applications wrote before. `topics`: their names at
+    `cluster`, whatever their ids; None: all of the pair, later ones too.
+    """
+
+    cluster: str
+    cluster_id: str
+    former: str
+    former_id: str
+    topics: tuple[str, ...] | None
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        topics = content["topics"]
+        named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
+        return cls(**named, topics=None if topics is None else tuple(topics))
+
+    def covers(self, source: str, target: str, topic: str) -> bool:
+        """Whether it is about a flow from `source` into this topic of `target`."""
+        is_of_pair = (self.former, self.cluster) == (source, target)
+        return is_of_pair and (self.topics is None or topic in self.topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promoted(DirectionChange):
+    """Applications write at `cluster` from now on: no flow from `former` may."""
+
+    kind: ClassVar = OperationKind.PROMOTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demoted(DirectionChange):
+    """Applications do not write at `cluster` any more: flows from `former` may again."""
+
+    kind: ClassVar = OperationKind.DEMOTED
+
+
+Promotion = Callable[[str], str | None]
+"""Why a flow may not write to a topic of its target, in words; None: it may."""
+
+
+def nothing_promoted(_target_topic: str) -> str | None:
+    return None
+
+
+DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """All changes of direction, in the order of the operators' serial, each with who made it, in words."""
+
+    changes: tuple[tuple[DirectionChange, str], ...] = ()
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `operations` of `DIRECTION_KINDS`, in the order of their stamps."""
+        return cls(tuple((_change(row), _made_by(row)) for row in rows))
+
+    def promotion(self, source: str, target: str, topic: str) -> str | None:
+        """Who promoted a topic of `target` over `source`, and when, in words; None: it is not promoted now.
+
+        Of all changes that are about it the last counts.
+        """
+        about = [(change, words) for change, words in self.changes if change.covers(source, target, topic)]
+        if not about or about[-1][0].kind is not OperationKind.PROMOTED:
+            return None
+        return about[-1][1]
+
+
+def _change(row: Row) -> DirectionChange:
+    is_promotion = row["kind"] == OperationKind.PROMOTED
+    return Promoted.of_row(row) if is_promotion else Demoted.of_row(row)
+
+
+def _made_by(row: Row) -> str:
+    return AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])

@@ -1,0 +1,57 @@
+"""Which target topics of a flow are promoted: the flow leaves these alone until they are demoted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ledger.config.flow import FlowConfig
+from ledger.domain.operations.directions import Directions
+from ledger.mirror.partitions.flow_progress import FlowProgress
+from ledger.mirror.partitions.partition_state import PartitionState
+from ledger.mirror.partitions.stop_events import StopEvents
+from ledger.mirror.task.assignments import Stop, StopCause
+from ledger.ports.ledger import LedgerState
+
+
+@dataclass(slots=True)
+class DirectionWatch:
+    """As of the last time that the ledger was asked."""
+
+    flow: FlowConfig
+    state: LedgerState
+    _directions: Directions = field(default_factory=Directions)
+
+    def promotion(self, target_topic: str) -> str | None:
+        """Why nothing may be written to a target topic, in words; None: it may."""
+        made_by = self._directions.promotion(self.flow.source, self.flow.target, target_topic)
+        if made_by is None:
+            return None
+        return (
+            f"{target_topic} of {self.flow.target} was promoted over {self.flow.source} {made_by}: applications "
+            "write there; nothing was written"
+        )
+
+    def obey(self, progress: FlowProgress, events: StopEvents, *, copied: Callable[[], None]) -> bool:
+        """Ask the ledger; stop what is promoted, and continue with what is so no longer.
+
+        `copied` waits until what was copied is recorded: it comes before the stop. Returns whether partitions are to
+        be taken on again, for this run has done nothing about them yet.
+        """
+        self._directions = self.state.directions()
+        for state in progress.states:
+            promotion = self.promotion(state.pair.target.topic)
+            if promotion is not None and state.stop is None:
+                copied()
+                state.stop = Stop(StopCause.PROMOTED, promotion)
+                events.stopped(state.pair, state.stop)
+        demoted = [state for state in progress.states if self._is_demoted(state)]
+        for state in demoted:
+            if state.is_waiting:
+                progress.forget(state)
+            else:
+                state.stop = None
+                events.resumed(state.pair)
+        return any(state.is_waiting for state in demoted)
+
+    def _is_demoted(self, state: PartitionState) -> bool:
+        is_held = state.stop is not None and state.stop.cause is StopCause.PROMOTED
+        return is_held and self.promotion(state.pair.target.topic) is None

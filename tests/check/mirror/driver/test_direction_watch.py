@@ -1,0 +1,228 @@
+"""A driver writes nothing to what is promoted at its target, until it is demoted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
+from ledger.domain.operations.requests import AcceptForeign, Request, Resume, Resync, SkipTo
+from ledger.domain.topics.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
+from ledger.mirror.driver.run_summary import RunEnd
+from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.support.memory_flows import PREFIX, Flow, follow
+from tests.support.stepped_drivers import Driver, Step, WhenAwaited, all_of_it, asked, copied, stopped, write
+
+WEST_OVER_EAST = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
+PAIR, TOPIC, ANOTHER = None, ("east.t",), ("east.other",)
+
+
+def change(driver: Driver, kind: type[DirectionChange], topics: tuple[str, ...] | None = PAIR) -> None:
+    asked(driver, kind(**WEST_OVER_EAST, topics=topics), flow=None)
+
+
+def run_again(driver: Driver, *steps: Step) -> Driver:
+    """The next driver of the flow, until it has caught up or cannot go on."""
+    again = Driver(list(steps), driver.flow, until_caught_up=True)
+    again.run()
+    return again
+
+
+def stops(driver: Driver) -> list[str]:
+    return [str(content["cause"]) for content in driver.flow.operations("partition_stopped")]
+
+
+def resumed(driver: Driver) -> int:
+    return len(driver.flow.operations("partition_resumed"))
+
+
+def kinds(driver: Driver) -> list[object]:
+    return [row["kind"] for row in driver.syncs()]
+
+
+def then(count: int, act: Callable[[], None]) -> Step:
+    """A task that copies so many records, while somebody acts."""
+
+    def step(assignment: Assignment) -> PartitionResult:
+        act()
+        return copied(assignment, count)
+
+    return step
+
+
+@pytest.mark.parametrize("topics", [PAIR, TOPIC])
+def test_a_promotion_stops_the_partition_after_the_facts_of_the_round_under_way(
+    topics: tuple[str, ...] | None,
+) -> None:
+    driver = Driver(
+        [then(3, lambda: change(driver, Promoted, topics))], until_caught_up=True, executor=WhenAwaited
+    )
+    write(driver, 9)
+    summary = driver.run()
+    assert driver.told[-2:] == ["copied", "partition_stopped"]
+    assert (summary.end, [one.cause for one in summary.stopped]) == (RunEnd.NOT_CAUGHT_UP, ["promoted"])
+    assert summary.stopped[0].message.endswith("applications write there; nothing was written")
+
+
+def test_what_is_promoted_elsewhere_stops_nothing() -> None:
+    driver = Driver([all_of_it(9)], until_caught_up=True)
+    write(driver, 9)
+    change(driver, Promoted, ANOTHER)
+    asked(
+        driver, Promoted(cluster="east", cluster_id="E", former="west", former_id="W", topics=None), flow=None
+    )
+    assert driver.run().end is RunEnd.CAUGHT_UP
+    assert stops(driver) == []
+
+
+def test_the_other_topics_of_a_flow_are_copied() -> None:
+    driver = Driver([all_of_it(4)], until_caught_up=True)
+    driver.flow.source("other")
+    write(driver, 4, "other")
+    write(driver, 9)
+    change(driver, Promoted, TOPIC)
+    driver.run()
+    assert [(one.source.topic, one.position.source_offset) for one in driver.assigned] == [("other", 0)]
+
+
+def test_no_restart_lifts_it_and_a_demotion_does() -> None:
+    driver = Driver([then(3, lambda: change(driver, Promoted))], until_caught_up=True)
+    write(driver, 9)
+    driver.run()
+    again = run_again(driver)
+    assert (again.assigned, stops(driver), resumed(driver)) == ([], ["promoted"], 0)
+    change(driver, Demoted)
+    [assignment] = run_again(driver, all_of_it(6)).assigned
+    assert (assignment.position.source_offset, assignment.position.target_offset) == (3, 3)
+    assert (stops(driver), resumed(driver)) == (["promoted"], 1)
+
+
+def test_a_driver_at_work_continues_when_it_is_demoted() -> None:
+    """Another topic keeps it at work meanwhile."""
+    driver = Driver([])
+    driver.flow.source("other")
+    write(driver, 9)
+    write(driver, 9, "other")
+    by_topic: list[tuple[str, int]] = []
+    acts = {1: lambda: change(driver, Promoted, TOPIC), 3: lambda: change(driver, Demoted, TOPIC)}
+
+    def step(assignment: Assignment) -> PartitionResult:
+        if assignment.source.topic == "other":
+            acts.pop(sum(topic == "other" for topic, _ in by_topic), lambda: None)()
+        by_topic.append((assignment.source.topic, assignment.position.source_offset))
+        return copied(assignment, 1)
+
+    driver.steps = [step] * 10
+    driver.__post_init__()
+    driver.run()
+    assert by_topic.count(("t", 0)) == 1
+    offsets = [offset for topic, offset in by_topic if topic == "t"]
+    assert (offsets, sum(topic == "other" for topic, _ in by_topic)) == ([0, 1, 2, 3], 6)
+    assert (stops(driver), resumed(driver)) == (["promoted"], 1)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Resume(topic=None),
+        AcceptForeign(topic="t"),
+        Resync(topic="t"),
+        SkipTo(topic="t", partition=0, offset=5),
+    ],
+)
+@pytest.mark.parametrize("cause", [None, StopCause.FOREIGN_WRITE])
+def test_no_request_moves_it(request_: Request, cause: StopCause | None) -> None:
+    """Whether it had stopped for another reason before or not."""
+    driver = Driver([stopped(cause, 3) if cause else lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    before = kinds(driver)
+    change(driver, Promoted)
+    asked(driver, request_)
+    again = run_again(driver)
+    assert again.assigned == []
+    assert kinds(driver) == before
+    [receipt] = driver.flow.operations("receipt")
+    assert receipt["result"] == "refused"
+    assert "was promoted over east" in str(receipt["message"])
+    assert stops(driver) == [str(cause or StopCause.PROMOTED)]
+
+
+def test_another_stop_lasts_when_it_is_demoted() -> None:
+    driver = Driver([stopped(StopCause.FOREIGN_WRITE, 3)])
+    write(driver, 9)
+    driver.run()
+    change(driver, Promoted)
+    run_again(driver)
+    change(driver, Demoted)
+    again = run_again(driver)
+    assert again.assigned == []
+    assert (stops(driver), resumed(driver)) == (["foreign_write"], 0)
+
+
+def test_what_is_met_first_while_it_is_promoted_begins_when_it_is_demoted() -> None:
+    driver = Driver([], until_caught_up=True)
+    driver.flow.west.create_topic("east.t", partitions=1, replication_factor=1, configuration={})
+    write(driver, 9)
+    change(driver, Promoted)
+    driver.run()
+    assert (kinds(driver), stops(driver)) == ([], ["promoted"])
+    change(driver, Demoted)
+    again = run_again(driver, all_of_it(9))
+    assert kinds(driver) == ["started", "copied"]
+    assert again.assigned[0].position.source_offset == 0
+    assert resumed(driver) == 1
+
+
+def test_another_incarnation_at_the_target_is_judged_when_it_is_demoted() -> None:
+    driver = Driver([lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    change(driver, Promoted)
+    driver.flow.west.recreate_topic("east.t")
+    run_again(driver)
+    assert stops(driver) == ["promoted"]
+    change(driver, Demoted)
+    assert run_again(driver).assigned == []
+    assert (kinds(driver), stops(driver)) == (["started", "copied"], ["promoted", "target_recreated"])
+
+
+def test_no_topic_is_created_while_the_pair_is_promoted() -> None:
+    driver = Driver([], until_caught_up=True)
+    write(driver, 9)
+    change(driver, Promoted)
+    driver.run()
+    assert "east.t" not in driver.flow.west.topics()
+    change(driver, Demoted)
+    run_again(driver, all_of_it(9))
+    assert "east.t" in driver.flow.west.topics()
+
+
+def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
+    flow = Flow()
+    flow.source("t", retention_ms="1000")
+    topics = flow.topics(delete_topics=True, acls=AclFollow.READ)
+    follow(topics)
+    rule = TopicAcl(AclPattern.LITERAL, "t", "User:a", "*", "read", AclPermission.ALLOW)
+    flow.east.create_acls([rule])
+    flow.east.change_settings("t", to_set={"retention.ms": "2000"}, to_remove=[])
+    flow.east.add_partitions("t", total=3)
+    before = flow.actions()
+    pairs = topics.follow(written_topic_ids=frozenset(), promotion=lambda _topic: "promoted")
+    assert [pair.target.topic for pair in pairs] == ["east.t"]
+    assert flow.actions() == before
+    assert flow.west.topic_acls() == frozenset()
+    assert flow.west.topics()["east.t"].partitions == 1
+    topics.follow(written_topic_ids=frozenset())
+    assert flow.west.topic_acls() == {replace(rule, name="east.t")}
+    assert flow.west.topics()["east.t"].partitions == 3
+    assert len(flow.actions()) > len(before)
+
+
+def test_directions_are_read_as_they_were_recorded() -> None:
+    driver = Driver([])
+    change(driver, Promoted, TOPIC)
+    directions = MemoryLedgerState(driver.flow.ledger).directions()
+    assert directions.promotion("east", "west", PREFIX.target_name("t")) is not None
+    assert directions.promotion("east", "west", "other") is None
