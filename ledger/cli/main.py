@@ -33,6 +33,8 @@ _PLACES = {
     "accept-foreign": "acts.operating:accept_foreign",
     "resync": "acts.operating:resync",
     "accept-cluster": "acts.clusters:accept_cluster",
+    "promote": "acts.directions:promote",
+    "demote": "acts.directions:demote",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

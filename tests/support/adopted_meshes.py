@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger.app import answers
-from ledger.app.adoption import adopt_flow
+from ledger.app.acts.adoption import adopt_flow
 from ledger.operations.adoption.verdicts import Consent, Verdict
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics

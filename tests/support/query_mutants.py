@@ -236,7 +236,9 @@ def _database() -> duckdb.DuckDBPyConnection:
     """Opened once; what cases lay out is temporary, and so seen on their own connections alone."""
     connection = duckdb.connect(":memory:")
     connection.execute("set threads = 1")
-    connection.execute("set memory_limit = '4GB'")  # a mutant that joins everything with everything is refused
+    connection.execute(
+        "set memory_limit = '4GB'"
+    )  # a mutant that joins everything with everything is refused
     connection.execute("set temp_directory = ''")
     return connection
 

@@ -2,7 +2,7 @@
 
 import click
 
-from ledger.app import cluster_acceptance
+from ledger.app.acts import cluster_acceptance
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 

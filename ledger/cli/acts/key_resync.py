@@ -3,7 +3,7 @@
 import click
 import pyarrow as pa
 
-from ledger.app import key_resync
+from ledger.app.acts import key_resync
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import partition_option

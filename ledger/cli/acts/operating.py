@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from ledger.app import requests
-from ledger.app.requests import await_receipt
+from ledger.app.acts import requests
+from ledger.app.acts.requests import await_receipt
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import say

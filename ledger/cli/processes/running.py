@@ -8,8 +8,8 @@ from rich.console import Console
 
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import SessionFactory, local_session
+from ledger.app.acts.requests import request_stop
 from ledger.app.mirroring import run_flow
-from ledger.app.requests import request_stop
 from ledger.app.standby import stand_by
 from ledger.app.tables import init_ledger
 from ledger.cli.configured import configuration

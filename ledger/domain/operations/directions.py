@@ -81,6 +81,16 @@ class Directions:
             return None
         return about[-1][1]
 
+    def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
+        """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.
+
+        Topics that nobody has named are one, with an empty name.
+        """
+        if topics is None:
+            of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
+            topics = {"", *(topic for one in of_pair for topic in one.topics or ())}
+        return {topic: self.promotion(source, target, topic) for topic in sorted(topics)}
+
 
 def _change(row: Row) -> DirectionChange:
     is_promotion = row["kind"] == OperationKind.PROMOTED

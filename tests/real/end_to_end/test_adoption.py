@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from ledger import catalog
 from ledger.adapters.duck import engine
 from ledger.app import answers, group_offsets
-from ledger.app.adoption import adopt_flow
+from ledger.app.acts.adoption import adopt_flow
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError

@@ -1,16 +1,19 @@
 """A promoted target belongs to applications: nothing is appended there, whatever a driver finds at its source."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
-from ledger.app.wiring import operator_operations
+from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.mirror.driver.run_summary import RunEnd
+from ledger.sandbox.ports import free_ports
 from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce, values
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
@@ -20,15 +23,26 @@ _QUIET_S = 3.0
 """Several rounds, and looks at topics."""
 
 
-def change(config: MirrorConfig, kind: type[DirectionChange], topic: str) -> None:
-    with admin_of(config, "east") as east, admin_of(config, "west") as west:
-        ids = {"cluster_id": west.cluster_id(), "former_id": east.cluster_id()}
-    direction = kind(cluster="west", former="east", topics=(topic,), **ids)
-    operator_operations(config).record(direction, flow=None, reason="a fire")
+Change = Callable[[MirrorConfig, str, str], None]
+
+
+@pytest.fixture
+def change(capsys: pytest.CaptureFixture[str]) -> Change:
+    """`promote` or `demote` a topic of west over east, as a user types it."""
+
+    def made(config: MirrorConfig, act: str, topic: str) -> None:
+        told = ("west", "--over", "east", "--topic", topic, "--reason", "a fire")
+        done = command(capsys, config, act, *told)
+        assert (done.code, len(done.out.split())) == (0, 1), done.err
+        again = command(capsys, config, act, *told)
+        assert (again.code, again.out) == (0, "")
+        assert "nothing to do" in again.err
+
+    return made
 
 
 def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, change: Change
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic, other = name_of("orders"), name_of("other")
@@ -39,7 +53,7 @@ def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
     produce(east, topic, "e0", "e1")
     with running(config, spark):
         eventually(lambda: _holds(config, west, topic, [b"e0", b"e1"]), "what there was is copied")
-        change(config, Promoted, topic)
+        change(config, "promote", topic)
         eventually(lambda: operations(config, "partition_stopped") != [], "the partition stops")
         produce(west, topic, "w2")
         produce(east, topic, "extra")
@@ -62,7 +76,7 @@ def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
 
 
 def test_it_continues_where_it_stood_when_it_is_demoted(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, change: Change
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic = name_of("orders")
@@ -71,12 +85,42 @@ def test_it_continues_where_it_stood_when_it_is_demoted(
     create_topics(east, [topic], partitions=1)
     produce(east, topic, "e0", "e1")
     assert run(config, spark).records == 2
-    change(config, Promoted, topic)
+    change(config, "promote", topic)
     produce(east, topic, "e2")
     assert run(config, spark).records == 0
-    change(config, Demoted, topic)
+    change(config, "demote", topic)
     assert (run(config, spark).records, values(west, topic)) == (1, [b"e0", b"e1", b"e2"])
     assert len(operations(config, "partition_resumed")) == 1
+
+
+def test_the_other_cluster_need_not_answer_and_the_promoted_one_must(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = name_of("orders")
+    lines = {FLOW: copying(topic, 'topic_naming = "identity"')}
+    alive = config_of(tmp_path, broker_pair, lines)
+    init_ledger(alive)
+    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
+    produce(broker_pair["east"].bootstrap_servers, topic, "e0")
+    assert run(alive, spark).records == 1
+    told = ("--reason", "a fire", "--topic", topic)
+    text = Path(alive.file).read_text()
+    servers = {alias: broker_pair[alias].bootstrap_servers for alias in ("east", "west")}
+    dead = {alias: without(alive, text, servers[alias]) for alias in servers}
+    refused = command(capsys, dead["west"], "promote", "west", "--over", "east", *told)
+    assert (refused.code != 0, refused.out, operations(alive, "promoted")) == (True, "", [])
+    done = command(capsys, dead["east"], "promote", "west", "--over", "east", *told)
+    assert done.code == 0, done.err
+    [promoted] = operations(alive, "promoted")
+    with admin_of(alive, "east") as east, admin_of(alive, "west") as west:
+        assert (promoted["former_id"], promoted["cluster_id"]) == (east.cluster_id(), west.cluster_id())
+
+
+def without(config: MirrorConfig, text: str, servers: str) -> MirrorConfig:
+    """The same configuration with a cluster at which nobody listens."""
+    file = Path(config.file).with_name(f"without-{servers.replace(':', '-').replace(',', '_')}.toml")
+    file.write_text(text.replace(servers, f"127.0.0.1:{free_ports(1)[0]}"))
+    return load_config(file)
 
 
 def _holds(config: MirrorConfig, servers: str, topic: str, expected: list[bytes]) -> bool:

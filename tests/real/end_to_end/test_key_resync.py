@@ -15,7 +15,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.duck import engine
 from ledger.app import answers, group_offsets
-from ledger.app.key_resync import resync_keys
+from ledger.app.acts.key_resync import resync_keys
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError

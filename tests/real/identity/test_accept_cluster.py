@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.adoption import adopt_flow
-from ledger.app.key_resync import resync_keys
+from ledger.app.acts.adoption import adopt_flow
+from ledger.app.acts.key_resync import resync_keys
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig

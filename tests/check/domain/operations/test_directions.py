@@ -67,3 +67,22 @@ def test_it_is_said_who_promoted_it_and_why() -> None:
     words = directions(promoted()).promotion("east", "west", "orders")
     assert words is not None
     assert all(part in words for part in ("anna", "a fire", "o0"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "topics", "promoted_ones"),
+    [
+        ((), None, {"": False}),
+        ((promoted(),), None, {"": True}),
+        ((promoted("orders"),), None, {"": False, "orders": True}),
+        ((promoted(), demoted("orders")), None, {"": True, "orders": False}),
+        ((promoted("orders"), promoted()), None, {"": True, "orders": True}),
+        ((promoted("orders"), demoted()), None, {"": False, "orders": False}),
+        ((promoted("orders"),), ("orders", "users"), {"orders": True, "users": False}),
+    ],
+)
+def test_topics_that_nobody_has_named_are_one(
+    changes: tuple[DirectionChange, ...], topics: tuple[str, ...] | None, promoted_ones: dict[str, bool]
+) -> None:
+    found = directions(*changes).promotions("east", "west", topics)
+    assert {topic: made_by is not None for topic, made_by in found.items()} == promoted_ones

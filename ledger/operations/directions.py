@@ -1,0 +1,91 @@
+"""Promoting a cluster over another one, and demoting it: what is asked, compared with configuration and ledger."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.operations.directions import DirectionChange, Directions, Promoted
+from ledger.domain.topics.naming import NamingKind
+from ledger.errors import PreconditionError, UsageError
+
+Copies = Callable[[FlowConfig, str], bool]
+"""Whether a flow copies to this topic of its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`cluster` is to be promoted over `former`, or demoted; `topics`: of `cluster`, None: all of the pair."""
+
+    cluster: str
+    former: str
+    topics: tuple[str, ...] | None
+
+    @property
+    def words(self) -> str:
+        what = "all topics" if self.topics is None else ", ".join(self.topics)
+        return f"{what} of {self.cluster} over {self.former}"
+
+    def flows_of(self, flows: Iterable[FlowConfig], copies: Copies) -> list[FlowConfig]:
+        """The flows that it is about; raises `UsageError` where there is none, or a topic is of none."""
+        found = [flow for flow in flows if (flow.source, flow.target) == (self.former, self.cluster)]
+        if not found:
+            raise UsageError(
+                f"no flow of the configuration copies from {self.former} to {self.cluster}; nothing was recorded"
+            )
+        if self.topics is None:
+            return found
+        for topic in self.topics:
+            if not any(copies(flow, topic) for flow in found):
+                raise UsageError(
+                    f"no flow from {self.former} to {self.cluster} copies to topic {topic}; nothing was recorded"
+                )
+        return [flow for flow in found if any(copies(flow, topic) for topic in self.topics)]
+
+
+def require_promotable(pair: Pair, flows: Sequence[FlowConfig], directions: Directions) -> None:
+    """Raise `PreconditionError` where applications and mirrors write side by side, or the other side is promoted.
+
+    Only targets with the names of their sources, that are the flow's own, can take over from these: in others mirrors
+    and applications never write to one topic, or always may.
+    """
+    shared = [flow.name for flow in flows if flow.target_mode is TargetMode.SHARED]
+    if shared:
+        raise PreconditionError(
+            f"target_mode of {_named(shared)} is shared: applications write there beside the mirror at any time, so "
+            f"there is nothing to promote; nothing was recorded"
+        )
+    renaming = [flow.name for flow in flows if flow.topic_naming is not NamingKind.IDENTITY]
+    if renaming:
+        raise PreconditionError(
+            f"{_named(renaming)} gives topics other names at {pair.cluster}, where only the mirror writes to them: "
+            "there is nothing to promote. Applications write to topics of the plain names there; nothing was recorded"
+        )
+    for topic, opposite in directions.promotions(pair.cluster, pair.former, pair.topics).items():
+        if opposite is not None:
+            raise PreconditionError(
+                f"{topic or 'every topic'} of {pair.former} was promoted over {pair.cluster} {opposite}: demote it "
+                "first; nothing was recorded"
+            )
+
+
+def is_done(pair: Pair, kind: type[DirectionChange], directions: Directions) -> bool:
+    """Whether it is so already: nothing is to be recorded."""
+    found = directions.promotions(pair.former, pair.cluster, pair.topics).values()
+    if kind is Promoted:
+        return all(made_by is not None for made_by in found)
+    return all(made_by is None for made_by in found)
+
+
+def consequences(pair: Pair, kind: type[DirectionChange], flows: Collection[FlowConfig]) -> str:
+    """What holds from now on."""
+    names = _named([flow.name for flow in flows])
+    if kind is Promoted:
+        return (
+            f"{pair.words} is promoted: {names} writes there no more after the round under way, and follows nothing of "
+            "it; that it has stopped is said by partition_stopped (status)"
+        )
+    return f"{pair.words} is promoted no more: {names} continues where it stood"
+
+
+def _named(flows: Sequence[str]) -> str:
+    return f"flow {' and '.join(sorted(flows))}"
