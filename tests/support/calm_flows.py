@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from ledger import catalog
-from ledger.adapters.duck.engine import run_query
+from ledger.adapters.duck.engine import run_queries
 from ledger.config.flow import FlowConfig, Policy, TargetMode
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
@@ -133,9 +133,9 @@ class CalmFlow:
         """Rows that audits return, by audit."""
         at = self.ledger.at(self.ledger.latest())
         audits = [query for query in catalog.queries().values() if query.is_audit]
-        answers = {query.name: run_query(query, {}, at).to_pylist() for query in audits}
-        assert len(answers) >= 6
-        return {name: rows for name, rows in answers.items() if rows}
+        assert len(audits) >= 6
+        answers = run_queries(audits, {}, at)
+        return {name: rows.to_pylist() for name, rows in answers.items() if rows.num_rows}
 
 
 def values(log: PartitionLog) -> list[str]:

@@ -14,10 +14,7 @@ LONGEST_FIRST = {
     "check": ("simulation", "delta", "queries", "cli", "api", "repository"),
     "real": ("queries", "end_to_end", "between_clusters", "repository", "jobs", "faults"),
 }
-"""Folders of a tier whose tests take longest: what begins last is to be short, so that workers end together.
-
-All queries on Spark are one group, which is busy for longer than any other: it begins beside tests that wait.
-"""
+"""Folders of a tier whose tests take longest: what begins last is to be short, so that workers end together."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
@@ -28,10 +25,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _turn(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> tuple[bool, int]:
+    """On real clusters groups come first: one lasts as long as all its tests, that of queries on Spark for minutes."""
     tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
     first = LONGEST_FIRST.get(tier, ())
-    return first.index(folder) if folder in first else len(first)
+    is_alone = tier == "real" and _shared_fixture(item) is None
+    return is_alone, first.index(folder) if folder in first else len(first)
 
 
 def _shared_fixture(item: pytest.Item) -> str | None:

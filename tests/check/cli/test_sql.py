@@ -146,6 +146,11 @@ def test_a_view_is_there_however_it_is_named(flow: Operated, asked: str) -> None
     assert (done.code, done.out) == (0, "n\n2\n"), done.err
 
 
+def test_a_view_between_clusters_is_computed_in_whatever_letters_it_is_named(flow: Operated) -> None:
+    done = flow.command("sql", "select count(*) as n from Link_Ends", "-o", "csv")
+    assert (done.code, done.out.startswith("n\n")) == (0, True), done.err
+
+
 @pytest.mark.parametrize(
     "listing",
     [
