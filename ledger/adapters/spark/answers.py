@@ -2,6 +2,7 @@
 
 Spark puts the text of a view wherever it is read: of views that read views that read views it plans the same text
 hundreds of times. So what is read more than once is computed once, when its turn comes, and is a table from then on.
+Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,15 @@ from ledger.adapters.pasted_views import spark_table
 from ledger.catalog import Query, Value
 from ledger.schema import TABLE_BY_NAME
 
+_FEW = 10_000
+"""Rows that a plan holds as values: their number is known to it then, and nothing is read again for them."""
 _FOR_LARGE_TABLES = {
     # The session is tuned for appends of a few rows.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_FOR_SMALL_TABLES = {"spark.sql.leafNodeDefaultParallelism": "1"}
 
 
 def run_query(
@@ -33,16 +37,19 @@ def run_query(
     The tables and views are those of a session of its own, so that a caller's of the same names stay.
     """
     query.check(params)
-    own = _own_session(session)
-    for table in sorted(catalog.tables_of(query.reads)):
-        _execute(own, spark_table(at, TABLE_BY_NAME[table]))
+    own = session.newSession()
+    tables = sorted(catalog.tables_of(query.reads))
+    are_read = [_is_read(own, spark_table(at, TABLE_BY_NAME[table]), table) for table in tables]
+    is_large = not all(are_read)
+    _tune(own, is_large=is_large)
     for function in _functions():
         _execute(own, function)
     times_read = catalog.times_read(query)
     for name, statement in catalog.views_of(query.reads).items():
         _execute(own, statement)
         if times_read[name] > 1:
-            _of_flow(own.table(name), name, params).localCheckpoint().createOrReplaceTempView(name)
+            rows = _of_flow(own.table(name), name, params)
+            _computed(own, rows, is_large=is_large).createOrReplaceTempView(name)
     if query.params:
         schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
         row = tuple(params.get(name) for name in query.parameter_names)
@@ -50,12 +57,30 @@ def run_query(
     return own.sql(query.sql).toArrow()
 
 
-def _own_session(session: SparkSession) -> SparkSession:
-    own = session.newSession()
-    for key, value in _FOR_LARGE_TABLES.items():
-        own.conf.set(key, value)
-    own.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
-    return own
+def _is_read(session: SparkSession, statement: str, table: str) -> bool:
+    """Make a table readable; whether it is read now, as it has few rows: Delta is asked wherever it is named."""
+    _execute(session, statement)
+    first = session.table(table).limit(_FEW + 1).toArrow()
+    if first.num_rows > _FEW:
+        return False
+    session.createDataFrame(first).createOrReplaceTempView(table)
+    return True
+
+
+def _computed(session: SparkSession, rows: DataFrame, *, is_large: bool) -> DataFrame:
+    """The rows of a view, computed now. Of those that Spark holds it knows no number, and joins them as if huge."""
+    if not is_large:
+        return session.createDataFrame(rows.toArrow())
+    held = rows.localCheckpoint()
+    first = held.limit(_FEW + 1).toArrow()
+    return held if first.num_rows > _FEW else session.createDataFrame(first)
+
+
+def _tune(session: SparkSession, *, is_large: bool) -> None:
+    tasks = str(session.sparkContext.defaultParallelism)
+    settings = {**_FOR_LARGE_TABLES, "spark.sql.shuffle.partitions": tasks} if is_large else _FOR_SMALL_TABLES
+    for key, value in settings.items():
+        session.conf.set(key, value)
 
 
 def _functions() -> list[str]:

@@ -41,8 +41,10 @@ _SETTINGS = {
 }
 _LOGGING = files(__package__).joinpath("log4j2.properties")
 _JVM_OPTIONS = (
-    f"-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=file:{_LOGGING}"
+    "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
+    f"-Dlog4j2.configurationFile=file:{_LOGGING}"
 )
+"""With one tier alone the JVM has room for 48 MB of code: plans of large queries fill it, then nothing is compiled."""
 
 
 def local_session(*, tasks: int) -> SparkSession:

@@ -17,7 +17,11 @@ from tests.support.submitted import loaded, submit
 from tests.support.written_ledgers import largest_case, written
 
 CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
-OF_VIEWS_THAT_VIEWS_READ = ("lag_over_time", "lineage")
+OF_VIEWS_THAT_VIEWS_READ = (
+    "lag_over_time",
+    "lineage",
+    *(query.name for query in catalog.queries().values() if query.is_between_clusters),
+)
 
 
 @pytest.mark.parametrize("name", OF_VIEWS_THAT_VIEWS_READ)

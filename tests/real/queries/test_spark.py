@@ -30,7 +30,7 @@ TRANSLATION = "offset_translation"
 
 
 NOT_HERE = {TRANSLATION, *(query.name for query in catalog.queries().values() if query.is_between_clusters)}
-"""Views between clusters are deep: Spark answers where each is computed once, as `jobs/answer.py` does, in minutes."""
+"""Views between clusters are deep: Spark answers where each is computed once, as in the tests of `jobs/answer.py`."""
 
 
 @pytest.mark.parametrize("query", sorted(catalog.queries().keys() - NOT_HERE))
