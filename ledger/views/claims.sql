@@ -93,24 +93,15 @@ with ends as (
     group by here_log, there_log
 ),
 
--- What wrote in an incarnation of either topic that is over comes back to here, and claims nothing there.
-claims as (
-    select e.here_log, e.there_log, c.claim_start, c.claim_end
+-- What was written from an incarnation of the topic here that is over comes back to here, and claims nothing there.
+claimed as (
+    select e.here_log, e.there_log, max(c.claim_end) as claim_end
     from ends as e
     inner join map_claims as c on c.log_number = e.there_log
     inner join logs as s on s.log_number = c.source_log
     inner join logs as h on h.log_number = e.here_log
-    inner join logs as t on t.log_number = e.there_log
-    where not (
-        s.cluster = h.cluster and s.topic = h.topic and s.topic_id <> h.topic_id
-        or s.cluster = t.cluster and s.topic = t.topic and s.topic_id <> t.topic_id
-    )
-),
-
-claimed as (
-    select here_log, there_log, max(claim_end) as claim_end
-    from claims
-    group by here_log, there_log
+    where not (s.cluster = h.cluster and s.topic = h.topic and s.topic_id <> h.topic_id)
+    group by e.here_log, e.there_log
 )
 
 select
@@ -160,10 +151,7 @@ select p.pair_number, 'claimed' as layer, c.claim_start as range_start, c.claim_
 from pairs as p
 inner join map_claims as c on c.log_number = p.there_log
 inner join logs as s on s.log_number = c.source_log
-where not (
-    s.cluster = p.here_cluster and s.topic = p.here_topic and s.topic_id <> p.here_topic_id
-    or s.cluster = p.there_cluster and s.topic = p.there_topic and s.topic_id <> p.there_topic_id
-)
+where not (s.cluster = p.here_cluster and s.topic = p.here_topic and s.topic_id <> p.here_topic_id)
 union all
 select pair_number, 'behind' as layer, brought_from as range_start, known_end as range_end, cast(null as bigint) as passed_at
 from pairs
