@@ -128,6 +128,8 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and t.topic = w.target_topic: t.topic = w.target_topic -> true",
         }
     ),
+    # Stretches that follow each other say the same as one.
+    "map_stretches": frozenset({"partition by map_number: partition by map_number -> "}),
     # What is empty is left out by all that read it.
     "old_stretches": frozenset({"where h.source_start < h.source_end: < -> <="}),
     # It bounds what is computed: no link is between partitions of one cluster.
@@ -157,6 +159,10 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and c.source_end > b.source_start: > -> >=",
             # What is empty is left out by all that read it.
             "where rest_start < rest_end;: < -> <=",
+            # What both sides hold is alone at neither.
+            "partition by link_number, is_there, source_start, source_end, shift: "
+            "partition by link_number, is_there, source_start, source_end, shift -> "
+            "partition by link_number, source_start, source_end, shift",
             # Copies at one distance do not overlap: where one begins, or ends, is its own.
             *(
                 "partition by link_number, is_there, source_start, source_end, shift: "
