@@ -148,7 +148,7 @@ group by d.map_number, d.recorded_order, d.kind, d.source_start, d.target_start;
 -- where the target ends then; null when the source alone lost its end.
 create or replace temporary view map_limits as
 with source_doubts as (
-    select m.map_number, c.log_offset, max(r.source_leader_epoch) as epoch_below
+    select m.map_number, c.log_offset, c.recorded_at_ms, max(r.source_leader_epoch) as epoch_below
     from map_logs as m
     inner join log_truncations as c
         on c.log_number = m.source_log
@@ -156,24 +156,18 @@ with source_doubts as (
     left join effective_syncs as r
         on r.map_number = m.map_number
         and r.source_start < c.log_offset
-    group by m.map_number, c.log_offset
+    group by m.map_number, c.log_offset, c.recorded_at_ms
 ),
 
 source_limits as (
-    select m.map_number, min(c.log_offset) as source_limit
-    from map_logs as m
-    inner join log_truncations as c
-        on c.log_number = m.source_log
-        and c.map_number <> m.map_number
-    inner join source_doubts as d
-        on d.map_number = m.map_number
-        and d.log_offset = c.log_offset
+    select d.map_number, min(d.log_offset) as source_limit
+    from source_doubts as d
     inner join effective_syncs as r
-        on r.map_number = m.map_number
-        and r.source_end > c.log_offset
-        and r.recorded_at_ms <= c.recorded_at_ms + 300000
+        on r.map_number = d.map_number
+        and r.source_end > d.log_offset
+        and r.recorded_at_ms <= d.recorded_at_ms + 300000
     where coalesce(r.source_leader_epoch <= d.epoch_below, true)
-    group by m.map_number
+    group by d.map_number
 ),
 
 target_limits as (

@@ -122,6 +122,64 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and o.target_end > s.mirrored_end: > -> >=",
         }
     ),
+    # A log of an id that its topic never had is one that nothing refers to.
+    "partition_ways": frozenset(
+        {
+            "on t.cluster = w.target_cluster: t.cluster = w.target_cluster -> true",
+            "and t.topic = w.target_topic: t.topic = w.target_topic -> true",
+        }
+    ),
+    # Stretches that follow each other say the same as one.
+    "map_stretches": frozenset({"partition by map_number: partition by map_number -> "}),
+    # What is empty is left out by all that read it.
+    "old_stretches": frozenset({"where h.source_start < h.source_end: < -> <="}),
+    # It bounds what is computed: no link is between partitions of one cluster.
+    "chained_routes": frozenset(
+        {
+            "where d.route_number is null and a.source_log <> b.target_log: "
+            "a.source_log <> b.target_log -> true"
+        }
+    ),
+    # Unpaired records of a link begin, and end, at places of their own.
+    "link_unplaced_there": frozenset(
+        "partition by k.link_number, u.source_start, u.target_start, u.target_end: "
+        f"partition by k.link_number, u.source_start, u.target_start, u.target_end -> partition by {others}"
+        for others in (
+            "k.link_number, u.target_start, u.target_end",
+            "k.link_number, u.source_start, u.target_end",
+            "k.link_number, u.source_start, u.target_start",
+        )
+    ),
+    "link_alone": frozenset(
+        {
+            # What the other side has come to is behind nothing.
+            "where k.direction = 'of one origin' and c.source_end > o.source_end: c.source_end > o.source_end -> true",
+            "where k.direction = 'of one origin' and c.source_end > o.source_end: > -> >=",
+            # What only touches a stretch takes nothing from it.
+            "and c.source_start < b.source_end: < -> <=",
+            "and c.source_end > b.source_start: > -> >=",
+            # What is empty is left out by all that read it.
+            "where rest_start < rest_end;: < -> <=",
+            # What both sides hold is alone at neither.
+            "partition by link_number, is_there, source_start, source_end, shift: "
+            "partition by link_number, is_there, source_start, source_end, shift -> "
+            "partition by link_number, source_start, source_end, shift",
+            # Copies at one distance do not overlap: where one begins, or ends, is its own.
+            *(
+                "partition by link_number, is_there, source_start, source_end, shift: "
+                "partition by link_number, is_there, source_start, source_end, shift -> "
+                f"partition by link_number, is_there, {others}"
+                for others in ("source_end, shift", "source_start, shift")
+            ),
+        }
+    ),
+    "route_copies": frozenset(
+        {
+            # What only touches a stretch takes nothing from it.
+            "and s.source_start < o.source_end: < -> <=",
+            "and s.source_end > o.source_start: > -> >=",
+        }
+    ),
     "group_places": frozenset(
         {
             # What is unread below the place lies below the log start: `expired` comes before these statuses.
