@@ -5,13 +5,16 @@
 -- params:  from_cluster string, to_cluster string
 -- columns: group_id string, topic string, partition int, committed_offset bigint, absence string, read_to bigint,
 --          other_topic string, other_partition int, other_committed_offset bigint, left_offset bigint,
---          arrived_offset bigint, other_read_to bigint, other_alone_to bigint, is_rewound boolean, is_capped boolean
+--          arrived_offset bigint, other_read_to bigint, other_alone_to bigint, others_read_to bigint,
+--          is_rewound boolean, is_capped boolean
 --
 -- The first cluster is where the group is asked about, the other one where it may have been, or may go. committed_offset
 -- and other_committed_offset are the last known commits on the current incarnations of both topics. left_offset and
 -- arrived_offset: the last recorded move from the other cluster. All below read_to was read here; all below other_read_to
--- there, and of what lies there alone all below other_alone_to. is_rewound: it was put back behind where the move had
--- brought it, so what it had read there counts no more. is_capped: the commit was made on records that the log has lost.
+-- there, of what lies there alone all below other_alone_to, and of what no flow between the two has brought all below
+-- others_read_to; null: the group was never there, and waits for none of that. is_rewound: it was put back behind where
+-- the move had brought it, so what it had read there of both counts no more. is_capped: the commit was made on records
+-- that the log has lost.
 select
     g.group_id,
     p.here_topic as topic,
@@ -26,6 +29,7 @@ select
     g.arrived_offset,
     r.there_to as other_read_to,
     r.alone_to as other_alone_to,
+    r.others_to as others_read_to,
     r.is_rewound,
     r.is_capped
 from answered_pairs as p

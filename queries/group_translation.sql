@@ -8,15 +8,16 @@
 --          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
 --          first_read_at_ms bigint, map_recorded_at_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, no_commit, before_first, expired_on_target, unplaced,
---          extras, ahead, gone, hidden, truncated, rewound, exact, at_end
+--          extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
 -- The rule is ledger.domain.pair.first_unread, set-wise: the lowest offset there whose record the group has not read,
 -- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
 -- may repeat records and never skips one. Where a topic goes to one of the same name there, and to others too, only
 -- the first is told of. repeated: records behind the place that the group has read. ahead: offsets that it has read
--- and that are not there yet. others: offsets behind the place that no flow between the two has carried. expired: what
--- it has not read and the log there holds no more. map_recorded_at_ms: when the map that is told of last was recorded
--- last; first_read_at_ms: when the commit was first seen.
+-- and that are not there yet. others: offsets behind the place that no flow between the two has carried; a group that
+-- was there has read those below its last commit there, and one that never was does not wait for any. expired: what it
+-- has not read and the log there holds no more. map_recorded_at_ms: when the map that is told of last was recorded last;
+-- first_read_at_ms: when the commit was first seen.
 with chosen as (
     select p.*
     from answered_pairs as p
@@ -43,6 +44,7 @@ judged as (
             when x.expired > 0 then 'expired_on_target'
             when x.is_unplaced then 'unplaced'
             when x.is_alone then 'extras'
+            when x.is_others then 'others'
             when x.ahead > 0 then 'ahead'
             when g.absence is not null then g.absence
             when r.is_capped then 'truncated'

@@ -16,7 +16,6 @@ with placed as (
         p.there_partition,
         p.log_start,
         p.known_end,
-        p.brought_from,
         g.asked_number,
         g.group_id,
         x.place,
@@ -31,7 +30,7 @@ with placed as (
     where coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
 ),
 
--- Extras behind the known end are known by the group's own commit.
+-- Extras, and records of others, behind the known end are known by the group's own commit.
 ranges as (
     select
         p.asked_number,
@@ -40,15 +39,14 @@ ranges as (
         u.records
     from placed as p
     inner join unread_pieces as u using (asked_number)
-    where not u.is_other
+    where not u.is_passed
     union all
     select
         asked_number,
-        greatest(known_end, brought_from, place) as range_start,
+        greatest(known_end, place) as range_start,
         alone_to as range_end,
         alone_to as records
     from placed
-    where brought_from is not null
 ),
 
 begun as (

@@ -69,8 +69,9 @@ class Place:
     """Where a group continues at another cluster: `group_translation`, and what a time would mean.
 
     `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
-    nothing is counted. `group_id` None: one offset was asked for. `time_offset`, `skipped` and `repeated_by_time`
-    None: no time was asked about, or there is no offset.
+    nothing is counted. `group_id` None: one offset was asked for. `others`: offsets from the place on that no flow
+    between the two has carried, read or not; who was never there waits for none of them. `time_offset`, `skipped` and
+    `repeated_by_time` None: no time was asked about, or there is no offset.
     """
 
     group_id: str | None

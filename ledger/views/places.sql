@@ -1,7 +1,8 @@
 -- Where groups continue at another cluster: at the first record that they have not read.
 
--- Of each group what is unread in each piece: all of it from unread_from on, null where it was read. unplaced_from and
--- alone_from: the same of what nobody can place, and of what lies there alone.
+-- Of each group what is unread in each piece: all of it from unread_from on, null where it was read. unplaced_from,
+-- alone_from and others_from: the same of what nobody can place, of what lies there alone, and of what is of others on a
+-- log that the group has read. is_passed: it is of others on a log that it never read.
 create or replace temporary view unread_pieces as
 with opened as (
     select
@@ -14,7 +15,9 @@ with opened as (
             when x.here_end > r.here_to then greatest(x.piece_start + r.here_to - x.here_start, x.piece_start, r.there_to)
         end as paired_from,
         case when x.passed_at > r.here_to then greatest(x.piece_start, r.there_to) end as unplaced_from,
-        case when x.is_alone then greatest(x.piece_start, r.alone_to) end as alone_from
+        case when x.is_alone then greatest(x.piece_start, r.alone_to) end as alone_from,
+        case when x.is_other and r.others_to is not null then greatest(x.piece_start, r.others_to) end as others_from,
+        x.is_other and r.others_to is null as is_passed
     from group_reads as r
     inner join pair_pieces as x using (pair_number)
 ),
@@ -26,9 +29,11 @@ bounded as (
         piece_end,
         records,
         is_other,
+        is_passed,
         case when unplaced_from < piece_end then unplaced_from end as unplaced_from,
         case when alone_from < piece_end then alone_from end as alone_from,
-        least(paired_from, unplaced_from, alone_from) as first_unread
+        case when others_from < piece_end then others_from end as others_from,
+        least(paired_from, unplaced_from, alone_from, others_from) as first_unread
     from opened
 )
 
@@ -38,8 +43,10 @@ select
     piece_end,
     records,
     is_other,
+    is_passed,
     unplaced_from,
     alone_from,
+    others_from,
     case when first_unread < piece_end then first_unread end as unread_from
 from bounded;
 
@@ -92,7 +99,7 @@ counted as (
         p.asked_number,
         sum(
             case
-                when not u.is_other
+                when not u.is_passed
                     then least(
                         greatest(
                             least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
@@ -107,6 +114,7 @@ counted as (
         sum(case when u.is_other then greatest(u.piece_end - greatest(u.piece_start, p.place), 0) else 0 end) as others,
         max(case when u.unplaced_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unplaced,
         max(case when u.alone_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_alone,
+        max(case when u.others_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_others,
         max(case when u.unread_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unread
     from placed as p
     inner join unread_pieces as u using (asked_number)
@@ -128,14 +136,9 @@ select
     p.place,
     coalesce(p.floor_offset = p.place, false) or coalesce(c.is_unplaced, 0) = 1 as is_unplaced,
     coalesce(c.is_alone, 0) = 1 as is_alone,
+    coalesce(c.is_others, 0) = 1 as is_others,
     coalesce(c.is_unread, 0) = 1 as is_unread,
-    cast(
-        coalesce(c.repeats, 0)
-        + case
-            when p.brought_from is null then 0
-            else greatest(p.alone_to - greatest(p.known_end, p.brought_from, p.place), 0)
-        end as bigint
-    ) as repeats,
+    cast(coalesce(c.repeats, 0) + greatest(p.alone_to - greatest(p.known_end, p.place), 0) as bigint) as repeats,
     cast(
         coalesce(c.others, 0)
         + case when p.brought_from is null then greatest(p.alone_to - greatest(p.known_end, p.place), 0) else 0 end

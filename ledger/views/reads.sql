@@ -27,9 +27,28 @@ left join log_truncations as r
     and r.recorded_at_ms between w.recorded_at_ms - 300000 and w.recorded_at_ms + 300000
 where not w.is_reader and r.log_number is null;
 
+-- Groups that have read a topic, of whatever partition and incarnation: by a commit, or a recorded move from it or to it.
+create or replace temporary view topic_readers as
+select cluster, topic, group_id
+from cluster_commits
+union
+select to_cluster as cluster, to_topic as topic, group_id
+from group_moves
+union
+select from_cluster as cluster, from_topic as topic, group_id
+from group_moves
+where left_offset is not null;
+
+-- The lowest offset that recorded moves, from wherever, have set for a group.
+create or replace temporary view set_offsets as
+select to_cluster, to_topic, to_topic_id, to_partition, group_id, min(arrived_offset) as set_offset
+from group_moves
+group by to_cluster, to_topic, to_topic_id, to_partition, group_id;
+
 -- Groups that are asked of each pair: those with a commit on the partition here, or on another one of the topic, and
 -- those that a move brought here. Beside it the last known commit there, the last recorded move from there to here,
--- and the highest commit here that was seen since, or ever where there is none.
+-- the highest commit here that was seen since, or ever where there is none, and whether the group has read the topic
+-- there.
 create or replace temporary view asked_groups as
 with readers as (
     select cluster, topic, group_id
@@ -117,6 +136,8 @@ select
     case when m.from_topic_id = p.there_topic_id then m.left_offset end as left_offset,
     m.left_leader_epoch,
     m.left_made_after_ms,
+    v.set_offset,
+    w.topic is not null as has_been_there,
     s.highest_seen,
     row_number() over (order by a.pair_number nulls last, a.group_id nulls last) as asked_number
 from asked as a
@@ -139,10 +160,21 @@ left join moves as m
     and m.to_topic_id = p.here_topic_id
 left join seen as s
     on s.pair_number = a.pair_number
-    and s.group_id is not distinct from a.group_id;
+    and s.group_id is not distinct from a.group_id
+left join set_offsets as v
+    on v.to_cluster = p.there_cluster
+    and v.to_topic = p.there_topic
+    and v.to_topic_id = p.there_topic_id
+    and v.to_partition = p.there_partition
+    and v.group_id is not distinct from a.group_id
+left join topic_readers as w
+    on w.cluster = p.there_cluster
+    and w.topic = p.there_topic
+    and w.group_id is not distinct from a.group_id;
 
 -- Up to where a group has read: here_to, all below it here; there_to, all below it there; alone_to, all below it there
--- that is there alone. No commit reaches beyond what its log still held when others had been written behind it.
+-- that is there alone; others_to, all below it there that is of others, null where it never read that log. No commit
+-- reaches beyond what its log still held when others had been written behind it.
 create or replace temporary view group_reads as
 with commits as (
     select
@@ -171,6 +203,15 @@ with commits as (
         left_offset as commit_offset,
         left_leader_epoch as leader_epoch,
         left_made_after_ms as made_after_ms
+    from asked_groups
+    union all
+    select
+        asked_number,
+        'set' as role,
+        there_log as log_number,
+        set_offset as commit_offset,
+        cast(null as int) as leader_epoch,
+        cast(null as bigint) as made_after_ms
     from asked_groups
 ),
 
@@ -212,12 +253,17 @@ judged as (
         h.valid_to as here_to,
         t.valid_to as last_there,
         l.valid_to as left_to,
+        coalesce(t.valid_to, l.valid_to, s.valid_to, 0) as others_to,
+        a.has_been_there,
+        p.there_end,
         h.commit_offset < greatest(coalesce(a.arrived_offset, 0), coalesce(a.highest_seen, 0)) as is_rewound,
         h.valid_to < h.commit_offset as is_capped
     from asked_groups as a
+    inner join pairs as p using (pair_number)
     left join valid as h on h.asked_number = a.asked_number and h.role = 'here'
     left join valid as t on t.asked_number = a.asked_number and t.role = 'there'
     left join valid as l on l.asked_number = a.asked_number and l.role = 'left'
+    left join valid as s on s.asked_number = a.asked_number and s.role = 'set'
 )
 
 select
@@ -226,6 +272,7 @@ select
     coalesce(here_to, 0) as here_to,
     case when left_to is null or coalesce(is_rewound, false) then 0 else least(left_to, last_there) end as there_to,
     case when coalesce(is_rewound, false) then 0 else coalesce(last_there, left_to, 0) end as alone_to,
+    case when has_been_there then least(others_to, case when is_rewound then there_end end) end as others_to,
     coalesce(is_rewound, false) as is_rewound,
     coalesce(is_capped, false) as is_capped
 from judged;

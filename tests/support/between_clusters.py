@@ -73,6 +73,8 @@ class Traveller:
     side: int
     habit: Habit
     read: set[bytes] = field(default_factory=set)
+    been: set[tuple[str, str]] = field(default_factory=set)
+    """Clusters and topics of which it got records."""
 
     @property
     def cluster(self) -> str:
@@ -153,8 +155,9 @@ class Clusters:
 
     def read_on(self, group: Traveller, stops: Mapping[Log, int]) -> None:
         """What it got is written down."""
-        for records in self.consume(group, stops).values():
+        for log, records in self.consume(group, stops).items():
             group.read |= set(records.values())
+            group.been |= {(log.cluster, log.topic)} if records else set()
 
     def read_to_the_end(self, group: Traveller) -> dict[Log, Records]:
         return self.consume(group, dict.fromkeys(self.partitions_of(group), TO_THE_END))

@@ -1,6 +1,7 @@
 """Answers about groups of generated lives: of the query `group_translation`, and of the algebra."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ledger import catalog
@@ -51,10 +52,24 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
 
 def by_the_algebra(lives: Sequence[Life], here: str) -> dict[Asked, Answer]:
     """The algebra's answers for all groups that are asked of."""
+    been = readers_of(lives, other_than(here))
     return {
         (names.topic, names.partition, group.name): said(
-            first_unread(recorded_pair(life, here), recorded_group(life, group))
+            first_unread(
+                recorded_pair(life, here),
+                replace(recorded_group(life, group), has_been_there=(names.topic, group.name) in been),
+            )
         )
         for names, life in zip(names_of(lives), lives, strict=True)
         for group in asked(life, here)
+    }
+
+
+def readers_of(lives: Sequence[Life], cluster: str) -> set[tuple[str, str]]:
+    """Topics of a cluster, each with a group that has read a partition of it: several lives may share one."""
+    return {
+        (names.topic, group.name)
+        for names, life in zip(names_of(lives), lives, strict=True)
+        for group in life.groups
+        if life.has_been(group, cluster)
     }

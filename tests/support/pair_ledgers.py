@@ -80,6 +80,8 @@ class PairLedger:
             there=self.last_commit(group_id, there),
             move=None if recorded is None else recorded.move,
             highest_seen=self._highest_seen(group_id, here, since_ms),
+            set_there=self._set_there(group_id, there),
+            has_been_there=self._has_been(group_id, there),
         )
 
     def current(self, log: Log) -> TopicPartition:
@@ -139,6 +141,32 @@ class PairLedger:
         found = self._moves.get((group_id, there, here), [])
         current = [one for one in found if one.move.here_topic_id == self.current(here).topic_id]
         return max(current, key=lambda one: one.moved_at_ms, default=None)
+
+    def _set_there(self, group_id: str, there: Log) -> Commit | None:
+        """The lowest that moves have set of the incarnation that is there now."""
+        topic_id = self.current(there).topic_id
+        found = [
+            one.move.arrived_at
+            for (group, _, target), moves in self._moves.items()
+            for one in moves
+            if (group, target, one.move.here_topic_id) == (group_id, there, topic_id)
+        ]
+        return Commit(offset=min(found), topic_id=topic_id) if found else None
+
+    def _has_been(self, group_id: str, there: Log) -> bool:
+        """Whether it has committed on the topic, or has moved from it or to it."""
+        committed = {
+            (group, cluster, topic)
+            for (group, cluster, topic, _), rows in self._commits.items()
+            if any(row["committed_offset"] is not None for row in rows)
+        }
+        moved = {(group, *target[:2]) for group, _, target in self._moves}
+        left = {
+            (group, *source[:2])
+            for (group, source, _), moves in self._moves.items()
+            if any(one.move.left is not None for one in moves)
+        }
+        return (group_id, there.cluster, there.topic) in committed | moved | left
 
     @cached_property
     def _moves(self) -> dict[tuple[str, Log, Log], list[RecordedMove]]:

@@ -136,8 +136,10 @@ class Life(FlowEvents):
         left = group.sides[here].known()
         if place.offset is None or left is None:
             return
-        group.at, group.position = there, place.offset
         log = self.logs[there]
+        if not self.has_been(group, there):
+            group.begun_behind[there] = log.numbers(0, place.offset) & self.of_others(here, there)
+        group.at, group.position = there, place.offset
         self._read_by_moving(group, log, here)
         self._commit(group, None)
         is_recorded = self.chance.random() < 0.7
@@ -222,6 +224,7 @@ class Life(FlowEvents):
         return KnownGroup(
             here=here.known(),
             there=None if there is None else there.known(),
+            set_there=group.set_at(other_than(group.at)),
             move=None
             if move is None
             else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.target_topic_id),
@@ -291,24 +294,57 @@ class Life(FlowEvents):
             read |= there.numbers(0, last_there) - here.numbers(0)
             if known.move is not None and known.move.left is not None:
                 read |= there.numbers(0, min(known.move.left.offset, last_there))
-        return read
+        return read | self._said_of_others(known, group)
 
-    def wanted(self, here: str, there: str) -> set[int]:
-        """Numbers that lie there and are for groups that come from here, read or not.
+    def _said_of_others(self, known: KnownGroup, group: Group) -> set[int]:
+        """Those below its commit there, or below where a move had put it there."""
+        there = other_than(group.at)
+        left = None if known.move is None else known.move.left
+        commits = [one for one in (known.there, left, known.set_there) if one is not None]
+        return self.logs[there].numbers(0, commits[0].offset if commits else 0) & self.of_others(
+            group.at, there
+        )
+
+    def wanted(self, here: str, there: str, group: Group | None = None) -> set[int]:
+        """Numbers that lie there and are for groups that come from here, read or not; for this one, if it was there.
 
         What was written in a life of a topic that is over counts where it has come back, and lies here.
         """
         log, held_here = self.logs[there], self.logs[here].numbers(0)
+        found = log.numbers(log.log_start) - self.of_others(here, there)
+        over = {number for number in found if self.native_life[number] != self.logs[self.native[number]].life}
+        wanted = found - (over - held_here) - self.decided[here] - self.filtered
+        return wanted if group is None else wanted | self.wanted_of_others(group, here, there)
+
+    def of_others(self, here: str, there: str) -> set[int]:
+        """Numbers there that no flow brings to here, nor from here."""
         ways = set(WORLDS[self.world])
         carried = {here} | {name for name in self.logs if (name, here) in ways or self.is_carried(name, here)}
-        found = {number for number in log.numbers(log.log_start) if self.native[number] in carried}
-        over = {number for number in found if self.native_life[number] != self.logs[self.native[number]].life}
-        return found - (over - held_here) - self.decided[here] - self.filtered
+        return {number for number in self.logs[there].numbers(0) if self.native[number] not in carried}
 
-    def skipped(self, here: str, there: str, read: frozenset[int] | set[int], offset: int) -> set[int]:
+    def wanted_of_others(self, group: Group, here: str, there: str) -> set[int]:
+        """Those that lie there still, but what it passed when it first came there; none for who was never there."""
+        if not self.has_been(group, there):
+            return set()
+        held = self.logs[there].numbers(self.logs[there].log_start)
+        return (held & self.of_others(here, there)) - group.begun_behind.get(there, set())
+
+    def has_been(self, group: Group, cluster: str) -> bool:
+        """Whether the ledger knows that a group read the log of a cluster."""
+        side, left = group.sides.get(cluster), [move.source for move in group.moves.values()]
+        return bool(side is not None and side.seen) or cluster in group.moves or cluster in left
+
+    def skipped(
+        self,
+        here: str,
+        there: str,
+        read: frozenset[int] | set[int],
+        offset: int,
+        group: Group | None = None,
+    ) -> set[int]:
         """What a group that goes on there from an offset never gets to see, though it is for it and lies there."""
         log = self.logs[there]
-        unread = self.wanted(here, there) - read - self.taken_back
+        unread = self.wanted(here, there, group) - read - self.taken_back
         if RELAYING.get(self.world) == here:
             unread -= self.coming_again
         return unread & (log.numbers(log.log_start, offset) - log.numbers(offset))

@@ -188,6 +188,13 @@ class Group:
     moves: dict[str, RecordedMove] = field(default_factory=dict)
     """By the cluster that it moved to."""
     put_back_on: set[str] = field(default_factory=set)
+    begun_behind: dict[str, set[int]] = field(default_factory=dict)
+    """By the cluster that it came to first by a move: records of others there that it did not wait for."""
+
+    def set_at(self, cluster: str) -> Commit | None:
+        """What a recorded move has set there."""
+        move = self.moves.get(cluster)
+        return None if move is None else Commit(offset=move.arrived_at, topic_id=move.target_topic_id)
 
 
 WORLDS = {
@@ -198,6 +205,7 @@ WORLDS = {
     "mesh": [("east", "west"), ("west", "east"), ("north", "east"), ("north", "west")],
     "chain": [("east", "north"), ("north", "west")],
     "relay": [("north", "east"), ("east", "west")],
+    "two_sources": [("east", "west"), ("north", "west")],
 }
 RELAYING = {"chain": "north", "relay": "east"}
 """By world the cluster whose flow copies also what mirrors wrote there."""

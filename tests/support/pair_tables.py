@@ -104,6 +104,7 @@ def recorded_group(life: Life, group: Group) -> KnownGroup:
     return KnownGroup(
         here=_known(group, group.at),
         there=None if there is None or not there.seen else _known(group, other_than(group.at)),
+        set_there=group.set_at(other_than(group.at)),
         move=None
         if move is None
         else Move(left=move.left, arrived_at=move.arrived_at, here_topic_id=move.target_topic_id),

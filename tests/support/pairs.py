@@ -51,6 +51,8 @@ def place(
     here: Commit | None,
     *,
     there: Commit | None = None,
+    set_there: Commit | None = None,
+    has_been_there: bool = False,
     moved: tuple[Commit | None, int] | None = None,
     highest_seen: int | None = None,
     is_seen: bool = True,
@@ -81,5 +83,12 @@ def place(
     move = None if moved is None else Move(left=moved[0], arrived_at=moved[1], here_topic_id=one.topic_id)
     if highest_seen is None and here is not None and is_seen:
         highest_seen = max(here.offset, 0 if moved is None else moved[1])
-    group = KnownGroup(here=here, there=there, move=move, highest_seen=highest_seen)
+    group = KnownGroup(
+        here=here,
+        there=there,
+        move=move,
+        highest_seen=highest_seen,
+        set_there=set_there,
+        has_been_there=has_been_there,
+    )
     return first_unread(pair, group)

@@ -191,6 +191,10 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             " then 1 else 0 end) as is_alone,: p.place < u.piece_end -> true",
             "max(case when u.alone_from <= p.place and p.place < u.piece_end"
             " then 1 else 0 end) as is_alone,: < -> <=",
+            "max(case when u.others_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_others,: p.place < u.piece_end -> true",
+            "max(case when u.others_from <= p.place and p.place < u.piece_end"
+            " then 1 else 0 end) as is_others,: < -> <=",
             "max(case when u.unread_from <= p.place and p.place < u.piece_end"
             " then 1 else 0 end) as is_unread: p.place < u.piece_end -> true",
             "max(case when u.unread_from <= p.place and p.place < u.piece_end"
@@ -204,6 +208,7 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             # A place at the end of a piece does not lie in it.
             "case when unplaced_from < piece_end then unplaced_from end as unplaced_from,: < -> <=",
             "case when alone_from < piece_end then alone_from end as alone_from,: < -> <=",
+            "case when others_from < piece_end then others_from end as others_from,: < -> <=",
         }
     ),
     # It bounds what is read: what is caught up is not told since when it is behind.

@@ -39,7 +39,7 @@ counted as (
         ) as skipped,
         sum(
             case
-                when u.is_other then 0
+                when u.is_passed then 0
                 else least(
                     greatest(
                         least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), c.log_start))

@@ -4,13 +4,15 @@
 from one origin to both (`links`). Ranges are half-open, offsets of the two logs are never compared.
 
 The rule. What the group has read is a union over both sides (`read_offsets`): `here_to`, all below it here; `there_to`,
-all below it there; `alone_to`, all below it there that is there alone. Unread there are
+all below it there; `alone_to`, all below it there that is there alone; `others_to`, all below it there that is of
+others. Unread there are
     U1  records that a map holds at `here_to` or behind it here, unless they lie below `there_to`
     U2  extras, and records of one origin that the flow to here has not come to, unless they lie below `alone_to`
     U3  records of which nobody can tell where they lie here, unless they lie below `there_to`, or the group has come
         to where the map continues behind them
     U4  what records here, at `here_to` or behind it, stand for of which nobody can tell where they lie there: nothing
         below the place where their flow stood, and nothing below `there_to`
+    U5  records of others that lie there, unless they lie below `others_to`, or the group never read that topic
 The place is the lowest of these that is not below the log start there. When there is none it is the highest of all
 maps' ends there and `alone_to`. Repeats are the records from the place on that are read; there are none unless the
 sides' orders differ, or something is unread there that lies before them.
@@ -20,11 +22,11 @@ rows of any flow claim and what is decided to stay; claims count where the flow 
 flows have brought there is to come to here as well. Below that end all is decided, whatever the cause: filtered,
 skipped, lost, kept local, overtaken, or before the place where a flow began. Where no flow goes from there to here
 nothing is an extra: what lies there is of `others`, as is what flows of no link have brought. Control records cannot be
-distinguished from extras: they may cause repeats. A decision is about what nobody claims, so copies are settled first.
+distinguished from either: they may cause repeats. A decision is about what nobody claims, so copies are settled first.
 
 Invariants
     F1  no record of the pair that lies there, and that the group has not read, is below the place, unless it is decided
-        to be passed, or the log on which it was written has lost it
+        to be passed, or the log on which it was written has lost it; and none of others, where the group has come back
     F2  the place is not below the log start there; what is unread below that is `expired`
     F3  who moved and read nothing goes back to where it came from, unless that has expired
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
@@ -45,7 +47,10 @@ What simpler rules would skip, found by simulated histories (`tests/check/domain
     - A log that lost its end is known by the flow that has read it; others' rows, and commits, are about what is not
       there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
     - What unpaired rows tell of records there, not only of those here, is unread (U3).
-    - Below the log start the lowest unread record that is left counts, not the log start: between them may lie others'.
+    - Below the log start the lowest unread record that is left counts, not the log start: between them may lie what is
+      read.
+    - Where nothing is copied from there to here, copies that are not recorded yet count as of others. Who was rewound
+      wants to read them again, so of others it has read none that lies behind the end of the maps.
 
 What cannot be known, and is taken so
     - A commit says that all below it was read, expired records too, and what was passed with `expired_on_target`.
@@ -55,18 +60,19 @@ What cannot be known, and is taken so
     - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
     - A rewind that no recorder saw: one above the place of the last move.
-    - Records of others there are not the group's, though it has read such there: who comes back to where several flows
-      write does not come back to what others brought while it was away, unless it lies behind the place (`others`).
+    - A group of which no commit on the topic there is known, and no move, never read it, and does not wait for what
+      others have brought (`others` says how much lies behind the place): where it would have begun nobody knows.
 
 Statuses: the first that applies, in the order of `PlaceStatus`. The first three come without an offset.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.facts import Absence
 from ledger.domain.offsets.offset_ranges import OffsetRange
+from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.claims import count, leftover, shared
 from ledger.domain.pair.links import Link, pairs_there
 from ledger.domain.pair.read_offsets import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
@@ -85,6 +91,7 @@ class PlaceStatus(StrEnum):
     EXPIRED_ON_TARGET = "expired_on_target"  # unread records lie below the log start there
     UNPLACED = "unplaced"  # begins with records of which nobody can tell whether the group has read them
     EXTRAS = "extras"  # begins with records that are there alone
+    OTHERS = "others"  # begins with records of others that came there while the group was away
     AHEAD = "ahead"  # the group has read records here that are not there, as far as the ledger knows
     GONE = "gone"  # the commit is not there any more: the last known one
     HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
@@ -123,9 +130,10 @@ class KnownPair:
 class Place:
     """Where a group continues. Ranges ascend and are apart from each other; without an offset there are none.
 
-    `unread`, `read`: records of the pair there, from the log start on; all that is unread lies at `offset` or behind.
-    `others`: records there from `offset` on that none of the pair's flows carries. `ahead`: offsets here that were
-    read and are not there yet: repeated when they come. `expired`: unread, below the log start there.
+    `unread`, `read`: records there, from the log start on, of the pair, and of others where the group has read; all
+    that is unread lies at `offset` or behind. `others`: records there from `offset` on that none of the pair's flows
+    carries, read, unread or not waited for. `ahead`: offsets here that were read and are not there yet: repeated when
+    they come. `expired`: unread, below the log start there.
     """
 
     offset: int | None
@@ -138,7 +146,7 @@ class Place:
 
     @property
     def repeated(self) -> tuple[OffsetRange, ...]:
-        """Records that the group reads again; control records among extras cannot be distinguished from them."""
+        """Records that the group reads again; control records cannot be distinguished from extras and others'."""
         return () if self.offset is None else shared(self.read, self.offset)
 
     @property
@@ -175,15 +183,25 @@ class _Asked:
         log_start = self.pair.there.log_start or 0
         unplaced = leftover(self.unplaced(), ())
         alone = shared(self.alone(), self.read.alone_to)
-        known = leftover((*self.known_unread(), *unplaced, *alone), ())
+        brought = self.others_unread()
+        known = leftover((*self.known_unread(), *unplaced, *alone, *brought), ())
         unread = shared(known, log_start)
         offset = max(min((*self.floors(), *(start for start, _ in unread)), default=self.end()), log_start)
         expired = tuple(leftover(known, unread))
         return Place(
             offset=offset,
-            status=self.status(offset, expired=bool(expired), unplaced=unplaced, alone=alone, unread=unread),
+            status=self.status(
+                offset,
+                expired=bool(expired),
+                kinds={
+                    PlaceStatus.UNPLACED: unplaced,
+                    PlaceStatus.EXTRAS: alone,
+                    PlaceStatus.OTHERS: brought,
+                },
+                unread=unread,
+            ),
             unread=unread,
-            read=shared(leftover(self.records_there(), unread), log_start),
+            read=shared(leftover((*self.records_there(), *self.others_read()), unread), log_start),
             others=shared(self.others(), offset),
             ahead=self.ahead(),
             expired=expired,
@@ -241,6 +259,19 @@ class _Asked:
         is_relayed = any(link.brings_copies for link in self.pair.links)
         return () if is_relayed else self.pair.there.claims
 
+    def others_unread(self) -> tuple[OffsetRange, ...]:
+        """What others have brought since the group was there."""
+        start = self.others_to()
+        return () if start is None else shared(self.others(), start)
+
+    def others_read(self) -> tuple[OffsetRange, ...]:
+        return shared(self.others(), 0, self.others_to() or 0)
+
+    def others_to(self) -> int | None:
+        """Who was rewound may want to read again what lies behind the maps: copies that are not recorded yet."""
+        read_to = self.read.others_to
+        return read_to if read_to is None or not self.read.is_rewound else min(read_to, self.maps_end())
+
     def floors(self) -> Iterator[int]:
         """Places there below which none of the unread records lies whose place nobody knows."""
         for link in self.pair.links:
@@ -252,7 +283,10 @@ class _Asked:
 
     def end(self) -> int:
         """Where a group continues that has read all that is known there."""
-        return max(self.read.alone_to, *(link.there_end for link in self.pair.links))
+        return max(self.read.alone_to, self.maps_end())
+
+    def maps_end(self) -> int:
+        return max(link.there_end for link in self.pair.links)
 
     def known_end(self) -> int:
         claimed = max((end for _, end in self.pair.there.claims), default=0)
@@ -289,10 +323,10 @@ class _Asked:
         offset: int,
         *,
         expired: bool,
-        unplaced: Iterable[OffsetRange],
-        alone: Iterable[OffsetRange],
+        kinds: Mapping[PlaceStatus, Iterable[OffsetRange]],
         unread: Iterable[OffsetRange],
     ) -> PlaceStatus:
+        """`kinds`: what is unread and has a status of its own where a place begins with it."""
         commit = self.group.here
         if commit is None:
             return PlaceStatus.NO_COMMIT
@@ -301,19 +335,24 @@ class _Asked:
             return PlaceStatus.BEFORE_FIRST
         if expired:
             return PlaceStatus.EXPIRED_ON_TARGET
-        if _holds(unplaced, offset) or offset in self.floors():
+        if offset in self.floors():
             return PlaceStatus.UNPLACED
-        if _holds(alone, offset):
-            return PlaceStatus.EXTRAS
+        for status, ranges in kinds.items():
+            if _holds(ranges, offset):
+                return status
+        return self.status_of_commit(commit) or (
+            PlaceStatus.EXACT if _holds(unread, offset) else PlaceStatus.AT_END
+        )
+
+    def status_of_commit(self, commit: Commit) -> PlaceStatus | None:
+        """What the commit here does not say by itself; None: it is there, and all that it says holds."""
         if self.ahead():
             return PlaceStatus.AHEAD
         if commit.absence is not None:
             return _ABSENT[commit.absence]
         if self.read.is_capped:
             return PlaceStatus.TRUNCATED
-        if self.read.is_rewound:
-            return PlaceStatus.REWOUND
-        return PlaceStatus.EXACT if _holds(unread, offset) else PlaceStatus.AT_END
+        return PlaceStatus.REWOUND if self.read.is_rewound else None
 
 
 def _holds(ranges: Iterable[OffsetRange], offset: int) -> bool:

@@ -8,7 +8,10 @@ with since. A group may be rewound there as well, so of the commit that it left 
 counts.
 
 What lies there alone, extras and records that are on their way, no rewinding here can be about: below its last
-commit there it is read.
+commit there it is read. Of what others brought there the group has read what lies below the commit that it left there,
+its last one or that of its move, and what a recorded move there has set counts like one: it passed what lay before.
+Who has none of these there and has read other partitions of the topic, or an ended incarnation, has read nothing of it;
+who has read none of the topic there does not wait for it.
 
 No commit reaches beyond what its log still held when others had been written behind it: a later leader epoch begins
 there, or a flow found that the end was lost, and the commit may be older (`domain.translation`).
@@ -74,13 +77,17 @@ class KnownGroup:
 
     `here` None: it has no commit here, though it has some on the topic. `there` None: none was ever seen there.
     `move`: the last one from there to here. `highest_seen`: the highest commit here that was seen since, or ever when
-    there is no move; None: none was seen since, and the group stands where the move has brought it.
+    there is no move; None: none was seen since, and the group stands where the move has brought it. `set_there`: the
+    lowest that a recorded move has set there, from wherever; None: no move to there is recorded. `has_been_there`: by
+    commits or moves on any partition of the topic there, in whatever incarnation; any of those here tells so as well.
     """
 
     here: Commit | None
     there: Commit | None = None
     move: Move | None = None
     highest_seen: int | None = None
+    set_there: Commit | None = None
+    has_been_there: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +95,13 @@ class ReadOffsets:
     """Up to where a group has read.
 
     `here_to`: all below it here. `there_to`: all below it there, though it be here, too. `alone_to`: all below it
-    there that is not here.
+    there that is not here. `others_to`: all below it there that is of others; None: it never read that topic.
     """
 
     here_to: int
     there_to: int
     alone_to: int
+    others_to: int | None
     is_rewound: bool
     is_capped: bool
 
@@ -111,6 +119,7 @@ def read_offsets_of(group: KnownGroup, here: KnownLog, there: KnownLog) -> ReadO
         here_to=here_to,
         there_to=0 if left is None or is_rewound else _lower(left, last_there),
         alone_to=0 if is_rewound else (left if last_there is None else last_there) or 0,
+        others_to=_others_to(group, None if move is None else move.left, there),
         is_rewound=is_rewound,
         is_capped=committed is not None and here_to < committed.offset,
     )
@@ -121,6 +130,14 @@ def _committed(group: KnownGroup, move: Move | None) -> Commit | None:
     if move is None or group.highest_seen is not None:
         return group.here
     return Commit(offset=move.arrived_at, topic_id=move.here_topic_id)
+
+
+def _others_to(group: KnownGroup, left: Commit | None, there: KnownLog) -> int | None:
+    known = [commit for commit in (group.there, left, group.set_there) if commit is not None]
+    valid = (_valid(commit, there) for commit in known)
+    return (
+        next((offset for offset in valid if offset is not None), 0) if known or group.has_been_there else None
+    )
 
 
 def _lower(offset: int, other: int | None) -> int:

@@ -89,6 +89,49 @@ def test_a_time_is_the_worse_alternative(both: Operated, at: str, expected: tupl
     assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("last_there", "by_place", "by_end", "by_beginning"),
+    [
+        (None, (4, "exact", 0, 3), (6, 0), 4),
+        (11, (4, "exact", 1, 3), (8, 0), 5),
+        (13, (4, "exact", 3, 3), (6, 0), 7),
+    ],
+)
+def test_a_time_passes_what_others_wrote_there_for_who_has_been_there(
+    both: Operated,
+    last_there: int | None,
+    by_place: tuple[int, str, int, int],
+    by_end: tuple[int, int],
+    by_beginning: int,
+) -> None:
+    """West has three records behind what was copied; the group has read none of them, one, or all."""
+    at = {"topic": "east.bills", "topic_id": "id-of-east.bills"}
+    both.copied({("bills", 0): 10}, last_timestamp_ms=5000)
+    both.watermark("east.bills", 0, end=13, cluster="west")
+    both.append("checkpoints", commit("steady", 4, topic="bills", topic_id="id-of-bills"))
+    if last_there is not None:
+        both.append("checkpoints", commit("steady", last_there, cluster="west", **at))
+    [late] = rows(both, "--topic", "bills", "--at", "5001")
+    assert (late["target_offset"], late["status"], late["repeated"], late["others"]) == by_place
+    assert (late["time_offset"], late["skipped"], late["repeated_by_time"]) == (13, *by_end)
+    [early] = rows(both, "--topic", "bills", "--at", "5000")
+    assert (early["time_offset"], early["skipped"], early["repeated_by_time"]) == (0, 0, by_beginning)
+
+
+def test_who_comes_back_is_placed_at_what_others_wrote_there(both: Operated) -> None:
+    there = {"cluster": "west", "topic": "east.orders", "topic_id": "id-of-east.orders"}
+    both.watermark("east.orders", 0, end=13, cluster="west")
+    both.append("checkpoints", commit("slow", 10), commit("slow", 11, **there))
+    both.append("checkpoints", commit("new", 10))
+    found = {
+        row["group_id"]: (row["target_offset"], row["status"], row["others"])
+        for row in rows(both, "--topic", "orders", "--partition", "0")
+    }
+    assert (found["slow"], found["new"]) == ((11, "others", 2), (10, "at_end", 3))
+    [offset] = rows(both, "--topic", "orders", "--partition", "0", "--offset", "10")
+    assert (offset["target_offset"], offset["status"], offset["others"]) == (10, "at_end", 3)
+
+
 def test_records_of_which_nobody_knows_the_time_may_be_of_any(both: Operated) -> None:
     [row] = rows(both, "--group", "steady", "--topic", "orders", "--partition", "0", "--at", "5000")
     assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == (0, 0, 4)

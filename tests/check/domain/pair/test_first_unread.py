@@ -473,7 +473,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
     both = [back, flow(EAST, WEST, copied(0, 2, 0))]
     loose = [back, flow(EAST, WEST, started(3, 9), unpaired(3, 12, 9))]
     gone = replace(at(9, leader_epoch=1), absence=Absence.GONE)
-    moved = (at(3, EAST), 20)
+    moved_before, moved = (at(3, EAST), 20), (at(10, EAST), 20)
     plain = [back]
     answers = [
         place([], gone),
@@ -484,6 +484,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         place(loose, gone, ends=(17, 30)),
         place(loose, gone, ends=(0, 30)),
         place(both, gone, ends=(0, 30)),
+        place(plain, replace(gone, offset=30, leader_epoch=2), moved=moved_before, highest_seen=31),
         place(plain, replace(gone, offset=30, leader_epoch=2), moved=moved, highest_seen=31),
         place(plain, gone, moved=moved),
         place(plain, replace(gone, absence=Absence.HIDDEN), moved=moved),
