@@ -21,7 +21,6 @@ ONE_IN = 40
 """How few of a view's mutants the quick tests try; the long ones try all."""
 WITHOUT_ALL_CASES = frozenset(
     {
-        "partition_ways",
         "doubted_rows",
         "map_limits",
         "voided_rows",
@@ -29,7 +28,6 @@ WITHOUT_ALL_CASES = frozenset(
         "map_doubts",
         "direct_routes",
         "route_copies",
-        "route_unpaired",
         "route_doubts",
         "route_mirror_writes",
         "map_claims",
