@@ -31,7 +31,6 @@ WITHOUT_ALL_CASES = frozenset(
         "route_doubts",
         "route_mirror_writes",
         "map_claims",
-        "pairs",
         "pair_ranges",
         "log_epochs",
         "log_cuts",
