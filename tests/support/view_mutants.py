@@ -21,7 +21,6 @@ ONE_IN = 40
 """How few of a view's mutants the quick tests try; the long ones try all."""
 WITHOUT_ALL_CASES = frozenset(
     {
-        "partition_ways",
         "doubted_rows",
         "map_limits",
         "map_segments",
@@ -29,11 +28,9 @@ WITHOUT_ALL_CASES = frozenset(
         "map_doubts",
         "direct_routes",
         "route_copies",
-        "route_unpaired",
         "route_doubts",
         "route_mirror_writes",
         "map_claims",
-        "pairs",
         "pair_ranges",
         "log_epochs",
         "log_cuts",
