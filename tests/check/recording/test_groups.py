@@ -146,6 +146,21 @@ def test_a_group_that_may_not_be_read_though_it_is_listed_is_hidden_with_its_com
     assert commits(ledger)[-2:] == [("app", None, "hidden")] * 2
 
 
+def test_a_group_that_exists_where_all_are_listed_is_not_hidden(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
+) -> None:
+    """Its coordinator was moving while the groups were listed, and answered a moment later."""
+    recorder.record_once()
+    before = commits(ledger)
+    cluster.hidden_groups = {"app"}
+    recorder.record_once()
+    assert types(ledger)["app"][4:] == ("unavailable", "NOT_COORDINATOR")
+    cluster.hidden_groups = set()
+    recorder.record_once()
+    assert types(ledger)["app"][4:] == ("present", None)
+    assert commits(ledger) == before
+
+
 def test_what_the_listing_is_worth_is_recorded_when_it_changes(
     recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
 ) -> None:
@@ -184,7 +199,7 @@ def test_share_offsets_of_a_group_that_is_unavailable_or_hidden(
     recorder.record_once()
     assert len(ledger.rows("share_offsets")) == 1
     assert types(ledger)["sharing"][4] == "unavailable"
-    cluster.unread_groups, cluster.hidden_groups = {}, {"sharing"}
+    cluster.unread_groups, cluster.hidden_groups, cluster.all_listed = {}, {"sharing"}, False
     recorder.record_once()
     assert [row["absence"] for row in ledger.rows("share_offsets")] == [None, "hidden"]
 

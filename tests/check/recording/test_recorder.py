@@ -193,7 +193,7 @@ def test_a_group_that_is_not_listed_is_asked_for_by_name(
     cluster.committed["other", "orders", 1] = 4
     recorder.record_once()
     del cluster.committed["other", "orders", 1]
-    cluster.hidden_groups = {"app"}
+    cluster.hidden_groups, cluster.all_listed = {"app"}, False
     recorder.record_once()
     assert absences(ledger) == [
         ("app", "orders", "hidden"),
@@ -212,9 +212,9 @@ def test_a_hidden_group_is_recorded_as_usual_when_it_is_shown_again_and_as_gone_
     recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger
 ) -> None:
     recorder.record_once()
-    cluster.hidden_groups = {"app"}
+    cluster.hidden_groups, cluster.all_listed = {"app"}, False
     recorder.record_once()
-    cluster.hidden_groups = set()
+    cluster.hidden_groups, cluster.all_listed = set(), True
     del cluster.committed["app", "unmirrored", 0]
     recorder.record_once()
     last = ledger.rows("checkpoints")[-2:]

@@ -4,15 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka import errors
-
 from ledger.adapters.kafka.admin import group_readings, group_requests
 from ledger.adapters.kafka.admin.end_requests import Partition, known_epoch
 from ledger.adapters.kafka.admin.portions import listed, parts
 from ledger.adapters.kafka.connection.cluster_connection import ClusterConnection
 from ledger.domain.facts import Checkpoint
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.groups import GroupEvent, ShareOffset, UnreadGroup
+from ledger.domain.groups import MOVING, GroupEvent, ShareOffset, UnreadGroup
 from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble
 from ledger.ports.clock import Clock
@@ -21,8 +19,6 @@ from ledger.ports.clusters import CommitsAnswer, GroupListing, ShareOffsetsAnswe
 _GROUPS_AT_ONCE = 500
 _PARTS_OF_TIMEOUT = 3  # groups that no coordinator answers for hold up the others for one of these
 _POLL_S = 0.05
-_MOVING = errors.NotCoordinatorError.message
-_MAY_BE_LISTED = (GroupEvent.GONE, GroupEvent.HIDDEN)
 
 
 class KafkaGroups:
@@ -82,12 +78,11 @@ class KafkaGroups:
         for some in parts(groups, _GROUPS_AT_ONCE):
             operation = f"find {listed(some, 'group')}"
             found |= self._read_groups(operation, group_readings.unlisted_groups, some).unread
-        explained = {group for group, why in found.items() if why.event in _MAY_BE_LISTED and not why.reason}
-        if explained:
-            # While coordinators move no broker may list a group: by name it is found there all the same when it is
-            # a classic one, which is no sign that it is hidden, and not found otherwise, which is none of deletion.
-            listed_again = explained & {group.group_id for group in self.groups()}
-            found |= dict.fromkeys(listed_again, UnreadGroup(GroupEvent.UNAVAILABLE, _MOVING))
+        deleted = {group for group, why in found.items() if why.event is GroupEvent.GONE}
+        if deleted:
+            # While coordinators move no broker may list a group, and only classic groups are found by name then.
+            listed_again = deleted & {group.group_id for group in self.groups()}
+            found |= dict.fromkeys(listed_again, UnreadGroup(GroupEvent.UNAVAILABLE, MOVING))
         return found
 
     def dead_groups(self, groups: Sequence[str]) -> frozenset[str]:
