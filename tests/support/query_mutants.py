@@ -53,8 +53,6 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             # One look of a commit has age 1.
             "max(case when a.age = 1 and a.committed_offset is null then coalesce(a.absence, 'gone') end) as absence: "
             "max( -> min(",
-            # Numbers begin anew with each cluster so that a choice of clusters reaches the tables.
-            "partition by cluster: partition by cluster -> ",
         }
     ),
     "effective_syncs": frozenset(
