@@ -28,7 +28,7 @@ class KafkaApplications:
         return lambda: producer.commit_transaction(10)
 
     def _producer(self, **settings: str) -> Producer:
-        """One that sends what is produced before `flush` as one batch."""
+        """One that sends what is produced before `flush` as one batch, however slowly it was produced."""
         return Producer(
-            {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "linger.ms": 200, **settings}
+            {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "linger.ms": 5_000, **settings}
         )
