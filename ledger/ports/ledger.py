@@ -134,8 +134,8 @@ class LedgerState(Protocol):
 
     def requests(self, flow: str) -> FlowRequests: ...
 
-    def directions(self) -> Directions:
-        """What of which clusters is promoted."""
+    def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
+        """The same, and what of which clusters is promoted: by one read, for drivers ask before every round."""
         ...
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:

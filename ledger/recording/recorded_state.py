@@ -108,7 +108,12 @@ class RecordedState(ABC):
         return stopped_partitions(self._of_flow(flow, *STOP_KINDS))
 
     def requests(self, flow: str) -> FlowRequests:
-        return FlowRequests.of_rows(self._of_flow(flow, *REQUEST_ROWS))
+        return self.requests_and_directions(flow)[0]
+
+    def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
+        rows = self._operations(("kind", "in", (*REQUEST_ROWS, *DIRECTION_KINDS)))
+        changes = [row for row in rows if row["kind"] in DIRECTION_KINDS]
+        return FlowRequests.of_rows([row for row in rows if row["flow"] == flow]), Directions.of_rows(changes)
 
     def directions(self) -> Directions:
         return Directions.of_rows(self._operations(("kind", "in", DIRECTION_KINDS)))

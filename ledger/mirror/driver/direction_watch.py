@@ -9,15 +9,13 @@ from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.task.assignments import Stop, StopCause
-from ledger.ports.ledger import LedgerState
 
 
 @dataclass(slots=True)
 class DirectionWatch:
-    """As of the last time that the ledger was asked."""
+    """As of the last round."""
 
     flow: FlowConfig
-    state: LedgerState
     _directions: Directions = field(default_factory=Directions)
 
     def promotion(self, target_topic: str) -> str | None:
@@ -30,13 +28,20 @@ class DirectionWatch:
             "write there; nothing was written"
         )
 
-    def obey(self, progress: FlowProgress, events: StopEvents, *, copied: Callable[[], None]) -> bool:
-        """Ask the ledger; stop what is promoted, and continue with what is so no longer.
+    def obey(
+        self,
+        directions: Directions,
+        progress: FlowProgress,
+        events: StopEvents,
+        *,
+        copied: Callable[[], None],
+    ) -> bool:
+        """Stop what is promoted, and continue with what is so no longer.
 
         `copied` waits until what was copied is recorded: it comes before the stop. Returns whether partitions are to
         be taken on again, for this run has done nothing about them yet.
         """
-        self._directions = self.state.directions()
+        self._directions = directions
         for state in progress.states:
             promotion = self.promotion(state.pair.target.topic)
             if promotion is not None and state.stop is None:

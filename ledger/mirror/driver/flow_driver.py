@@ -161,7 +161,7 @@ class _Run:
             progress=FlowProgress(ports.state.positions(flow.name), producer),
             stop_events=StopEvents(flow.name, ports.operations),
             reach=reach,
-            directions=DirectionWatch(flow, ports.state),
+            directions=DirectionWatch(flow),
         )
 
     def findings(self, about: Collection[FindingName]) -> Findings:

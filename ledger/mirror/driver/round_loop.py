@@ -108,13 +108,13 @@ class RoundLoop:
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         self._progressed_at = self.clock.monotonic()
         while not stop.is_set():
-            requests = self.state.requests(self.flow.name)
+            requests, directions = self.state.requests_and_directions(self.flow.name)
             if requests.asks_to_stop(since=self.last_stop):
                 return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
             self.heartbeat.beat()
             self.recording.check()
             self.reach.record()
-            if self.directions.obey(self.progress, self.stop_events, copied=self.session.wait):
+            if self.directions.obey(directions, self.progress, self.stop_events, copied=self.session.wait):
                 self._followed_at = float("-inf")
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
