@@ -19,6 +19,8 @@ from ledger.adapters.system import SystemClock
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.topics.topic_following import TopicFollowing
+from ledger.domain.writer_roles import writer_of
+from ledger.mirror.driver.take_over import require_free
 from ledger.mirror.findings.lookout import Lookout, Watched
 from ledger.mirror.findings.reach_watch import ReachWatch
 from ledger.mirror.task.assignments import CopyLimits
@@ -127,3 +129,14 @@ def operator_operations(config: MirrorConfig) -> OperatorOperations:
 
 def driver_operations() -> ClaimedOperations:
     return ClaimedOperations(operator=getpass.getuser())
+
+
+def require_stopped(flow: FlowConfig, state: DeltaLedgerState) -> None:
+    """Raise `PreconditionError` while a driver of the flow may be at work."""
+    require_free(
+        flow,
+        state.last_claim(writer_of(flow.name)),
+        LocalProcesses(),
+        now_ms=SystemClock().now_ms(),
+        way_out=f"Stop it first: mirror-ledger stop {flow.name}",
+    )

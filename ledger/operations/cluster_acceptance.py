@@ -1,18 +1,8 @@
 """Accepting another cluster behind an alias, or one formatted again: what is asked, compared with the ledger."""
 
-from dataclasses import dataclass
-
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.errors import PreconditionError, UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What was recorded, in words; no operation id: there was nothing to do."""
-
-    operation_id: str | None
-    words: str
 
 
 def judge_acceptance(

@@ -1,30 +1,20 @@
 """Which direction of a pair of clusters holds: what `promote` and `demote` record."""
 
-from dataclasses import dataclass
-
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.operations.directions import DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.operations.declared import Declared
 from ledger.operations.directions import Pair, consequences, is_done, require_promotable
-from ledger.ports.clusters import live_cluster
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """What was recorded, in words; no operation id: there was nothing to do."""
-
-    operation_id: str | None
-    words: str
+from ledger.ports.ledger import require_recorded
 
 
 def change_direction(
     config: MirrorConfig, kind: type[DirectionChange], pair: Pair, *, reason: str, ticket: str | None
-) -> Changed:
+) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
     Raises, and records nothing, when flows of the pair cannot be, or another cluster answers behind an alias. The
@@ -41,17 +31,16 @@ def change_direction(
         require_promotable(pair, flows, directions)
     if is_done(pair, kind, directions):
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
-        return Changed(None, f"{pair.words} {is_or_not}")
-    identities = state.identities()
+        return Declared(None, f"{pair.words} {is_or_not}")
     change = kind(
         cluster=pair.cluster,
-        cluster_id=_live_id(config, pair.cluster, identities),
+        cluster_id=_live_id(config, pair.cluster, state),
         former=pair.former,
-        former_id=_known_id(config, pair.former, identities),
+        former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
     operation_id = operator_operations(config).record(change, flow=None, reason=reason, ticket=ticket)
-    return Changed(operation_id, consequences(pair, kind, flows))
+    return Declared(operation_id, consequences(pair, kind, flows))
 
 
 def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
@@ -59,18 +48,17 @@ def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
     return source_topic is not None and config.topic_selection(flow.name).selects(source_topic)
 
 
-def _live_id(config: MirrorConfig, alias: str, identities: ClusterIdentities) -> str:
+def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:
     with cluster_admin(config, alias) as admin:
-        live = live_cluster(admin)
-    identities.require(alias, live)
-    return live.cluster_id
+        require_recorded(state, admin)
+        return admin.cluster_id()
 
 
-def _known_id(config: MirrorConfig, alias: str, identities: ClusterIdentities) -> str:
+def _known_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:
     try:
-        return _live_id(config, alias, identities)
+        return _live_id(config, alias, state)
     except ClusterUnavailableError:
-        recorded = identities.recorded_id(alias)
+        recorded = state.identities().recorded_id(alias)
     if recorded is None:
         raise PreconditionError(
             f"{alias} does not answer, and nobody has recorded which cluster it is; nothing was recorded"

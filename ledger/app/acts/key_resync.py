@@ -5,10 +5,8 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.app.wiring import both_clusters, driver_operations, flow_topics
+from ledger.app.wiring import both_clusters, driver_operations, flow_topics, require_stopped
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.writer_roles import writer_of
-from ledger.mirror.driver.take_over import require_free
 from ledger.operations.key_resync import resyncing
 from ledger.operations.key_resync.resyncing import PartitionKeys, ResyncPorts
 
@@ -25,13 +23,7 @@ def resync_keys(
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     resyncing.require_exclusive(flow)
-    require_free(
-        flow,
-        state.last_claim(writer_of(flow.name)),
-        LocalProcesses(),
-        now_ms=SystemClock().now_ms(),
-        way_out=f"Stop it first: mirror-ledger stop {flow.name}",
-    )
+    require_stopped(flow, state)
     with both_clusters(config, flow, state) as (source, target, network):
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         operations = driver_operations()
