@@ -14,6 +14,8 @@ from ledger.errors import InvalidValueError
 SILENT_HEARTBEATS = 3
 OPERATOR_WRITER = "operator"
 """The writer of what people ask for; nobody claims it."""
+APPLY_WRITER = "apply"
+"""The writer of whoever carries out a plan: one process at a time, of all that use the ledger."""
 
 
 def writer_of(flow: str) -> str:

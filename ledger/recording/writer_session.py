@@ -54,6 +54,9 @@ RECORDER_TABLES = (
 )
 """The same of a recorder."""
 
+APPLY_TABLES = (OPERATIONS.name,)
+"""The same of who carries out a plan."""
+
 
 class PendingAppend(Protocol):
     """An append under way."""

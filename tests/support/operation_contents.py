@@ -2,6 +2,16 @@
 
 from collections.abc import Mapping
 
+from ledger.domain.operations.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    Undone,
+)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -135,6 +145,34 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         changed=["topics"],
         configuration={"name": "east-to-west", "source": "east", "target": "west", "topics": ["orders"]},
     ),
+    OperationKind.PLAN: PlanRecorded(
+        plan_id="1e17325e88da7520",
+        plan={
+            "kind": "switchover",
+            "from_cluster": "east",
+            "to_cluster": "west",
+            "steps": ["check", "fence"],
+        },
+        blockers=[{"code": "objective", "words": "41 s behind", "advice": "wait"}],
+        cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
+        forecast={"records_lost": 0, "repeated": 0, "groups": 3},
+    ),
+    OperationKind.APPLY_CLAIMED: ApplyClaimed(
+        plan_id="1e17325e88da7520", host="ops-1:4711:1766303990:3c9e", is_continued=False
+    ),
+    OperationKind.APPLY_ALIVE: ApplyAlive(step="drain"),
+    OperationKind.STEP_BEGUN: StepBegun(step="drain"),
+    OperationKind.STEP_DONE: StepDone(
+        step="drain",
+        words="1 partition copied to the end",
+        read_back={"high_watermarks": {"orders-0": 1500}},
+        hook={"command": "systemctl stop orders", "exit_code": 0, "output": ""},
+    ),
+    OperationKind.STEP_FAILED: StepFailed(step="drain", words="not within 300 s: 12 offsets to copy"),
+    OperationKind.APPLY_ENDED: ApplyEnded(
+        result="done", words="all steps are done", figures={"downtime_seconds": 14.2}
+    ),
+    OperationKind.UNDONE: Undone(steps={"move_groups": "3 groups as they were"}),
     OperationKind.PARTITION_STOPPED: PartitionStopped(
         topic="orders",
         topic_id=SOURCE_ID,

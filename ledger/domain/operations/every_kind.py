@@ -2,6 +2,16 @@
 
 from collections.abc import Mapping
 
+from ledger.domain.operations.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    Undone,
+)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -33,6 +43,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(Promoted, Demoted, KeysResynced),
+        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

@@ -23,6 +23,15 @@ class OperationKind(StrEnum):
     PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
     DEMOTED = "demoted"  # they do not any more: these flows continue
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
+    # Of changes of direction.
+    PLAN = "plan"  # what a change of direction would do, and what stands against it
+    APPLY_CLAIMED = "apply_claimed"  # a process carries a plan out from now on
+    APPLY_ALIVE = "apply_alive"  # it is at work
+    STEP_BEGUN = "step_begun"
+    STEP_DONE = "step_done"  # the receipt of a step
+    STEP_FAILED = "step_failed"
+    APPLY_ENDED = "apply_ended"
+    UNDONE = "undone"  # what an apply had changed was taken back
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
     CONFIGURATION_CHANGED = (

@@ -1,0 +1,1 @@
+"""Wiring of changes of direction: planned, carried out, verified and taken back."""

@@ -1,0 +1,224 @@
+"""What a plan is made from, gathered: the ledger at a cut, and each cluster as far as it answers."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.app import answers
+from ledger.app.between_clusters import Way, require_way, translate_groups
+from ledger.app.flow_status import with_freshness
+from ledger.app.untranslated import untranslated_groups_at
+from ledger.app.wiring import cluster_admin
+from ledger.catalog import query
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.facts import TopicPartition
+from ledger.domain.groups import has_members
+from ledger.domain.topics.naming import NamingKind
+from ledger.domain.writer_roles import RoleVerdict, writer_of
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.mirror.driver.heartbeat import heartbeat_ms
+from ledger.mirror.driver.take_over import driver_verdict
+from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.ports.clusters import live_cluster
+from ledger.ports.ledger import FlowPosition
+
+_SILENT_HEARTBEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The clusters of a change of direction by alias: applications leave `source` for `target`."""
+
+    source: str
+    target: str
+
+
+def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
+    """Raises `UsageError` for clusters that the configuration does not have, `PreconditionError` for an empty ledger.
+
+    A cluster that does not answer is no error: the plan says what that means.
+    """
+    for alias in (pair.source, pair.target):
+        config.cluster(alias)
+    at = answers.snapshot(config, as_of)
+    way = Way(pair.source, pair.target)
+    require_way(config, at, way)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with cluster_admin(config, pair.source) as source, cluster_admin(config, pair.target) as target:
+        here, there = _cluster(source, state), _cluster(target, state)
+        flows = [
+            flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
+        ]
+        places = translate_groups(at, way).to_pylist()
+        directions = state.directions()
+        changed = [*directions.promotions(*way_of(pair), None).values()]
+        changed += directions.promotions(*reversed(way_of(pair)), None).values()
+        return Seen(
+            source=here,
+            target=there,
+            flows=[_flow(config, flow, state, here, there, target) for flow in flows],
+            directions=directions,
+            direction_id="; ".join(sorted(filter(None, changed))) or None,
+            permissions=_permissions(state, (here, there)),
+            places=places,
+            untold=untranslated_groups_at(at, pair.source).to_pylist(),
+            active=_active(target, {row["group_id"] for row in places} - {None}, there),
+            losses=_losses(config, at, flows),
+            reverse_flows=_reverse_flows(config, flows),
+            objections=[],
+            cut=at.cut.token,
+        )
+
+
+def way_of(pair: Pair) -> tuple[str, str]:
+    return pair.source, pair.target
+
+
+def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
+    identities = state.identities()
+    recorded = identities.recorded_id(admin.alias)
+    try:
+        live = live_cluster(admin)
+        topic_ids = {name: topic.topic_id for name, topic in admin.topics().items() if not topic.internal}
+    except ClusterUnavailableError as error:
+        return SeenCluster(
+            alias=admin.alias, recorded_id=recorded, live_id=None, trouble=str(error), topic_ids={}
+        )
+    problem = None
+    try:
+        identities.require(admin.alias, live)
+    except PreconditionError as error:
+        problem = str(error)
+    return SeenCluster(
+        alias=admin.alias,
+        recorded_id=recorded,
+        live_id=live.cluster_id,
+        trouble=None,
+        topic_ids=topic_ids,
+        identity_problem=problem,
+    )
+
+
+def _flow(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    state: DeltaLedgerState,
+    source: SeenCluster,
+    target: SeenCluster,
+    target_admin: KafkaAdmin,
+) -> SeenFlow:
+    claim = state.last_claim(writer_of(flow.name))
+    verdict = driver_verdict(flow, claim, LocalProcesses(), now_ms=SystemClock().now_ms())
+    positions = state.positions(flow.name)
+    selection = config.topic_selection(flow.name)
+    known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
+    copied = {position.source_topic for position in positions}
+    is_behind = verdict is not RoleVerdict.IN_USE and claim is not None and target.live_id is not None
+    return SeenFlow(
+        config=flow,
+        driver=verdict,
+        positions=positions,
+        stopped=state.stopped_partitions(flow.name),
+        unmirrored=[name for name in known if selection.selects(name) and name not in copied],
+        unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)
+        if is_behind and claim is not None
+        else (),
+    )
+
+
+def _unrecorded(
+    flow: FlowConfig,
+    positions: Sequence[FlowPosition],
+    target: KafkaAdmin,
+    state: DeltaLedgerState,
+    seen: SeenCluster,
+    recorded_at_ms: int,
+) -> list[tuple[str, int]]:
+    """Partitions that end with the flow's own records from long after the ledger heard of it last.
+
+    A driver records each round at its end, so what it may have left unrecorded is of a round: more says that another
+    copy of the ledger knows more.
+    """
+    producer = state.identities().producers(str(seen.live_id)).get(flow.name)
+    here = [one for one in positions if seen.topic_ids.get(one.target_topic) == one.target_topic_id]
+    ends = target.ends([(one.target_topic, one.partition) for one in here])
+    allowed_ms = _SILENT_HEARTBEATS * heartbeat_ms(flow)
+    found = []
+    for one in here:
+        end = ends.get((one.target_topic, one.partition))
+        if producer is None or end is None or end.high_watermark <= one.position.target_offset:
+            continue
+        place = TopicPartition(one.target_topic, one.target_topic_id, one.partition)
+        last = target.batch_at(place, end.high_watermark - 1)
+        if (
+            last is not None
+            and producer.wrote(last.producer_id)
+            and last.max_timestamp > recorded_at_ms + allowed_ms
+        ):
+            found.append((one.target_topic, one.partition))
+    return found
+
+
+def _permissions(state: DeltaLedgerState, clusters: Sequence[SeenCluster]) -> str:
+    """A digest of what both clusters allow to whom, as it was recorded last."""
+    digest = hashlib.sha256()
+    for cluster in clusters:
+        if cluster.recorded_id is None:
+            continue
+        for kind, known in sorted(state.last_permissions(cluster.alias, cluster.recorded_id).items()):
+            found = sorted(json.dumps(asdict(one), sort_keys=True, default=str) for one in known.found)
+            digest.update(json.dumps([str(kind), str(known.reading), found]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> frozenset[str]:
+    if seen.live_id is None:
+        return frozenset()
+    return frozenset(
+        one.group_id
+        for one in target.groups()
+        if one.group_id in groups and has_members(one.group_state) is not False
+    )
+
+
+def _losses(config: MirrorConfig, at: DeltaSnapshot, flows: Sequence[FlowConfig]) -> list[Row]:
+    """Of each partition what is not at the target; None: unknown."""
+    found: list[Row] = []
+    wanted = query("replication_lag")
+    now_ms = SystemClock().now_ms()
+    for flow in flows:
+        params = with_freshness(config, wanted, {"flow": flow.name}, at_ms=now_ms)
+        for row in answers.run_query(at, wanted.name, params).to_pylist():
+            found.append(_loss(row))
+    return found
+
+
+def _loss(row: Row) -> dict[str, object]:
+    records = row["lag_records"] if row["lag_records"] is not None else row["last_known_records"]
+    return {
+        "flow": row["flow"],
+        "source_topic": row["source_topic"],
+        "partition": row["source_partition"],
+        "records": records,
+        "seconds": None if row["lag_ms"] is None else row["lag_ms"] / 1000,
+        "measured_at_ms": row["measured_at_ms"],
+        "status": row["status"],
+    }
+
+
+def _reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:
+    """By flow the enabled one that copies the same topics back."""
+    found: dict[str, str] = {}
+    for flow in flows:
+        for other in config.enabled_flows:
+            is_back = (other.source, other.target) == (flow.target, flow.source)
+            if is_back and other.topic_naming is NamingKind.IDENTITY is flow.topic_naming:
+                found[flow.name] = other.name
+    return found

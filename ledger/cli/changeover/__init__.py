@@ -1,0 +1,1 @@
+"""Commands that plan and carry out a change of direction."""

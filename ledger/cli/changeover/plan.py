@@ -1,0 +1,204 @@
+"""`plan`: what a change of direction would do, what stands against it, and what it would cost. It changes nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ledger.app.changeover import planning
+from ledger.app.changeover.seeing import Pair
+from ledger.cli.answers.reading import as_of_option
+from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, put, require_tables, say, wide_option
+from ledger.domain.changeover.plans import Choices, FenceChoice
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.errors import UnsafeError, UsageError
+from ledger.reports.plan_text import plan_json, plan_markdown, plan_table, rendered_rows
+from ledger.reports.rendering import ACCEPTABLE
+
+_FORMS = {"table": plan_table, "json": plan_json, "md": plan_markdown}
+_SHARE_GROUP = "share_group"
+_plan_output = click.option(
+    "-o", "--output", type=click.Choice(list(_FORMS)), default="table", show_default=True
+)
+
+
+@click.group()
+def plan() -> None:
+    """Plan a change of direction, and show plans."""
+
+
+def _planning(command: Callable[..., None]) -> Callable[..., None]:
+    """What both kinds take."""
+    for parameter in (
+        _plan_output,
+        click.option("--ticket", help="Reference to a ticket, for the ledger."),
+        click.option("--reason", help="Why, for the ledger."),
+        as_of_option,
+        click.option(
+            "--hook",
+            "hooks",
+            multiple=True,
+            metavar="STEP=COMMAND",
+            help="An external command for a step. Can be repeated. It is recorded: no secrets.",
+        ),
+        click.option(
+            "--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer."
+        ),
+        click.option("--despite-objectives", is_flag=True, help="Also where an objective is not met."),
+        click.option(
+            "--abort-marker",
+            is_flag=True,
+            help="Shut the mirror out by an abort marker as well. It cannot be taken back.",
+        ),
+        click.option(
+            "--accept-unproven-shut-out",
+            is_flag=True,
+            help="Also where only the ledger keeps the mirror from the target.",
+        ),
+        click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
+        click.option(
+            "--unproven", metavar="REASON", help="Why a fence that is not proven is enough, for the ledger."
+        ),
+        click.option("--producers-stopped", is_flag=True, help="Your word that the producers are stopped."),
+        click.option(
+            "--fence",
+            type=click.Choice([str(one) for one in FenceChoice]),
+            default=str(FenceChoice.CLOSED),
+            show_default=True,
+            help="How producers are kept from the source.",
+        ),
+        click.option(
+            "--wait-progress",
+            "progress_seconds",
+            type=click.FloatRange(min=0),
+            default=0.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to watch for the groups' first commits at the target.",
+        ),
+        click.option(
+            "--wait-groups",
+            "groups_seconds",
+            type=click.FloatRange(min=1),
+            default=300.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait until the groups are at rest.",
+        ),
+        click.option(
+            "--wait-drain",
+            "drain_seconds",
+            type=click.FloatRange(min=1),
+            default=300.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait until all is copied, and the mirror has stopped.",
+        ),
+        click.option(
+            "--quiet-seconds",
+            type=click.FloatRange(min=0.1),
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long at least the fenced ends have to stand still.",
+        ),
+        click.option(
+            "--accept",
+            "accepted",
+            type=click.Choice([*(str(status) for status in ACCEPTABLE), _SHARE_GROUP]),
+            multiple=True,
+            help="A status with which groups may move all the same. Can be repeated.",
+        ),
+        click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
+        click.option(
+            "--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated."
+        ),
+        click.option("--to", "target", required=True, help="The cluster that applications go to."),
+        click.option("--from", "source", required=True, help="The cluster that applications leave."),
+    ):
+        command = parameter(command)
+    return click.pass_context(command)
+
+
+@plan.command()
+@_planning
+def switchover(context: click.Context, **options: Any) -> None:
+    """Move applications while both clusters answer: nothing is lost."""
+    _plan(context, ChangeoverKind.SWITCHOVER, options)
+
+
+@plan.command()
+@click.option("--source-given-up", is_flag=True, help="Also while the source answers.")
+@_planning
+def failover(context: click.Context, **options: Any) -> None:
+    """Move applications by what the ledger knows: the source is lost, for now or for ever."""
+    _plan(context, ChangeoverKind.FAILOVER, options)
+
+
+@plan.command(name="list")
+@output_option
+@wide_option
+@click.pass_context
+def list_plans(context: click.Context, output: str, wide: bool) -> None:
+    """All plans of the ledger, and how far each was carried out."""
+    require_tables(output, wide=wide)
+    put(rendered_rows(planning.plan_rows(configuration(context)), output))
+
+
+@plan.command()
+@click.argument("plan_id")
+@_plan_output
+@click.pass_context
+def show(context: click.Context, plan_id: str, output: str) -> None:
+    """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
+    found = planning.read_plan(configuration(context), plan_id)
+    put(
+        _FORMS[output](
+            found.plan, found.recorded.blockers, found.recorded.forecast, found.applies.of_plan(plan_id)
+        )
+    )
+
+
+def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:
+    config = configuration(context)
+    output, as_of = options.pop("output"), options.pop("as_of")
+    reason, ticket = options.pop("reason"), options.pop("ticket")
+    pair = Pair(options.pop("source"), options.pop("target"))
+    hooks = _hooks(options.pop("hooks"))
+    choices = Choices(
+        topics=tuple(sorted(options.pop("topics"))) or None,
+        groups=tuple(sorted(options.pop("groups"))) or None,
+        accepted=tuple(sorted(options.pop("accepted"))),
+        fence=FenceChoice(options.pop("fence")),
+        reverse=not options.pop("no_reverse"),
+        **options,
+    )
+    made = planning.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
+    if as_of is None:
+        planning.record_plan(config, made, reason=reason, ticket=ticket)
+    blockers = [{"code": str(one.code), "words": one.words, "advice": one.advice} for one in made.blockers]
+    put(_FORMS[output](made.plan, blockers, made.forecast, ()))
+    say(f"cut {made.cut}")
+    if as_of is not None:
+        say("a plan as of the past is not recorded: it cannot be carried out")
+    if made.blockers:
+        raise UnsafeError(
+            f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"
+        )
+    if as_of is None:
+        say(f"carry it out: mirror-ledger apply {made.plan.plan_id} --reason WHY")
+
+
+def _hooks(given: Sequence[str]) -> Mapping[StepName, str]:
+    found: dict[StepName, str] = {}
+    for text in given:
+        name, _, command = text.partition("=")
+        if name not in tuple(StepName) or not command.strip():
+            raise UsageError(
+                f"--hook takes STEP=COMMAND, got {text!r}; steps: {', '.join(StepName)}; nothing was planned"
+            )
+        if name in found:
+            raise UsageError(f"--hook {name} is given twice; nothing was planned")
+        found[StepName(name)] = command
+    return found

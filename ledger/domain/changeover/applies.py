@@ -1,0 +1,132 @@
+"""How far carrying out a plan has come, from its rows of `operations`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed
+from ledger.domain.operations.content import Row
+from ledger.domain.operations.kinds import OperationKind
+from ledger.errors import PreconditionError, UsageError
+
+APPLY_KINDS = (
+    OperationKind.APPLY_CLAIMED,
+    OperationKind.STEP_BEGUN,
+    OperationKind.STEP_DONE,
+    OperationKind.STEP_FAILED,
+    OperationKind.APPLY_ENDED,
+    OperationKind.UNDONE,
+)
+
+
+class ApplyState(StrEnum):
+    """Of an operation that carries out a plan."""
+
+    OPEN = "open"  # begun, or failed at a step: it can be continued
+    DONE = "done"
+    UNDONE = "undone"
+
+
+@dataclass(slots=True)
+class Apply:
+    """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step."""
+
+    operation_id: str
+    plan_id: str
+    operator: str
+    reason: str | None
+    ticket: str | None
+    begun_at_ms: int
+    state: ApplyState = ApplyState.OPEN
+    host: str = ""
+    begun: dict[StepName, int] = field(default_factory=dict)
+    done: dict[StepName, StepDone] = field(default_factory=dict)
+    done_at_ms: dict[StepName, int] = field(default_factory=dict)
+    failed: dict[StepName, StepFailed] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, row: Row) -> None:
+        """The next row of the operation."""
+        at_ms = row["recorded_at_ms"]
+        match row["kind"]:
+            case OperationKind.APPLY_CLAIMED:
+                self.host = ApplyClaimed.of_row(row).host
+            case OperationKind.STEP_BEGUN:
+                self.begun.setdefault(StepName(json.loads(row["content"])["step"]), at_ms)
+            case OperationKind.STEP_DONE:
+                receipt = StepDone.of_row(row)
+                step = StepName(receipt.step)
+                self.done[step], self.done_at_ms[step] = receipt, at_ms
+                self.failed.pop(step, None)
+            case OperationKind.STEP_FAILED:
+                failure = StepFailed.of_row(row)
+                self.failed[StepName(failure.step)] = failure
+            case OperationKind.APPLY_ENDED:
+                ended = ApplyEnded.of_row(row)
+                self.figures = ended.figures
+                self.state = ApplyState.DONE if ended.result == "done" else ApplyState.OPEN
+            case OperationKind.UNDONE:
+                self.state = ApplyState.UNDONE
+
+
+@dataclass(frozen=True, slots=True)
+class Applies:
+    """All of a ledger, in the order in which they began."""
+
+    by_id: Mapping[str, Apply]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `APPLY_KINDS`, each writer's in the order of recording."""
+        found: dict[str, Apply] = {}
+        for row in rows:
+            operation_id = row["operation_id"]
+            if operation_id not in found and row["kind"] == OperationKind.APPLY_CLAIMED:
+                found[operation_id] = Apply(
+                    operation_id=operation_id,
+                    plan_id=ApplyClaimed.of_row(row).plan_id,
+                    operator=row["operator"],
+                    reason=row["reason"],
+                    ticket=row["ticket"],
+                    begun_at_ms=row["recorded_at_ms"],
+                )
+            if operation_id in found:
+                found[operation_id].read(row)
+        return cls(found)
+
+    def open(self) -> Apply | None:
+        """The one that has begun and not come to its end; there is one at most."""
+        return next((one for one in self.by_id.values() if one.state is ApplyState.OPEN), None)
+
+    def of_plan(self, plan_id: str) -> list[Apply]:
+        return [one for one in self.by_id.values() if one.plan_id == plan_id]
+
+    def the(self, operation_id: str) -> Apply:
+        """Raises `UsageError` for an operation that nobody has begun."""
+        if operation_id not in self.by_id:
+            raise UsageError(f"no plan was carried out by operation {operation_id!r}; nothing was done")
+        return self.by_id[operation_id]
+
+
+def recorded_plan(rows: Iterable[Row], plan_id: str) -> tuple[Plan, PlanRecorded]:
+    """The plan of an id, as it was last recorded, from rows of its kind.
+
+    Raises `UsageError` for an id that no plan has, `PreconditionError` for a plan of another program.
+    """
+    found = [row for row in map(PlanRecorded.of_row, rows) if row.plan_id == plan_id]
+    if not found:
+        raise UsageError(
+            f"the ledger has no plan {plan_id!r}; nothing was done. mirror-ledger plan list names those that it has; "
+            "an older copy of a ledger lacks the later ones"
+        )
+    try:
+        plan = Plan.of_content(found[-1].plan)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PreconditionError(
+            f"plan {plan_id} was made by another version of the program ({error}); nothing was done: plan again"
+        ) from error
+    return plan, found[-1]

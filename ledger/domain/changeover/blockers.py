@@ -1,0 +1,73 @@
+"""Why a plan may not be carried out as things stand, and what to do about each reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class BlockerCode(StrEnum):
+    """The code is part of the plan; the words beside it may differ from one reading to the next."""
+
+    TARGET_UNREACHABLE = "target_unreachable"
+    SOURCE_UNREACHABLE = "source_unreachable"
+    SOURCE_ANSWERS = "source_answers"
+    OTHER_CLUSTER = "other_cluster"
+    NOT_MIRRORED = "not_mirrored"
+    OTHER_TOPIC = "other_topic"
+    PARTITION_STOPPED = "partition_stopped"
+    PROMOTED_ALREADY = "promoted_already"
+    OPPOSITE_PROMOTED = "opposite_promoted"
+    DRIVER_NOT_RUNNING = "driver_not_running"
+    UNRECORDED_COPIES = "unrecorded_copies"
+    OBJECTIVE = "objective"
+    GROUP_WITHOUT_PLACE = "group_without_place"
+    GROUP_ACTIVE_AT_TARGET = "group_active_at_target"
+    GROUPS_UNKNOWN = "groups_unknown"
+    FENCE = "fence"
+    MIRROR_NOT_SHUT_OUT = "mirror_not_shut_out"
+    NO_REVERSE_FLOW = "no_reverse_flow"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return _ADVICE[self]
+
+
+_ADVICE: Mapping[BlockerCode, str] = {
+    BlockerCode.TARGET_UNREACHABLE: "nothing can move to a cluster that does not answer: repair it, or plan for "
+    "another one",
+    BlockerCode.SOURCE_UNREACHABLE: "plan a failover, or wait until the source answers",
+    BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source by a hook and give "
+    "--source-given-up",
+    BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers, or mirror-ledger accept-cluster",
+    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic)",
+    BlockerCode.OTHER_TOPIC: "a topic was recreated since: let the flow decide about it first (status says how)",
+    BlockerCode.PARTITION_STOPPED: "resume what has stopped (status says how), or leave the topic out (--topic)",
+    BlockerCode.PROMOTED_ALREADY: "nothing is to be done, or mirror-ledger demote first",
+    BlockerCode.OPPOSITE_PROMOTED: "the other direction holds: plan from there, or mirror-ledger demote first",
+    BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
+    BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
+    "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW",
+    BlockerCode.OBJECTIVE: "wait until it is met, or plan with --despite-objectives",
+    BlockerCode.GROUP_WITHOUT_PLACE: "choose the place by hand (offsets translate says why there is none), leave the "
+    "group out (--group), or --accept its status",
+    BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
+    BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record), with the right to describe "
+    "them",
+    BlockerCode.FENCE: "choose another fence (--fence shut, hook or none)",
+    BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
+    "--accept-unproven-shut-out",
+    BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Blocker:
+    """One reason, about `what`, in words."""
+
+    code: BlockerCode
+    words: str
+
+    @property
+    def advice(self) -> str:
+        return self.code.advice

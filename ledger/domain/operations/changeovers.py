@@ -1,0 +1,98 @@
+"""Plans of changes of direction, and what became of each step of carrying one out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.kinds import OperationKind
+
+
+class ApplyResult(StrEnum):
+    """How carrying out a plan ended."""
+
+    DONE = "done"
+    FAILED = "failed"  # at a step; it can be continued
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecorded(OperationContent):
+    """A plan as it was shown: `plan` is what its id is a hash of, `blockers` code and words of each.
+
+    `cut`: what it was read from. `forecast`: figures as of the cut; they are not part of the plan.
+    """
+
+    kind: ClassVar = OperationKind.PLAN
+    plan_id: str
+    plan: Mapping[str, Any]
+    blockers: Sequence[Mapping[str, str]]
+    cut: str
+    forecast: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyClaimed(OperationContent):
+    """A process carries out a plan from now on; `is_continued`: an earlier process had begun this operation."""
+
+    kind: ClassVar = OperationKind.APPLY_CLAIMED
+    plan_id: str
+    host: str
+    is_continued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyAlive(OperationContent):
+    """The process is at work on a step that takes long."""
+
+    kind: ClassVar = OperationKind.APPLY_ALIVE
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBegun(OperationContent):
+    """A step is about to change something."""
+
+    kind: ClassVar = OperationKind.STEP_BEGUN
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone(OperationContent):
+    """The receipt of a step: what came of it, in words, and what was read back afterwards.
+
+    `hook`: the external command's exit code and the end of its output; None: it had none.
+    """
+
+    kind: ClassVar = OperationKind.STEP_DONE
+    step: str
+    words: str
+    read_back: Mapping[str, Any] = field(default_factory=dict)
+    hook: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed(OperationContent):
+    """A step ended without having come to what it was to come to; it can be carried out again."""
+
+    kind: ClassVar = OperationKind.STEP_FAILED
+    step: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyEnded(OperationContent):
+    """All steps are done, or one has failed; `figures`: what was measured."""
+
+    kind: ClassVar = OperationKind.APPLY_ENDED
+    result: str
+    words: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone(OperationContent):
+    """What an apply had changed was taken back, step by step."""
+
+    kind: ClassVar = OperationKind.UNDONE
+    steps: Mapping[str, str]

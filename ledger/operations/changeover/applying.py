@@ -1,0 +1,133 @@
+"""Carrying out a plan: step by step, each with a receipt, continued where an earlier process ended.
+
+Each step reads what is there, does what is lacking, and reads back. So a step that was interrupted is carried out again
+from its beginning. One process at a time: it claims the writer `apply`, and every row of its own is stamped with that
+claim, so who was taken for dead begins no further step.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    ApplyResult,
+    StepBegun,
+    StepDone,
+    StepFailed,
+)
+from ledger.domain.operations.content import OperationContent
+from ledger.errors import MirrorLedgerError, ShutOutError
+from ledger.ports.clock import Clock
+from ledger.ports.ledger import OperationLog
+
+ALIVE_EVERY_S = 10.0
+"""How often a process that carries out a plan shows that it is alive, at least while a step waits."""
+
+_UNTIL_THE_CUT = (
+    *(StepName.CHECK, StepName.RECORD, StepName.FENCE),
+    *(StepName.DRAIN, StepName.STOP_GROUPS, StepName.SHUT_OUT),
+)
+"""What may no longer be so when an apply is continued before it has its cut: these steps are carried out again."""
+
+Waits = Callable[[str], None]
+"""Called by a step while it waits, with how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What came of a step: a line for people, and what was read back, for the receipt. Never a secret."""
+
+    words: str
+    read_back: Mapping[str, Any] = field(default_factory=dict)
+
+
+Action = Callable[[Waits], StepResult]
+Hook = Callable[[StepName, str], Mapping[str, Any]]
+"""Runs the external command of a step; returns what of it the receipt keeps, raises when it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where people follow it: a step begins, says how far it is, and ends."""
+
+    begins: Callable[[StepName], None]
+    waits: Callable[[StepName, str], None]
+    ends: Callable[[StepName, str, bool], None]
+
+
+class ApplyRecord:
+    """The rows of one apply."""
+
+    def __init__(
+        self, operations: OperationLog, clock: Clock, *, operation_id: str, reason: str, ticket: str | None
+    ):
+        self._operations = operations
+        self._clock = clock
+        self._operation_id = operation_id
+        self._reason = reason
+        self._ticket = ticket
+        self._last = clock.monotonic()
+
+    def add(self, content: OperationContent) -> None:
+        """Raises `ShutOutError` when another process carries out a plan by now."""
+        self._last = self._clock.monotonic()
+        self._operations.record_parts(
+            [content], operation_id=self._operation_id, flow=None, reason=self._reason, ticket=self._ticket
+        )
+
+    def alive(self, step: StepName) -> None:
+        """A row when there was none for a while."""
+        if self._clock.monotonic() - self._last >= ALIVE_EVERY_S:
+            self.add(ApplyAlive(step=step))
+
+
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """What carrying out needs: actions by step, hooks, and where it is recorded and followed."""
+
+    record: ApplyRecord
+    actions: Mapping[StepName, Action]
+    hook: Hook
+    told: Told
+
+    def carry_out(self, plan: Plan, former: Apply | None, *, host: str) -> None:
+        """All steps of the plan that `former` has no receipt of, in order.
+
+        Raises what a step raises, after it is recorded as failed: the apply is open then, and can be continued.
+        """
+        self.record.add(ApplyClaimed(plan_id=plan.plan_id, host=host, is_continued=former is not None))
+        done = {} if former is None else former.done
+        for step in plan.steps:
+            receipt = done.get(step)
+            if receipt is not None and not (step in _UNTIL_THE_CUT and StepName.CUT not in done):
+                self.told.ends(step, f"done before: {receipt.words}", True)
+                continue
+            self._carry_out(plan, step)
+        self.record.add(ApplyEnded(result=ApplyResult.DONE, words="all steps are done"))
+
+    def _carry_out(self, plan: Plan, step: StepName) -> None:
+        self.told.begins(step)
+        self.record.add(StepBegun(step=step))
+        try:
+            command = plan.hooks.get(step)
+            hook = None if command is None else self.hook(step, command)
+            result = self.actions[step](lambda words: self._waits(step, words))
+        except ShutOutError:
+            raise
+        except MirrorLedgerError as error:
+            self.told.ends(step, str(error), False)
+            self.record.add(StepFailed(step=step, words=str(error)))
+            self.record.add(ApplyEnded(result=ApplyResult.FAILED, words=f"{step}: {error}"))
+            raise
+        self.record.add(StepDone(step=step, words=result.words, read_back=result.read_back, hook=hook))
+        self.told.ends(step, result.words, True)
+
+    def _waits(self, step: StepName, words: str) -> None:
+        self.told.waits(step, words)
+        self.record.alive(step)

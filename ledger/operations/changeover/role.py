@@ -1,0 +1,64 @@
+"""Who may carry out a plan: one process at a time, whatever plan it is."""
+
+from collections.abc import Callable
+
+from ledger.domain.changeover.applies import Applies, Apply
+from ledger.domain.words.time_words import instant
+from ledger.domain.writer_roles import SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.applying import ALIVE_EVERY_S
+from ledger.ports.clock import Clock
+
+_ASK_EVERY_S = 1.0
+
+
+def continued(applies: Applies, plan_id: str) -> Apply | None:
+    """The apply of this plan that is to be continued, None: it begins.
+
+    Raises `PreconditionError` while an apply of another plan is open.
+    """
+    open_one = applies.open()
+    if open_one is None or open_one.plan_id == plan_id:
+        return open_one
+    raise PreconditionError(
+        f"plan {open_one.plan_id} is being carried out (operation {open_one.operation_id}, begun "
+        f"{instant(open_one.begun_at_ms)} by {open_one.operator}) and has not come to its end; nothing was done. "
+        f"Continue it: mirror-ledger apply {open_one.plan_id}; or take it back: mirror-ledger undo "
+        f"{open_one.operation_id}"
+    )
+
+
+def require_nobody_at_work(
+    last_claim: Callable[[], LastClaim | None],
+    processes: ProcessTable,
+    clock: Clock,
+    sleep: Callable[[float], None],
+) -> int:
+    """Raise `PreconditionError` while another process carries out a plan; returns the epoch that is to be followed.
+
+    A process of this host is seen. Of another host silence is measured, on this one's own clock.
+    """
+    claim = last_claim()
+    if claim is None:
+        return 0
+    if claim.released:
+        return claim.epoch
+    mark = ProcessMark.parse(claim.host)
+    if mark.is_beside(processes.own()):
+        if processes.is_alive(mark) and mark != processes.own():
+            raise _at_work(claim)
+        return claim.epoch
+    deadline = clock.monotonic() + SILENT_HEARTBEATS * ALIVE_EVERY_S
+    while clock.monotonic() < deadline:
+        sleep(_ASK_EVERY_S)
+        now = last_claim()
+        if now is None or (now.epoch, now.last_recorded_at_ms) != (claim.epoch, claim.last_recorded_at_ms):
+            raise _at_work(now or claim)
+    return claim.epoch
+
+
+def _at_work(claim: LastClaim) -> PreconditionError:
+    return PreconditionError(
+        f"another process carries out a plan: {claim.host}, since {instant(claim.claimed_at_ms)}; nothing was done. "
+        "Wait until it ends; mirror-ledger plan list shows how far it is"
+    )

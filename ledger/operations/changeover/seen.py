@@ -1,0 +1,75 @@
+"""What a plan is made from: the ledger at a cut, and what of both clusters answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.operations.directions import Directions
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.topics.naming import NamingKind
+from ledger.domain.writer_roles import RoleVerdict
+from ledger.ports.ledger import FlowPosition
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenCluster:
+    """A cluster as the ledger knows it and as it answers.
+
+    `live_id` None: it does not answer, `trouble` says why. `topic_ids`: of the topics that it has now, by name.
+    `identity_problem`: why it is not the recorded cluster.
+    """
+
+    alias: str
+    recorded_id: str | None
+    live_id: str | None
+    trouble: str | None
+    topic_ids: Mapping[str, str]
+    identity_problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFlow:
+    """A flow from the former source into the target.
+
+    `unmirrored`: selected source topics that it has no position of. `unrecorded`: target partitions of which the
+    leader remembers more of the flow's records than the ledger has.
+    """
+
+    config: FlowConfig
+    driver: RoleVerdict
+    positions: Sequence[FlowPosition]
+    stopped: Mapping[tuple[str, int], RecordedStop]
+    unmirrored: Sequence[str]
+    unrecorded: Sequence[tuple[str, int]]
+
+    @property
+    def is_promotable(self) -> bool:
+        """Whether only this flow writes to its topics, under the names that applications use."""
+        keeps_names = self.config.topic_naming is NamingKind.IDENTITY
+        return keeps_names and self.config.target_mode is TargetMode.EXCLUSIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
+
+    `active`: groups that have members at the target. `untold`: groups whose commits are not known.
+    `reverse_flows`: by flow its opposite one. `objections`: objectives that are not met, in words.
+    """
+
+    source: SeenCluster
+    target: SeenCluster
+    flows: Sequence[SeenFlow]
+    directions: Directions
+    direction_id: str | None
+    permissions: str
+    places: Sequence[Row]
+    untold: Sequence[Row]
+    active: frozenset[str]
+    losses: Sequence[Row]
+    reverse_flows: Mapping[str, str]
+    objections: Sequence[str]
+    cut: str

@@ -1,0 +1,192 @@
+"""Steps that wait for something at a cluster or in the ledger: drained, at rest, and at work again."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.changeover.plans import PlannedTopic
+from ledger.domain.facts import Checkpoint
+from ledger.domain.groups import has_members
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.partition_names import by_topic
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
+from ledger.ports.ledger import FlowPosition
+
+_ASK_EVERY_S = 1.0
+
+Positions = Callable[[str], Sequence[FlowPosition]]
+"""Where a flow stands by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a step waits, by whose clock."""
+
+    clock: Clock
+    sleep: Callable[[float], None]
+    seconds: float
+
+    def until(self, left: Callable[[], str | None], waits: Waits, *, advice: str) -> None:
+        """Until nothing is left; raises `PreconditionError` with what is left when the time is over."""
+        deadline = self.clock.monotonic() + self.seconds
+        while (words := left()) is not None:
+            remaining_s = deadline - self.clock.monotonic()
+            if remaining_s <= 0:
+                raise PreconditionError(f"not within {self.seconds:g} s: {words}. {advice}")
+            waits(words)
+            self.sleep(min(_ASK_EVERY_S, remaining_s))
+
+
+def partitions_of(cluster: ClusterAdmin, topics: Iterable[str]) -> list[tuple[str, int]]:
+    """All partitions that these topics have now; raises `PreconditionError` for one that is not there."""
+    there = cluster.topics()
+    names = sorted(set(topics))
+    if missing := [name for name in names if name not in there]:
+        raise PreconditionError(f"{cluster.alias} has no topic {', '.join(missing)}, or does not show it")
+    return [(name, partition) for name in names for partition in range(there[name].partitions)]
+
+
+def ends_of(cluster: ClusterAdmin, topics: Iterable[str]) -> Mapping[tuple[str, int], PartitionEnds]:
+    """The ends of all their partitions; raises `PreconditionError` where one has no leader."""
+    partitions = partitions_of(cluster, topics)
+    ends = cluster.ends(partitions)
+    if silent := [one for one in partitions if one not in ends]:
+        raise PreconditionError(f"{cluster.alias}: {by_topic(silent)} has no leader")
+    return ends
+
+
+def drain(
+    source: ClusterAdmin,
+    topics: Sequence[PlannedTopic],
+    positions: Positions,
+    patience: Patience,
+    waits: Waits,
+) -> StepResult:
+    """Wait until the maps reach the ends that the source has once it is fenced."""
+    ends = ends_of(source, {topic.source_topic for topic in topics})
+    open_ones = [at for at, end in ends.items() if end.last_stable < end.high_watermark]
+    if open_ones:
+        raise PreconditionError(
+            f"{source.alias}: a transaction is open at {by_topic(open_ones)}: what lies behind it cannot be copied; "
+            "end or abort it (kafka-transactions.sh find-hanging), then continue"
+        )
+
+    def left() -> str | None:
+        behind = _behind(ends, topics, positions)
+        if not behind:
+            return None
+        return f"{counted(sum(behind.values()), 'offset')} to copy at {by_topic(behind)}"
+
+    patience.until(
+        left,
+        waits,
+        advice="A driver has to be at work (mirror-ledger status); then continue: mirror-ledger apply",
+    )
+    copied = {f"{topic}-{partition}": end.high_watermark for (topic, partition), end in sorted(ends.items())}
+    return StepResult(f"{counted(len(ends), 'partition')} copied to the end", {"high_watermarks": copied})
+
+
+def _behind(
+    ends: Mapping[tuple[str, int], PartitionEnds], topics: Sequence[PlannedTopic], positions: Positions
+) -> dict[tuple[str, int], int]:
+    """How many offsets are not copied, of partitions where there are some."""
+    reached = {
+        (flow, one.source_topic_id, one.partition): one.position.source_offset
+        for flow in {topic.flow for topic in topics}
+        for one in positions(flow)
+    }
+    wanted = {(topic.flow, topic.source_topic): topic.source_topic_id for topic in topics}
+    behind: dict[tuple[str, int], int] = {}
+    for (flow, name), topic_id in wanted.items():
+        for (topic, partition), end in ends.items():
+            if topic == name:
+                lacking = end.high_watermark - reached.get((flow, topic_id, partition), end.log_start)
+                if lacking > 0:
+                    behind[topic, partition] = max(lacking, behind.get((topic, partition), 0))
+    return behind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsAtRest:
+    """Groups of the former source: at rest when none has members, and the ledger has their last commits."""
+
+    source: ClusterAdmin
+    topics: frozenset[str]
+    groups: frozenset[str] | None
+    recorded: Callable[[], Collection[Checkpoint]]
+
+    def wait(self, patience: Patience, waits: Waits) -> StepResult:
+        """Until it is so: the answer that sets them elsewhere comes from the ledger alone."""
+        patience.until(
+            self._left, waits, advice="Stop their consumers at the source; a recorder has to be at work"
+        )
+        commits = self._live()
+        return StepResult(
+            f"{counted(len({one[0] for one in commits}), 'group')} at rest, {counted(len(commits), 'commit')} recorded",
+            {"groups": sorted({one[0] for one in commits})},
+        )
+
+    def _left(self) -> str | None:
+        listed = [one for one in self.source.groups() if self.groups is None or one.group_id in self.groups]
+        commits = self._live()
+        of_scope = {group for group, _, _ in commits}
+        busy = [
+            one.group_id
+            for one in listed
+            if one.group_id in of_scope and has_members(one.group_state) is not False
+        ]
+        if busy:
+            return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(sorted(busy))}"
+        recorded = {(one.group_id, one.topic, one.partition): one.committed_offset for one in self.recorded()}
+        unrecorded = [at for at, offset in commits.items() if recorded.get(at) != offset]
+        if unrecorded:
+            return f"{counted(len(unrecorded), 'commit')} of {self.source.alias} not recorded yet"
+        return None
+
+    def _live(self) -> dict[tuple[str, str, int], int]:
+        listed = [one for one in self.source.groups() if self.groups is None or one.group_id in self.groups]
+        topic_ids = {name: topic.topic_id for name, topic in self.source.topics().items()}
+        return {
+            (one.group_id, one.topic, one.partition): one.committed_offset
+            for one in self.source.commits(listed, topic_ids=topic_ids)
+            if one.topic in self.topics and one.committed_offset is not None
+        }
+
+
+def first_progress(
+    target: ClusterAdmin, sheet: Mapping[tuple[str, str, int], int], patience: Patience, waits: Waits
+) -> StepResult:
+    """When each group that was moved first committed behind what was set; those that did not are named, not waited for.
+
+    `sheet`: what was set, by group, topic and partition.
+    """
+    started = patience.clock.monotonic()
+    after_s: dict[str, float] = {}
+    groups = {group for group, _, _ in sheet}
+    while True:
+        for group in _committed_behind(target, sheet) - after_s.keys():
+            after_s[group] = round(patience.clock.monotonic() - started, 3)
+        remaining_s = patience.seconds - (patience.clock.monotonic() - started)
+        if groups <= after_s.keys() or remaining_s <= 0:
+            break
+        waits(f"{counted(len(groups) - len(after_s), 'group')} not at work yet")
+        patience.sleep(min(_ASK_EVERY_S, remaining_s))
+    still = sorted(groups - after_s.keys())
+    words = f"{counted(len(after_s), 'group')} of {len(groups)} committed at {target.alias}"
+    if still:
+        words += f"; not seen at work within {patience.seconds:g} s: {', '.join(still)}"
+    return StepResult(words, {"seconds_to_first_commit": after_s, "not_seen_at_work": still})
+
+
+def _committed_behind(target: ClusterAdmin, sheet: Mapping[tuple[str, str, int], int]) -> set[str]:
+    groups = {group for group, _, _ in sheet}
+    listed = [one for one in target.groups() if one.group_id in groups]
+    topic_ids = {name: topic.topic_id for name, topic in target.topics().items()}
+    return {
+        one.group_id
+        for one in target.commits(listed, topic_ids=topic_ids)
+        if one.committed_offset is not None
+        and one.committed_offset > sheet.get((one.group_id, one.topic, one.partition), one.committed_offset)
+    }

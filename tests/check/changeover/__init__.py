@@ -1,0 +1,1 @@
+"""Changes of direction: plans, and how they are carried out."""

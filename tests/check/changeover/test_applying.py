@@ -1,0 +1,110 @@
+"""A plan is carried out once, step by step, wherever the process ends in between."""
+
+from collections import Counter
+
+import pytest
+
+from ledger.domain.changeover.applies import ApplyState
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.errors import PreconditionError, ShutOutError
+from tests.simulation.ledger.rows import MemoryRows
+from tests.support.changeovers import Crash, Stage, plan, with_hooks
+
+_MOMENTS = ("before", "after")
+
+
+def test_each_step_has_a_receipt_in_order() -> None:
+    stage = Stage(with_hooks(plan(), stop_producers="stop them"))
+    stage.apply()
+    done = stage.last
+    assert (done.state, tuple(done.done)) == (ApplyState.DONE, stage.plan.steps)
+    assert (done.operator, done.reason, done.ticket, done.host) == ("ana", "a fire", "OPS-1", "host:1:1:")
+    assert done.done[StepName.CUT].read_back == {"mark": True}
+    assert done.done[StepName.STOP_PRODUCERS].hook == {"exit_code": 0, "output": "ran stop them"}
+    assert set(done.done_at_ms) == set(done.begun) == set(stage.plan.steps)
+
+
+@pytest.mark.parametrize("kind", list(ChangeoverKind))
+def test_a_crash_anywhere_comes_to_the_same_end(kind: ChangeoverKind) -> None:
+    moments = [(step, moment) for step in plan(kind).steps for moment in _MOMENTS]
+    for at in moments:
+        stage = Stage(plan(kind))
+
+        def crash(step: StepName, moment: str, at: tuple[StepName, str] = at) -> None:
+            if (step, moment) == at:
+                raise Crash
+
+        stage.crash = crash
+        with pytest.raises(Crash):
+            stage.apply()
+        assert stage.last.state is ApplyState.OPEN
+        assert at[0] not in stage.last.done
+        stage.crash = lambda _step, _moment: None
+        stage.apply(host="host:2:2:")
+        assert len(stage.applies().by_id) == 1
+        assert (stage.last.state, set(stage.last.done)) == (ApplyState.DONE, set(stage.plan.steps)), at
+        assert set(stage.marks) == set(stage.plan.steps)
+
+
+def test_what_was_proven_is_proven_again_until_the_cut_is_taken() -> None:
+    def again(crashed: StepName) -> Counter[StepName]:
+        stage = Stage(plan())
+
+        def crash(step: StepName, moment: str) -> None:
+            if (step, moment) == (crashed, "before"):
+                raise Crash
+
+        stage.crash = crash
+        with pytest.raises(Crash):
+            stage.apply()
+        stage.crash = lambda _step, _moment: None
+        stage.apply()
+        return Counter(stage.marks)
+
+    before, after = again(StepName.PROMOTE), again(StepName.MOVE_GROUPS)
+    assert (before[StepName.FENCE], before[StepName.DRAIN], before[StepName.STOP_PRODUCERS]) == (2, 2, 1)
+    assert (after[StepName.FENCE], after[StepName.DRAIN], after[StepName.CUT]) == (1, 1, 1)
+
+
+def test_a_step_that_fails_is_recorded_and_can_be_continued() -> None:
+    stage = Stage(plan())
+    stage.failing[StepName.DRAIN] = PreconditionError("3 offsets to copy")
+    with pytest.raises(PreconditionError, match="3 offsets"):
+        stage.apply()
+    assert (stage.last.state, stage.last.failed[StepName.DRAIN].words) == (
+        ApplyState.OPEN,
+        "3 offsets to copy",
+    )
+    assert StepName.PROMOTE not in stage.marks
+    stage.failing.clear()
+    stage.apply()
+    assert (stage.last.state, stage.last.failed) == (ApplyState.DONE, {})
+
+
+def test_who_is_shut_out_begins_no_further_step_and_records_nothing() -> None:
+    stage = Stage(plan())
+    other: list[bool] = []
+
+    def crash(step: StepName, moment: str) -> None:
+        if (step, moment) == (StepName.PROMOTE, "after") and not other:
+            other.append(True)
+            stage.apply(host="host:2:2:")
+
+    stage.crash = crash
+    with pytest.raises(ShutOutError):
+        stage.apply()
+    assert (stage.last.state, stage.last.host) == (ApplyState.DONE, "host:2:2:")
+    assert stage.marks[StepName.CUT] == 1
+
+
+def test_a_process_that_waits_shows_that_it_is_alive() -> None:
+    stage = Stage(plan())
+
+    def crash(_step: StepName, moment: str) -> None:
+        if moment == "before":
+            stage.clock.now_s += 11
+
+    stage.crash = crash
+    stage.apply()
+    kinds = Counter(row["kind"] for row in MemoryRows(stage.ledger).rows("operations", []))
+    assert kinds["apply_alive"] == len(stage.plan.steps)

@@ -1,0 +1,282 @@
+"""What stands against a plan, and what it would cost, from what was seen."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.changeover.blockers import BlockerCode
+from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.offsets.position import Position
+from ledger.domain.operations.directions import Directions, Promoted
+from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.topics.naming import NamingKind
+from ledger.domain.writer_roles import RoleVerdict
+from ledger.errors import PreconditionError, UsageError
+from ledger.operations.changeover.planning import Planned, planned
+from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.ports.ledger import FlowPosition
+
+SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
+_NAMING = {"topic_naming": NamingKind.IDENTITY}
+
+
+def position(topic: str = "orders", partition: int = 0, **ids: str) -> FlowPosition:
+    return FlowPosition(
+        source_topic=topic,
+        source_topic_id=ids.get("source", f"E-{topic}"),
+        partition=partition,
+        target_topic=ids.get("target", topic),
+        target_topic_id=ids.get("target_id", f"W-{topic}"),
+        position=Position(source_offset=10, target_offset=10, next_sequence=10),
+    )
+
+
+def flow(name: str = "flow", **changed: Any) -> SeenFlow:
+    config = FlowConfig(
+        **{
+            "name": name,
+            "source": "east",
+            "target": "west",
+            "topics": (".*",),
+            **_NAMING,
+            **changed.pop("config", {}),
+        }
+    )
+    values: dict[str, Any] = {
+        "config": config,
+        "driver": RoleVerdict.IN_USE,
+        "positions": [position()],
+        "stopped": {},
+        "unmirrored": (),
+        "unrecorded": (),
+    }
+    return SeenFlow(**{**values, **changed})
+
+
+def place(group: str | None = "billing", **changed: Any) -> Row:
+    values = {
+        "group_id": group,
+        "source_topic": "orders",
+        "source_partition": 0,
+        "target_offset": 7,
+        "status": "exact",
+        "repeated": 2,
+    }
+    return {**values, **changed}
+
+
+def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
+    return {"source_topic": "orders", "partition": 0, "records": records, "seconds": seconds}
+
+
+EAST = SeenCluster(alias="east", recorded_id="E", live_id="E", trouble=None, topic_ids={"orders": "E-orders"})
+WEST = SeenCluster(alias="west", recorded_id="W", live_id="W", trouble=None, topic_ids={"orders": "W-orders"})
+DEAD = replace(EAST, live_id=None, trouble="refused", topic_ids={})
+SEEN = Seen(
+    source=EAST,
+    target=WEST,
+    flows=[flow()],
+    directions=Directions(),
+    direction_id=None,
+    permissions="p",
+    places=[place()],
+    untold=[],
+    active=frozenset(),
+    losses=[loss()],
+    reverse_flows={"flow": "back"},
+    objections=[],
+    cut="cut",
+)
+
+
+def oddities(row: Row) -> Collection[str]:
+    return {row["status"]} & {"no_commit", "gone"}
+
+
+def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:
+    return planned(kind, seen, Choices(**choices), {}, oddities)
+
+
+def test_nothing_stands_against_it() -> None:
+    found = made()
+    assert found.blockers == ()
+    assert found.plan.flows == ("flow",)
+    assert found.plan.topics[0].topic_id == "W-orders"
+    assert StepName.PROMOTE in found.plan.steps
+    assert found.forecast["repeated"] == 2
+
+
+def promoted(cluster: str, over: str) -> Directions:
+    change = Promoted(cluster=cluster, cluster_id="C", former=over, former_id="F", topics=None)
+    return Directions(((change, "by ana"),))
+
+
+_BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
+    (
+        "target dead",
+        replace(SEEN, target=replace(WEST, live_id=None)),
+        SWITCHOVER,
+        BlockerCode.TARGET_UNREACHABLE,
+    ),
+    ("source dead", replace(SEEN, source=DEAD), SWITCHOVER, BlockerCode.SOURCE_UNREACHABLE),
+    ("source answers", SEEN, FAILOVER, BlockerCode.SOURCE_ANSWERS),
+    (
+        "other cluster",
+        replace(SEEN, target=replace(WEST, identity_problem="no")),
+        SWITCHOVER,
+        BlockerCode.OTHER_CLUSTER,
+    ),
+    (
+        "other target topic",
+        replace(SEEN, target=replace(WEST, topic_ids={"orders": "new"})),
+        SWITCHOVER,
+        BlockerCode.OTHER_TOPIC,
+    ),
+    (
+        "no target topic",
+        replace(SEEN, target=replace(WEST, topic_ids={})),
+        SWITCHOVER,
+        BlockerCode.OTHER_TOPIC,
+    ),
+    (
+        "other source topic",
+        replace(SEEN, source=replace(EAST, topic_ids={"orders": "new"})),
+        SWITCHOVER,
+        BlockerCode.OTHER_TOPIC,
+    ),
+    (
+        "promoted",
+        replace(SEEN, directions=promoted("west", "east")),
+        SWITCHOVER,
+        BlockerCode.PROMOTED_ALREADY,
+    ),
+    (
+        "opposite",
+        replace(SEEN, directions=promoted("east", "west")),
+        SWITCHOVER,
+        BlockerCode.OPPOSITE_PROMOTED,
+    ),
+    ("unmirrored", replace(SEEN, flows=[flow(unmirrored=["users"])]), SWITCHOVER, BlockerCode.NOT_MIRRORED),
+    (
+        "stopped",
+        replace(SEEN, flows=[flow(stopped={("E-orders", 0): RecordedStop("foreign_write", "x")})]),
+        SWITCHOVER,
+        BlockerCode.PARTITION_STOPPED,
+    ),
+    (
+        "no driver",
+        replace(SEEN, flows=[flow(driver=RoleVerdict.RELEASED)]),
+        SWITCHOVER,
+        BlockerCode.DRIVER_NOT_RUNNING,
+    ),
+    (
+        "no place",
+        replace(SEEN, places=[place(target_offset=None)]),
+        SWITCHOVER,
+        BlockerCode.GROUP_WITHOUT_PLACE,
+    ),
+    (
+        "not accepted",
+        replace(SEEN, places=[place(status="gone")]),
+        SWITCHOVER,
+        BlockerCode.GROUP_WITHOUT_PLACE,
+    ),
+    ("active", replace(SEEN, active=frozenset({"billing"})), SWITCHOVER, BlockerCode.GROUP_ACTIVE_AT_TARGET),
+    (
+        "hidden group",
+        replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]),
+        SWITCHOVER,
+        BlockerCode.GROUPS_UNKNOWN,
+    ),
+    ("objective", replace(SEEN, objections=["41 s behind"]), SWITCHOVER, BlockerCode.OBJECTIVE),
+    ("no way back", replace(SEEN, reverse_flows={}), SWITCHOVER, BlockerCode.NO_REVERSE_FLOW),
+    (
+        "an old copy of the ledger",
+        replace(
+            SEEN, source=DEAD, flows=[flow(driver=RoleVerdict.HOLDER_SILENT, unrecorded=[("orders", 0)])]
+        ),
+        FAILOVER,
+        BlockerCode.UNRECORDED_COPIES,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind", "code"), [case[1:] for case in _BLOCKED], ids=[case[0] for case in _BLOCKED]
+)
+def test_each_reason_alone_blocks_it_and_says_what_to_do(
+    seen: Seen, kind: ChangeoverKind, code: BlockerCode
+) -> None:
+    found = made(seen, kind)
+    assert {one.code for one in found.blockers} == {code}
+    assert all(one.words and one.advice for one in found.blockers)
+    assert found.plan.blockers == (code,)
+
+
+@pytest.mark.parametrize(
+    ("seen", "choices"),
+    [
+        (replace(SEEN, places=[place(status="gone")]), {"accepted": ("gone",)}),
+        (replace(SEEN, objections=["41 s behind"]), {"despite_objectives": True}),
+        (replace(SEEN, reverse_flows={}), {"reverse": False}),
+        (replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]), {"groups": ("billing",)}),
+        (replace(SEEN, places=[place(), place("other", target_offset=None)]), {"groups": ("billing",)}),
+    ],
+)
+def test_what_is_accepted_or_left_out_does_not_block_it(seen: Seen, choices: dict[str, Any]) -> None:
+    assert made(seen, **choices).blockers == ()
+
+
+def test_a_failover_needs_neither_the_source_nor_its_driver() -> None:
+    seen = replace(SEEN, source=DEAD, flows=[flow(driver=RoleVerdict.HOLDER_DEAD)])
+    assert made(seen, FAILOVER).blockers == ()
+    assert made(SEEN, FAILOVER, source_given_up=True).blockers == ()
+
+
+@pytest.mark.parametrize("config", [{"target_mode": TargetMode.SHARED}, {"topic_naming": NamingKind.PREFIX}])
+def test_where_nothing_can_be_promoted_only_groups_and_producers_move(config: dict[str, Any]) -> None:
+    found = made(replace(SEEN, flows=[flow(config=config)], reverse_flows={}))
+    assert found.blockers == ()
+    assert StepName.PROMOTE not in found.plan.steps
+    assert {StepName.FENCE, StepName.DRAIN, StepName.MOVE_GROUPS} <= set(found.plan.steps)
+
+
+def test_flows_of_both_kinds_are_planned_apart() -> None:
+    prefixed = flow("other", config={"topic_naming": NamingKind.PREFIX}, positions=[position("users")])
+    seen = replace(SEEN, flows=[flow(), prefixed])
+    with pytest.raises(UsageError, match="each kind apart"):
+        made(seen)
+    assert made(seen, topics=("orders",)).plan.flows == ("flow",)
+
+
+def test_there_has_to_be_something_to_plan_about() -> None:
+    with pytest.raises(UsageError, match="no flow of the configuration"):
+        made(replace(SEEN, flows=[]))
+    with pytest.raises(UsageError, match="what --topic names"):
+        made(topics=("none",))
+    with pytest.raises(PreconditionError, match="copied nothing yet"):
+        made(replace(SEEN, flows=[flow(positions=[])]))
+
+
+def test_of_a_recreated_topic_the_incarnation_that_was_copied_last_is_meant() -> None:
+    seen = replace(SEEN, flows=[flow(positions=[position(source="old"), position()])])
+    assert [one.source_topic_id for one in made(seen).plan.topics] == ["E-orders"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "records", "seconds"),
+    [
+        ([loss(3, 2.0), loss(4, 9.0), loss(0, 0.0)], 7, 9.0),
+        ([loss(3, 2.0), loss(None, None)], None, None),
+        ([loss(0, 0.0)], 0, 0),
+    ],
+)
+def test_what_would_be_lost_is_summed_and_unknown_stays_unknown(
+    losses: list[Row], records: int | None, seconds: float | None
+) -> None:
+    forecast = made(replace(SEEN, losses=losses)).forecast
+    assert (forecast["records_lost"], forecast["seconds_lost"]) == (records, seconds)
