@@ -15,17 +15,10 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
+from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.outcomes import Choice, Place, Setting
+from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why
 from ledger.operations.known_partitions import KnownPartitions
-from ledger.operations.offset_setting import (
-    Choice,
-    Setting,
-    SourceCommit,
-    SourceCommits,
-    TargetGroups,
-    Why,
-    planned,
-    set_and_record,
-)
 from ledger.ports.ledger import require_recorded
 from ledger.reports.rendering import oddities
 from ledger.schema import TOPICS, WRITERS
@@ -112,18 +105,18 @@ def set_offsets(
         settings = planned(rows, groups, choice, oddities)
         if dry_run:
             return None, settings
-        left = SourceCommits(flow.source, source_commits(at, flow_name))
+        left = SourceCommits(flow.source, source_commits(engine.last_commits(at, flow_name)))
         why = Why(flow_name, at.cut.token, left, reason, ticket)
         return set_and_record(target, settings, operator_operations(config), why)
 
 
-def source_commits(at: engine.Snapshot, flow: str) -> dict[tuple[str, str, int], SourceCommit]:
-    """By group, topic and partition what is known of the last known commit at the flow's source."""
+def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:
+    """By group, topic and partition what is known of the last known commits, of a flow's source or of a cluster."""
     return {
         (row["group_id"], row["topic"], row["partition"]): SourceCommit(
             topic_id=row["topic_id"], leader_epoch=row["leader_epoch"], made_after_ms=row["made_after_ms"]
         )
-        for row in engine.last_commits(at, flow).to_pylist()
+        for row in last.to_pylist()
     }
 
 

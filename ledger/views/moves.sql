@@ -1,13 +1,15 @@
 -- Moves of groups from one cluster to another, as operators recorded them.
 
 -- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
--- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left.
+-- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left. One operation
+-- may have intended the same more than once: what was intended last before a result is what the result is about.
 create or replace temporary view group_moves as
 with intended as (
-    select operation_id, group_id, from_cluster, to_cluster, explode(commit_texts) as commit_text
+    select operation_id, round, group_id, from_cluster, to_cluster, explode(commit_texts) as commit_text
     from (
         select
             operation_id,
+            round,
             text_of(content, 'group') as group_id,
             text_of(content, 'source_cluster') as from_cluster,
             text_of(content, 'target_cluster') as to_cluster,
@@ -18,10 +20,11 @@ with intended as (
 ),
 
 results as (
-    select operation_id, group_id, recorded_at_ms, explode(result_texts) as result_text
+    select operation_id, round, group_id, recorded_at_ms, explode(result_texts) as result_text
     from (
         select
             operation_id,
+            round,
             text_of(content, 'group') as group_id,
             recorded_at_ms,
             elements_of(content, 'results') as result_texts
@@ -33,6 +36,7 @@ results as (
 read_back as (
     select
         operation_id,
+        round,
         group_id,
         text_of(result_text, 'topic') as to_topic,
         try_cast(text_of(result_text, 'partition') as int) as to_partition,
@@ -44,6 +48,7 @@ read_back as (
 commits as (
     select
         operation_id,
+        round,
         group_id,
         from_cluster,
         text_of(commit_text, 'source_topic') as from_topic,
@@ -59,24 +64,41 @@ commits as (
         try_cast(text_of(commit_text, 'to') as bigint) as arrived_offset
     from intended
     where from_cluster is not null
+),
+
+moves as (
+    select
+        c.*,
+        r.recorded_at_ms as moved_at_ms,
+        row_number() over (
+            partition by r.operation_id, r.round, r.group_id, r.to_topic, r.to_partition
+            order by c.round desc nulls last
+        ) as age
+    from commits as c
+    inner join read_back as r
+        on r.operation_id = c.operation_id
+        and r.group_id = c.group_id
+        and r.to_topic = c.to_topic
+        and r.to_partition = c.to_partition
+        and r.round >= c.round
 )
 
 select
-    c.group_id,
-    c.from_cluster,
-    c.from_topic,
-    c.from_topic_id,
-    c.from_partition,
-    c.left_offset,
-    c.left_leader_epoch,
-    c.left_made_after_ms,
-    c.to_cluster,
-    c.to_topic,
-    c.to_topic_id,
-    c.to_partition,
-    c.arrived_offset,
-    r.recorded_at_ms as moved_at_ms,
-    c.operation_id,
+    group_id,
+    from_cluster,
+    from_topic,
+    from_topic_id,
+    from_partition,
+    left_offset,
+    left_leader_epoch,
+    left_made_after_ms,
+    to_cluster,
+    to_topic,
+    to_topic_id,
+    to_partition,
+    arrived_offset,
+    moved_at_ms,
+    operation_id,
     'offsets_set' as kind
-from commits as c
-inner join read_back as r using (operation_id, group_id, to_topic, to_partition);
+from moves
+where age = 1;

@@ -170,6 +170,16 @@ def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
         ).to_arrow_table()
 
 
+def cluster_commits(snapshot: Snapshot, cluster: str) -> pa.Table:
+    """The same of each partition of a cluster."""
+    with connect(snapshot, {}, ("cluster_commits",)) as connection:
+        return connection.sql(
+            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from cluster_commits "
+            "where cluster = $cluster",
+            params={"cluster": cluster},
+        ).to_arrow_table()
+
+
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
     """Every flow that was ever claimed, in the order of names."""
     with connected() as connection:

@@ -1,24 +1,31 @@
 """`offsets set`: groups' offsets at the target, by its admin API."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 import pyarrow as pa
 
 from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
+from ledger.app.between_clusters import Way
+from ledger.app.group_offsets import Chosen
+from ledger.app.position_sheets import Asked, Reasons, position_sheet, set_positions
+from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.errors import PreconditionError, UnsafeError, UsageError
-from ledger.operations.offset_setting import ADVICE, Choice, Setting, result_row
+from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
+from ledger.operations.groups.outcomes import ADVICE, WITHOUT_OFFSET, Choice, Setting, result_row
+from ledger.operations.groups.position_sheet import UNREAD_ADVICE, PositionSheet
 from ledger.reports.rendering import ACCEPTABLE
 
 
 @click.command(name="set")
-@click.option("--flow", required=True, help="The flow whose map is used; offsets are set at its target.")
+@click.option("--flow", help="The flow whose map alone is used; offsets are set at its target.")
+@click.option("--from", "from_cluster", help="With --to: the cluster that groups leave.")
+@click.option("--to", "to_cluster", help="With --from: the cluster where offsets are set, by all flows.")
 @click.option("--group", "groups", multiple=True, help="This consumer group. Can be repeated.")
 @click.option("--all-groups", is_flag=True, help="Every group that has a committed offset at the source.")
 @click.option("--topic", help="Only this source topic.")
@@ -27,9 +34,9 @@ from ledger.reports.rendering import ACCEPTABLE
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice([str(status) for status in ACCEPTABLE]),
+    type=click.Choice(list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE))))),
     multiple=True,
-    help="A status with which an offset is set all the same. Can be repeated.",
+    help="A status with which an offset is set, or a partition left, all the same. Can be repeated.",
 )
 @click.option("--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer.")
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
@@ -40,7 +47,9 @@ from ledger.reports.rendering import ACCEPTABLE
 @click.pass_context
 def set_offsets(
     context: click.Context,
-    flow: str,
+    flow: str | None,
+    from_cluster: str | None,
+    to_cluster: str | None,
     groups: tuple[str, ...],
     all_groups: bool,
     topic: str | None,
@@ -54,7 +63,10 @@ def set_offsets(
     output: str,
     wide: bool,
 ) -> None:
-    """Set committed offsets of groups without members at FLOW's target, as translated from the ledger."""
+    """Set committed offsets of groups without members at a cluster, as translated from the ledger."""
+    asked = asked_maps(flow, from_cluster, to_cluster)
+    if asked is None:
+        raise UsageError(f"{NAME_MAPS}; no offset was set")
     if bool(groups) == all_groups:
         raise UsageError(
             "offsets are set for --group (again for each) or --all-groups, one of both; none was set"
@@ -63,39 +75,60 @@ def set_offsets(
         raise UsageError("--partition needs --topic; no offset was set")
     require_tables(output, wide=wide)
     config = configuration(context)
-    config.flow(flow)
-    ledger = Ledger.open(config, as_of=as_of)
-    answer = ledger.translate_groups(flow, groups=groups, topic=topic, partition=partition)
-    operation_id, settings = group_offsets.set_offsets(
-        config,
-        ledger.snapshot,
-        flow,
-        answer.table,
-        Choice(accepted, overwrite_newer=overwrite_newer),
-        dry_run=dry_run,
-        reason=reason,
-        ticket=ticket,
-    )
-    table = pa.Table.from_pylist(list(map(result_row, settings)), schema=_SCHEMA)
-    put(rendered(table, output, wide=wide))
-    say(f"cut {ledger.cut}")
+    choice = Choice(accepted, overwrite_newer=overwrite_newer)
+    if isinstance(asked, str):
+        config.flow(asked)
+        ledger = Ledger.open(config, as_of=as_of)
+        answer = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
+        operation_id, settings = group_offsets.set_offsets(
+            config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, reason=reason, ticket=ticket
+        )
+        _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)
+        left_out = _left_out(asked, settings)
+    else:
+        ledger = Ledger.open(config, as_of=as_of)
+        of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition))
+        operation_id, sheet = (
+            (None, position_sheet(config, ledger.snapshot, of_all))
+            if dry_run
+            else set_positions(config, ledger.snapshot, of_all, Reasons(reason, ticket))
+        )
+        _show(ledger.cut, sheet.lines, _SCHEMA.append(pa.field("repeated", _NUMBER)), output, wide=wide)
+        left_out = _blocked(sheet)
     if dry_run:
         say("dry run: nothing was set or recorded")
     if operation_id is not None:
         say(f"operation {operation_id}")
-    _refuse_left_out(flow, settings)
+    if left_out is not None:
+        raise left_out
 
 
-def _refuse_left_out(flow: str, settings: Sequence[Setting]) -> None:
+def _show(
+    cut: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema, output: str, *, wide: bool
+) -> None:
+    put(rendered(pa.Table.from_pylist(list(rows), schema=schema), output, wide=wide))
+    say(f"cut {cut}")
+
+
+def _left_out(flow: str, settings: Sequence[Setting]) -> MirrorLedgerError | None:
     """Some left out is exit code 4, all of them 5."""
     left_out = Counter(one.outcome for one in settings if not one.outcome.is_as_wanted)
-    if not left_out:
-        return
-    lines = "\n  ".join(
-        f"{count} {outcome}: {ADVICE[outcome]}" for outcome, count in sorted(left_out.items())
-    )
-    message = f"{flow}: {left_out.total()} of {len(settings)} offsets are not as answered:\n  {lines}"
-    raise PreconditionError(message) if left_out.total() == len(settings) else UnsafeError(message)
+    lines = [f"{count} {outcome}: {ADVICE[outcome]}" for outcome, count in sorted(left_out.items())]
+    return _refusal(flow, left_out.total(), len(settings), lines)
+
+
+def _blocked(sheet: PositionSheet) -> MirrorLedgerError | None:
+    """The same of all flows between two clusters."""
+    name = f"from {sheet.from_cluster} to {sheet.to_cluster}"
+    return _refusal(name, len(sheet.left_out), len(sheet.settings), sheet.blockers)
+
+
+def _refusal(name: str, left_out: int, total: int, lines: Sequence[str]) -> MirrorLedgerError | None:
+    if not lines:
+        return None
+    told = "\n  ".join(lines)
+    message = f"{name}: {left_out} of {total} offsets are not as answered:\n  {told}"
+    return PreconditionError(message) if left_out == total else UnsafeError(message)
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()

@@ -15,6 +15,7 @@ from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
 
+NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"
 _RESET = "kafka-reset"
 
 
@@ -79,7 +80,9 @@ def translate(
     if offset is not None:
         _refuse_beside_an_offset(groups, topic, partition, output)
     _require_topic(topic, partition)
-    asked = _asked(flow, from_cluster, to_cluster)
+    asked = asked_maps(flow, from_cluster, to_cluster)
+    if asked is None:
+        raise UsageError(f"{NAME_MAPS}; nothing was translated")
     if at_time is not None and isinstance(asked, str):
         raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
@@ -101,15 +104,15 @@ def translate(
         show(ledger, found, output, wide=wide)
 
 
-def _asked(flow: str | None, from_cluster: str | None, to_cluster: str | None) -> str | tuple[str, str]:
-    """The flow, or the two clusters, that is asked about."""
+def asked_maps(
+    flow: str | None, from_cluster: str | None, to_cluster: str | None
+) -> str | tuple[str, str] | None:
+    """The flow, or the two clusters, that is asked about; None: `NAME_MAPS`."""
     if flow is not None and from_cluster is None and to_cluster is None:
         return flow
     if flow is None and from_cluster is not None and to_cluster is not None:
         return from_cluster, to_cluster
-    raise UsageError(
-        "name either --flow, or --from and --to: one map answers, or all between two clusters; nothing was translated"
-    )
+    return None
 
 
 def _say_untranslated(found: pa.Table) -> None:

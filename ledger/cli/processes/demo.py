@@ -28,7 +28,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary
-from ledger.operations.offset_setting import Choice, result_row
+from ledger.operations.groups.outcomes import Choice, result_row
 from ledger.reports.run_text import counters
 from ledger.sandbox import Sandbox
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce

@@ -14,7 +14,11 @@ SET = ("offsets", "set", "--flow")
         (("east-to-west", "--all-groups", "--group", "g"), "one of both; none was set"),
         (("east-to-west", "--all-groups", "--partition", "1"), "--partition needs --topic"),
         (("nope", "--all-groups"), "nope"),
-        (("east-to-west", "--all-groups", "--accept", "no_map"), "no_map"),
+        (("east-to-west", "--all-groups", "--accept", "exact"), "exact"),
+        (
+            ("east-to-west", "--from", "east", "--to", "west", "--all-groups"),
+            "name either --flow, or --from and",
+        ),
         (("east-to-west", "--all-groups", "--wide", "-o", "csv"), "--wide is about tables"),
     ],
 )
@@ -26,12 +30,21 @@ def test_what_does_not_go_together_is_refused(
     assert telling in done.err
 
 
+def test_clusters_of_which_nothing_is_known_are_refused(idle: Operated) -> None:
+    between = ("offsets", "set", "--all-groups")
+    done = idle.command(*between, "--from", "east")
+    assert (done.code, "name either --flow, or --from and --to" in done.err) == (2, True)
+    done = idle.command(*between, "--from", "east", "--to", "north")
+    assert (done.code, "no cluster 'north'" in done.err) == (2, True)
+
+
 def test_a_target_that_does_not_answer_leaves_everything_as_it_is(idle: Operated) -> None:
     idle.writer("claimed", own_mark())
     idle.copied({("orders", 0): 10})
     at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0}
     idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
-    done = idle.command(*SET, "east-to-west", "--all-groups")
-    assert (done.code, done.out) == (1, "")
-    assert "could not be reached" in done.err
+    for asked in (("--flow", "east-to-west"), ("--from", "east", "--to", "west")):
+        done = idle.command("offsets", "set", *asked, "--all-groups")
+        assert (done.code, done.out) == (1, "")
+        assert "could not be reached" in done.err
     assert idle.operations() == []

@@ -9,20 +9,9 @@ import pytest
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.errors import ClusterUnavailableError
-from ledger.operations.offset_setting import (
-    ADVICE,
-    Choice,
-    Outcome,
-    Row,
-    Setting,
-    SourceCommit,
-    SourceCommits,
-    TargetGroups,
-    Why,
-    planned,
-    result_row,
-    set_and_record,
-)
+from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Row, Setting, result_row
+from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why, intentions, unfinished
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
@@ -189,6 +178,8 @@ def test_what_the_target_does_not_allow_is_left_out_by_name(
     ("values", "accepted", "outcome"),
     [
         ({"status": "no_map", "target_offset": None, "target_topic": None}, (), Outcome.NO_ANSWER),
+        ({"status": "no_map", "target_offset": None, "target_topic": None}, ("no_map",), Outcome.LEFT),
+        ({"status": "no_commit", "target_offset": None}, ("no_commit",), Outcome.NO_ANSWER),
         ({"status": "lost"}, (), Outcome.NOT_ACCEPTED),
         ({"status": "lost"}, ("lost",), Outcome.SET),
         ({"status": "lost", "absence": "gone"}, ("lost",), Outcome.NOT_ACCEPTED),
@@ -259,6 +250,47 @@ def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Ta
     assert len({operation_id for operation_id, *_ in told}) == 1
     assert [kind for _, kind, _ in told] == ["offsets_set"] * 101 + ["offsets_set_result"] * 101
     assert len(target.ledger.rows("operations")) == 202
+
+
+def test_two_answers_for_one_place_are_no_answer_unless_they_are_the_same(target: Target) -> None:
+    other = target.answer(source_topic="orders_REPLICA", target_offset=6)
+    assert set(outcomes(target.set(target.answer(), other))) == {Outcome.SEVERAL_ANSWERS}
+    assert AT not in target.cluster.committed
+    same = target.answer(source_topic="orders_REPLICA")
+    assert set(outcomes(target.plan(target.answer(), same))) == {Outcome.TO_BE_SET}
+
+
+def test_an_operation_that_is_carried_out_again_records_the_result_of_what_it_had_set(target: Target) -> None:
+    log = operators(target.ledger, target.cluster.clock)
+    answers = [target.answer(), target.answer(target_partition=1, source_partition=1, committed_offset=None)]
+    log.record_parts(
+        intentions(target.plan(*answers), target_cluster="west", why=WHY),
+        operation_id="apply-1",
+        flow=None,
+        reason=None,
+    )
+    target.cluster.set_commits("billing", [target.plan(*answers)[0].commit])  # and then it died
+
+    def again(operation_id: str) -> tuple[str | None, list[Outcome]]:
+        rows = [row for row in target.ledger.rows("operations") if row["operation_id"] == operation_id]
+        found, done = set_and_record(
+            target.cluster,
+            target.plan(*answers),
+            log,
+            WHY,
+            operation_id=operation_id,
+            begun=unfinished(rows),
+        )
+        return found, outcomes(done)
+
+    assert again("apply-1") == ("apply-1", [Outcome.SET, Outcome.SET])
+    *_, (operation_id, kind, told) = target.recorded()
+    assert (operation_id, kind) == ("apply-1", "offsets_set_result")
+    assert [one["result"] for one in told["results"]] == ["set", "set"]
+    rows = len(target.recorded())
+    assert again("apply-1") == (None, [Outcome.ALREADY_SET, Outcome.ALREADY_SET])
+    assert again("apply-2") == (None, [Outcome.ALREADY_SET, Outcome.ALREADY_SET])
+    assert len(target.recorded()) == rows
 
 
 def test_partitions_of_a_group_are_judged_one_by_one(target: Target) -> None:

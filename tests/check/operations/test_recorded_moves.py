@@ -8,15 +8,10 @@ import pytest
 from ledger.adapters.duck import engine
 from ledger.app.group_offsets import source_commits
 from ledger.catalog import query
-from ledger.operations.offset_setting import (
-    Choice,
-    Outcome,
-    SourceCommits,
-    TargetGroups,
-    Why,
-    planned,
-    set_and_record,
-)
+from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.outcomes import Choice, Outcome
+from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
+from ledger.operations.groups.receipts import SourceCommits, Why
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
@@ -51,6 +46,7 @@ class Moved:
 
     cluster: MemoryCluster
     ledger: MemoryLedger
+    east: MemoryCluster
 
     def set(self) -> set[Outcome]:
         """What the ledger answers, set and recorded as the command does."""
@@ -58,7 +54,7 @@ class Moved:
         asked = [query("offset_translation"), query("uncommitted_partitions")]
         found = engine.run_queries(asked, {"flow": FLOW, "driver_lives": False}, at)
         rows = [answer for table in found.values() for answer in table.to_pylist()]
-        left = SourceCommits("east", source_commits(at, FLOW))
+        left = SourceCommits("east", source_commits(engine.last_commits(at, FLOW)))
         settings = planned(
             [{"committed_offset": None, "metadata": None, "absence": None} | answer for answer in rows],
             TargetGroups.read(self.cluster, {"billing"}),
@@ -70,6 +66,39 @@ class Moved:
             one.outcome for one in set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left))[1]
         }
 
+    def move(self, here: str, there: str) -> PositionSheet:
+        """All groups of a cluster, as `offsets set --from --to` moves them."""
+        at = self.ledger.at(self.ledger.latest())
+        target = {"east": self.east, "west": self.cluster}[there]
+        found = engine.run_query(
+            query("group_translation"), {"from_cluster": here, "to_cluster": there}, at
+        ).to_pylist()
+        sheet = compute_sheet(
+            target,
+            found,
+            Choice(),
+            oddities,
+            from_cluster=here,
+            cut="v2.cut",
+            unread_groups={},
+        )
+        left = SourceCommits(here, source_commits(engine.cluster_commits(at, here)))
+        log = operators(self.ledger, target.clock)
+        return set_sheet(target, sheet, log, Why(None, "v2.cut", left), begun={})[1]
+
+    def recorded_at_west(self, *, number: int) -> None:
+        """What its recorder sees of the group."""
+        found = {key[2]: offset for key, offset in self.cluster.committed.items() if key[0] == "billing"}
+        for partition, offset in found.items():
+            told = commit(partition, offset, epoch=0, number=number, read_at_ms=3_000_000 + number)
+            at_west = {"cluster": "west", "topic": "east.orders", "topic_id": self.target_id}
+            now = {"recorded_at_ms": 3_000_000 + number, "leader_epoch": None, "writer": "recorder:west"}
+            self.ledger.append("checkpoints", [{**told, **at_west, **now}])
+
+    @property
+    def target_id(self) -> str:
+        return self.cluster.topic_by_name["east.orders"].topic_id
+
     def moves(self) -> list[dict[str, Any]]:
         with engine.connect(self.ledger.at(self.ledger.latest()), {}, ("group_moves",)) as connection:
             found = connection.sql("select * from group_moves order by from_partition").to_arrow_table()
@@ -80,6 +109,9 @@ class Moved:
 def moved() -> Moved:
     cluster, ledger = MemoryCluster("west", FakeClock()), MemoryLedger()
     cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    east = MemoryCluster("east", cluster.clock)
+    east.create_topic("orders", partitions=2, replication_factor=1, configuration={})
+    east.topic_by_name["orders"].topic_id = "T"
     ledger.append("writers", [CLAIM])
     target_id = cluster.topic_by_name["east.orders"].topic_id
     for partition in range(2):
@@ -111,10 +143,11 @@ def moved() -> Moved:
             high_watermark=50,
         )
         ledger.append("offset_syncs", [copied])
-        ledger.append("high_watermarks", [ends])
+        ends_at_east = {"cluster": "east", "topic": "orders", "topic_id": "T", "high_watermark": 150}
+        ledger.append("high_watermarks", [ends, {**ends, **ends_at_east, "writer": "recorder:east"}])
     ledger.append("checkpoints", [commit(0, 105, epoch=2, number=1, read_at_ms=700)])
     ledger.append("checkpoints", [commit(0, 120, epoch=2, number=2, read_at_ms=900)])
-    return Moved(cluster, ledger)
+    return Moved(cluster, ledger, east)
 
 
 def test_a_group_that_was_set_has_moved_from_its_commit_to_the_answer(moved: Moved) -> None:
@@ -143,3 +176,32 @@ def test_what_was_set_already_is_no_move(moved: Moved) -> None:
     moved.cluster.committed |= {("billing", "east.orders", 0): 20, ("billing", "east.orders", 1): 0}
     assert moved.set() == {Outcome.ALREADY_SET}
     assert moved.moves() == []
+
+
+def offsets(sheet: PositionSheet) -> dict[int, tuple[int | None, str, str, int | None]]:
+    return {
+        one.answer["source_partition"]: (
+            one.answer["target_offset"],
+            one.answer["status"],
+            str(one.outcome),
+            one.answer["repeated"],
+        )
+        for one in sheet.settings
+    }
+
+
+def test_who_moved_by_all_flows_and_read_nothing_goes_back_exactly(moved: Moved) -> None:
+    there = moved.move("east", "west")
+    assert offsets(there) == {0: (20, "exact", "set", 0), 1: (0, "no_commit_empty", "set", 0)}
+    assert there.is_complete
+    assert {(move["kind"], move["left_offset"]) for move in moved.moves()} == {
+        ("offsets_set", 120),
+        ("offsets_set", None),
+    }
+    assert {row["flow"] for row in moved.ledger.rows("operations")} == {None}
+    again = moved.move("east", "west")
+    assert again.counts == {"already_set": 2}
+    moved.recorded_at_west(number=1)
+    back = moved.move("west", "east")
+    assert {part: offset for part, (offset, *_) in offsets(back).items()} == {0: 120, 1: 100}
+    assert offsets(back)[0][1:] == ("exact", "set", 0)

@@ -13,7 +13,7 @@ from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 from ledger.mirror.partitions.stop_advice import ADVICE
 from ledger.mirror.task.assignments import StopCause
 from ledger.operations.driver_report import DriverState
-from ledger.operations.offset_setting import Outcome
+from ledger.operations.groups.outcomes import Outcome
 from ledger.reports.rendering import ACCEPTABLE
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import Definition, definitions, section

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ from tests.support.waiting import eventually
 RECORDS = 60
 TRIMMED_TO = 7
 """The source begins here, the target at 0: no offset is the same on both sides."""
+BY_ALL_FLOWS = ("--from", "east", "--to", "west")
 SET, BY_FILE, NEXT_GENERATION, NEWCOMER = "set", "by-file", "next-generation", "newcomer"
 _ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -140,13 +141,15 @@ class Setter:
     moving: Moving
     capture: pytest.CaptureFixture[str]
 
-    def __call__(self, group: str, *arguments: str) -> Done:
-        of_group = ("--flow", FLOW, "--group", self.moving.group(group), "-o", "json")
+    def __call__(self, group: str, *arguments: str, asked: Sequence[str] = ("--flow", FLOW)) -> Done:
+        of_group = (*asked, "--group", self.moving.group(group), "-o", "json")
         return command(self.capture, self.moving.config, "offsets", "set", *of_group, *arguments)
 
-    def results(self, group: str, *arguments: str, code: int = 0) -> dict[int, tuple[int | None, int, str]]:
+    def results(
+        self, group: str, *arguments: str, code: int = 0, asked: Sequence[str] = ("--flow", FLOW)
+    ) -> dict[int, tuple[int | None, int, str]]:
         """By partition what was there, what is to be there, and what became of it."""
-        done = self(group, *arguments)
+        done = self(group, *arguments, asked=asked)
         assert done.code == code, done.err
         return {
             row["target_partition"]: (row["former_offset"], row["target_offset"], row["result"])
@@ -164,6 +167,7 @@ def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set:
     assert {part: offset for part, (offset, _) in moving.offsets_at_target(SET).items()} == wanted
     again = offsets_set.results(SET)
     assert again == {partition: (offset, offset, "already_set") for partition, offset in wanted.items()}
+    assert offsets_set.results(SET, asked=BY_ALL_FLOWS) == again
     rows = answers.snapshot(moving.config, None).rows("operations", [("ticket", "=", "OPS-1")])
     assert [row["kind"] for row in rows] == ["offsets_set", "offsets_set_result"]
     assert len({row["operation_id"] for row in rows}) == 1
@@ -225,8 +229,11 @@ def test_a_partition_without_a_commit_is_left_out_unless_accepted(
         1: "not_accepted",
         2: "to_be_set",
     }
-    done = offsets_set.results(NEWCOMER, "--accept", "no_commit")
+    assert offsets_set.results(NEWCOMER, "--dry-run", asked=BY_ALL_FLOWS, code=4) == found
+    done = offsets_set.results(NEWCOMER, "--accept", "no_commit", asked=BY_ALL_FLOWS)
     assert done[1] == (None, 0, "set")
+    again = offsets_set.results(NEWCOMER, "--accept", "no_commit", asked=BY_ALL_FLOWS)
+    assert {result for *_, result in again.values()} == {"already_set"}
 
 
 def test_kafkas_own_tool_takes_the_file(

@@ -1,0 +1,162 @@
+"""The position sheet: where every group of a cluster continues at another, compared with what that one has now.
+
+It is computed from answers of `group_translation` and from the target itself, and set as it is: nothing that is in it
+depends on who asks. Computed again it says what is lacking still, so whoever sets it again, after a crash too, comes
+to the same end.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ledger.domain.offsets.translation import UncommittedStatus
+from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.outcomes import ADVICE, Choice, Place, Row, Setting, result_row
+from ledger.operations.groups.receipts import Why
+from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.ledger import OperationLog
+
+Oddities = Callable[[Row], Collection[str]]
+"""What has to be accepted about an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionSheet:
+    """Of each partition of each group where it lands at `to_cluster`, and what became of it, or would.
+
+    `unread_groups`: by group why nobody knows where it stands (`UNREAD_ADVICE`), where that was not accepted. `cut`: of
+    the answers.
+    """
+
+    from_cluster: str
+    to_cluster: str
+    cut: str
+    settings: tuple[Setting, ...]
+    unread_groups: Mapping[str, str]
+
+    @property
+    def left_out(self) -> list[Setting]:
+        """What is not as answered, and keeps its group from continuing where it should."""
+        return [one for one in self.settings if not one.outcome.is_as_wanted]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every group continues where it should."""
+        return not self.left_out and not self.unread_groups
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many partitions have each outcome."""
+        return dict(sorted(Counter(str(one.outcome) for one in self.settings).items()))
+
+    @property
+    def blockers(self) -> list[str]:
+        """Why groups do not continue where they should, a line each with what to do."""
+        found = sorted(Counter(one.outcome for one in self.left_out).items())
+        lines = [f"{count} {outcome}: {ADVICE[outcome]}" for outcome, count in found]
+        unread = sorted(Counter(self.unread_groups.values()).items())
+        return [*lines, *(f"{count} groups {status}: {UNREAD_ADVICE[status]}" for status, count in unread)]
+
+    @property
+    def words(self) -> str:
+        groups = len({one.group_id for one in self.settings})
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "none"
+        unread = f"; {len(self.unread_groups)} groups that nobody can read" if self.unread_groups else ""
+        return f"{groups} groups from {self.from_cluster} to {self.to_cluster}: partitions: {counted}{unread}"
+
+    @property
+    def lines(self) -> list[dict[str, object]]:
+        """A line for each partition of each group, for tables and receipts."""
+        return [sheet_line(one) for one in self.settings]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a receipt says of it, beside its lines."""
+        return {
+            "from_cluster": self.from_cluster,
+            "to_cluster": self.to_cluster,
+            "cut": self.cut,
+            "groups": len({one.group_id for one in self.settings}),
+            "partitions": self.counts,
+            "repeated": sum(one.answer.get("repeated") or 0 for one in self.settings),
+            "unread_groups": dict(self.unread_groups),
+        }
+
+
+UNREAD_ADVICE: Mapping[str, str] = {
+    "hidden": "grant DESCRIBE on them to the mirror's principal where they come from",
+    "unavailable": "bring their coordinator back, or move them by hand",
+}
+
+
+def compute_sheet(
+    target: ClusterAdmin,
+    answers: Iterable[Row],
+    choice: Choice,
+    oddities: Oddities,
+    *,
+    from_cluster: str,
+    cut: str,
+    unread_groups: Mapping[str, str],
+) -> PositionSheet:
+    """What would become of each answer; reads the target and changes nothing.
+
+    Raises `ClusterUnavailableError` or `PreconditionError` where the target does not tell what it has.
+    """
+    rows = with_empty_partitions(list(answers), target)
+    groups = TargetGroups.read(target, {str(row["group_id"]) for row in rows})
+    return PositionSheet(
+        from_cluster=from_cluster,
+        to_cluster=target.alias,
+        cut=cut,
+        settings=tuple(planned(rows, groups, choice, oddities)),
+        unread_groups={
+            group: status for group, status in unread_groups.items() if status not in choice.accepted
+        },
+    )
+
+
+def set_sheet(
+    target: ClusterAdmin,
+    sheet: PositionSheet,
+    operations: OperationLog,
+    why: Why,
+    *,
+    operation_id: str | None = None,
+    begun: Mapping[Place, int],
+) -> tuple[str | None, PositionSheet]:
+    """Set what a sheet says is to be set, and read it back; returns the operation id, None: nothing was lacking.
+
+    What cannot be set is said in the sheet that is returned, and is not an error here. Raises
+    `ClusterUnavailableError` when the target dies in between: what it has then is found by doing it again.
+    """
+    operation_id, done = set_and_record(
+        target, sheet.settings, operations, why, operation_id=operation_id, begun=begun
+    )
+    return operation_id, replace(sheet, settings=tuple(done))
+
+
+def with_empty_partitions(answers: Sequence[Row], target: ClusterAdmin) -> list[Row]:
+    """Partitions without a commit that are empty at the target: there is nothing that the group could skip."""
+    asked = [
+        (row["target_topic"], row["target_partition"])
+        for row in answers
+        if row["status"] == UncommittedStatus.NO_COMMIT and row["target_offset"] is not None
+    ]
+    ends = target.ends(sorted(set(asked))) if asked else {}
+
+    def is_empty(row: Row) -> bool:
+        found = ends.get((row["target_topic"], row["target_partition"]))
+        return found is not None and found.log_start == found.high_watermark == row["target_offset"]
+
+    return [
+        {**row, "status": str(UncommittedStatus.NO_COMMIT_EMPTY)}
+        if row["status"] == UncommittedStatus.NO_COMMIT and is_empty(row)
+        else row
+        for row in answers
+    ]
+
+
+def sheet_line(one: Setting) -> dict[str, object]:
+    """A line of a sheet."""
+    return {**result_row(one), "repeated": one.answer.get("repeated")}

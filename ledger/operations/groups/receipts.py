@@ -1,0 +1,119 @@
+"""What is recorded of groups whose offsets are set: where they come from, what is about to be, what became of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.operations.groups.outcomes import Outcome, Place, Row, Setting, by_group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCommit:
+    """What is known of a group's commit on a partition of the source, beside its offset.
+
+    `made_after_ms`: when the group was last seen with another one, or with none. None: unknown.
+    """
+
+    topic_id: str | None
+    leader_epoch: int | None = None
+    made_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCommits:
+    """Where groups come from: the cluster, and by group, topic and partition the last known commit there."""
+
+    cluster: str
+    last: Mapping[tuple[str, str, int], SourceCommit]
+
+    def of(self, answer: Row) -> SourceCommit:
+        """The commit that an answer is about; without one its topic id is that of the group's others on the topic."""
+        group, topic = str(answer["group_id"]), answer["source_topic"]
+        if answer["committed_offset"] is not None:
+            return self.last[group, topic, answer["source_partition"]]
+        others = {one.topic_id for at, one in self.last.items() if at[:2] == (group, topic)}
+        return SourceCommit(topic_id=others.pop() if len(others) == 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What is recorded with an operation: the cut of the answers, what was left, the operator's words.
+
+    `flow`: the one whose map answered; None: all between two clusters.
+    """
+
+    flow: str | None
+    cut: str
+    left: SourceCommits
+    reason: str | None = None
+    ticket: str | None = None
+
+
+def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) -> list[OffsetsSet]:
+    """One for each group of which something is about to be set."""
+    to_set = [one for one in settings if one.outcome is Outcome.TO_BE_SET]
+    return [
+        OffsetsSet(
+            group=group,
+            source_cluster=why.left.cluster,
+            target_cluster=target_cluster,
+            cut=why.cut,
+            commits=tuple(_intended(one, why.left.of(one.answer)) for one in of_group),
+        )
+        for group, of_group in by_group(to_set).items()
+    ]
+
+
+def _intended(one: Setting, left: SourceCommit) -> IntendedCommit:
+    return IntendedCommit(
+        topic=one.answer["target_topic"],
+        topic_id=one.answer["target_topic_id"],
+        partition=one.answer["target_partition"],
+        former=one.former,
+        to=one.answer["target_offset"],
+        source_topic=one.answer["source_topic"],
+        source_topic_id=left.topic_id,
+        source_partition=one.answer["source_partition"],
+        source_offset=one.answer["committed_offset"],
+        source_leader_epoch=left.leader_epoch,
+        source_made_after_ms=left.made_after_ms,
+        status=one.answer["status"],
+    )
+
+
+def results(settings: Sequence[Setting]) -> list[OffsetsSetResult]:
+    """One for each group: what became of each of its partitions."""
+    return [
+        OffsetsSetResult(group=group, results=tuple(map(_result, of_group)))
+        for group, of_group in by_group(settings).items()
+    ]
+
+
+def _result(one: Setting) -> CommitResult:
+    return CommitResult(
+        source_topic=one.answer["source_topic"],
+        source_partition=one.answer["source_partition"],
+        topic=one.answer["target_topic"],
+        partition=one.answer["target_partition"],
+        former=one.former,
+        to=one.answer["target_offset"],
+        result=one.outcome.value,
+    )
+
+
+def unfinished(rows: Iterable[Row]) -> dict[Place, int]:
+    """By place the offset that was about to be set, of which no result was recorded, of one operation's rows.
+
+    Rows of `operations` in the order of their stamps.
+    """
+    begun: dict[Place, int] = {}
+    for row in rows:
+        if row["kind"] == OffsetsSet.kind:
+            intended = OffsetsSet.of_row(row)
+            begun |= {(intended.group, one.topic, one.partition): one.to for one in intended.commits}
+        elif row["kind"] == OffsetsSetResult.kind:
+            done = OffsetsSetResult.of_row(row)
+            for result in done.results:
+                if result.topic is not None and result.partition is not None:
+                    begun.pop((done.group, result.topic, result.partition), None)
+    return begun
