@@ -160,6 +160,15 @@ def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
         ).fetchall()
 
 
+def incarnations(snapshot: Snapshot, flow: str) -> dict[str, str]:
+    """By source topic of a flow the topic id of the incarnation that it copied last."""
+    with connect(snapshot, {}, ("topic_pairs",)) as connection:
+        found = connection.execute(
+            "select source_topic, source_topic_id from topic_pairs where flow = $flow", {"flow": flow}
+        )
+        return dict(found.fetchall())
+
+
 def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
     """What is known, beside its offset, of the last known commit of each group on each partition of a flow's source."""
     with connect(snapshot, {}, ("last_commits",), flow) as connection:

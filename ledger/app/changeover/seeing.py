@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
+from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
@@ -63,7 +64,10 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         return Seen(
             source=here,
             target=there,
-            flows=[_flow(config, flow, state, here, there, target) for flow in flows],
+            flows=[
+                _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
+                for flow in flows
+            ],
             directions=directions,
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
@@ -110,10 +114,11 @@ def _flow(
     config: MirrorConfig,
     flow: FlowConfig,
     state: DeltaLedgerState,
-    source: SeenCluster,
-    target: SeenCluster,
+    seen: tuple[SeenCluster, SeenCluster],
     target_admin: KafkaAdmin,
+    incarnations: Mapping[str, str],
 ) -> SeenFlow:
+    source, target = seen
     claim = state.last_claim(writer_of(flow.name))
     verdict = driver_verdict(flow, claim, LocalProcesses(), now_ms=SystemClock().now_ms())
     positions = state.positions(flow.name)
@@ -125,6 +130,7 @@ def _flow(
         config=flow,
         driver=verdict,
         positions=positions,
+        incarnations=incarnations,
         stopped=state.stopped_partitions(flow.name),
         unmirrored=[name for name in known if selection.selects(name) and name not in copied],
         unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)

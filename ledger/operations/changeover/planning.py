@@ -13,6 +13,7 @@ from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
+from ledger.ports.ledger import FlowPosition
 
 Oddities = Callable[[Row], Collection[str]]
 """What has to be accepted by name about a translation."""
@@ -118,10 +119,9 @@ def _topics(flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, 
     return tuple(sorted(found, key=lambda one: (one.flow, one.source_topic, one.topic)))
 
 
-def _current(flow: SeenFlow) -> list[Any]:
-    """Of each source topic the incarnation that the flow went to last: a later one comes behind in its positions."""
-    last = {position.source_topic: position.source_topic_id for position in flow.positions}
-    return [one for one in flow.positions if last[one.source_topic] == one.source_topic_id]
+def _current(flow: SeenFlow) -> list[FlowPosition]:
+    """Positions of incarnations that were copied last; those of former ones stay in the ledger."""
+    return [one for one in flow.positions if flow.incarnations.get(one.source_topic) == one.source_topic_id]
 
 
 def _is_chosen(row: Row, choices: Choices) -> bool:

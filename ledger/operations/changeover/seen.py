@@ -34,13 +34,15 @@ class SeenCluster:
 class SeenFlow:
     """A flow from the former source into the target.
 
-    `unmirrored`: selected source topics that it has no position of. `unrecorded`: target partitions of which the
+    `incarnations`: by source topic the id of the one that it copied last. `unmirrored`: selected source topics that it
+    has no position of. `unrecorded`: target partitions of which the
     leader remembers more of the flow's records than the ledger has.
     """
 
     config: FlowConfig
     driver: RoleVerdict
     positions: Sequence[FlowPosition]
+    incarnations: Mapping[str, str]
     stopped: Mapping[tuple[str, int], RecordedStop]
     unmirrored: Sequence[str]
     unrecorded: Sequence[tuple[str, int]]

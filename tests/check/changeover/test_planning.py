@@ -50,6 +50,7 @@ def flow(name: str = "flow", **changed: Any) -> SeenFlow:
         "config": config,
         "driver": RoleVerdict.IN_USE,
         "positions": [position()],
+        "incarnations": {"orders": "E-orders", "users": "E-users"},
         "stopped": {},
         "unmirrored": (),
         "unrecorded": (),
@@ -263,7 +264,7 @@ def test_there_has_to_be_something_to_plan_about() -> None:
 
 
 def test_of_a_recreated_topic_the_incarnation_that_was_copied_last_is_meant() -> None:
-    seen = replace(SEEN, flows=[flow(positions=[position(source="old"), position()])])
+    seen = replace(SEEN, flows=[flow(positions=[position(), position(source="old")])])
     assert [one.source_topic_id for one in made(seen).plan.topics] == ["E-orders"]
 
 
