@@ -11,7 +11,7 @@ SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {"checkpoints": ("transaction_pending",)}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets"})
+ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets", "cut_offsets"})
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
@@ -338,6 +338,42 @@ OPERATIONS = Table(
     ),
 )
 
+CUT_OFFSETS = Table(
+    "cut_offsets",
+    "partition of a cut, at either side",
+    (
+        *STAMP,
+        Column("operation_id", "string", "the operation that the cut is of; its rows share it"),
+        Column("flow", "string", "the flow that copied from one side to the other"),
+        Column("side", "string", "`source` or `target` of that flow"),
+        Column("cluster", "string", "alias of the cluster"),
+        Column("cluster_id", "string", "Kafka cluster id of the cluster; null when nobody knows it", True),
+        Column("source_topic", "string", "topic name at the source: both rows of a pair share it"),
+        Column("topic", "string", "topic name"),
+        Column("topic_id", "string", "topic id"),
+        Column("partition", "int", "partition"),
+        Column("leader_epoch", "int", "leader epoch at the end of the log; null when unknown", True),
+        Column("log_start", "bigint", "first offset that can be read; null when unknown", True),
+        Column(
+            "last_stable",
+            "bigint",
+            "first offset that a read_committed reader cannot read; null when unknown",
+            True,
+        ),
+        Column("high_watermark", "bigint", "first offset that no reader can read; null when unknown", True),
+        Column("map_source_end", "bigint", "source end of the flow's map; null when it has none", True),
+        Column("map_target_end", "bigint", "target end of the flow's map; null when it has none", True),
+        Column(
+            "reverse_start",
+            "bigint",
+            "where the way back begins, of a target; null at a source, or while unknown",
+            True,
+        ),
+        Column("read_at_ms", "bigint", "when the read of the ends began; null when they are unknown", True),
+        Column("is_live", "boolean", "whether the cluster answered; else the ends are as last recorded"),
+    ),
+)
+
 TABLES: tuple[Table, ...] = (
     OFFSET_SYNCS,
     CHECKPOINTS,
@@ -346,6 +382,7 @@ TABLES: tuple[Table, ...] = (
     HIGH_WATERMARKS,
     TOPICS,
     PERMISSIONS,
+    CUT_OFFSETS,
     WRITERS,
     OPERATIONS,
 )

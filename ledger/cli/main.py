@@ -36,6 +36,7 @@ _PLACES = {
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
     "plan": "changeover.plan:plan",
+    "cut": "acts.cut:cut",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

@@ -7,6 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark
 from ledger.domain.offsets.adopted import AdoptionHistory
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.offsets.position import Position
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
@@ -136,6 +137,10 @@ class LedgerState(Protocol):
 
     def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
         """The same, and what of which clusters is promoted: by one read, for drivers ask before every round."""
+        ...
+
+    def cut(self, operation_id: str) -> Cut:
+        """What an operation recorded of both sides when it took a cut; empty where it took none."""
         ...
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:

@@ -13,6 +13,7 @@ from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
@@ -35,6 +36,7 @@ from ledger.recording.row_source import Filter, RowSource
 from ledger.recording.sync_rows import adoptions, copying_flows, former_copies, recorded_sync
 from ledger.schema import (
     CHECKPOINTS,
+    CUT_OFFSETS,
     GROUPS,
     HIGH_WATERMARKS,
     OFFSET_SYNCS,
@@ -176,6 +178,13 @@ class RecordedState(ABC):
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
         rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)
         return recorded_permissions([row for row in rows if row["cluster_id"] == cluster_id])
+
+    # -- cuts ------------------------------------------------------------------------------------
+
+    def cut(self, operation_id: str) -> Cut:
+        """What an operation recorded of a cut; of one that recorded none it is empty."""
+        rows = self._source.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id)])
+        return Cut.of_rows(operation_id, rows)
 
     # --------------------------------------------------------------------------------------------
 

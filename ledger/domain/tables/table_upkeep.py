@@ -18,6 +18,7 @@ SORTED_BY: Mapping[str, Sequence[str]] = {
     "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
     "topics": ("cluster", "topic"),
     "permissions": ("cluster", "kind"),
+    "cut_offsets": ("operation_id",),
 }
 """What the rows of a table are about, by which a merge sorts them; then they lie in the order of recording.
 

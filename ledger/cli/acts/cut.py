@@ -1,0 +1,35 @@
+"""`cut`: record where both sides of a pair of clusters stand, once nobody writes there any more."""
+
+from collections.abc import Sequence
+
+import click
+
+from ledger.app.acts.cut import cut_of_pair
+from ledger.cli.configured import configuration
+from ledger.cli.printing import say
+from ledger.operations.directions import Pair
+from ledger.recording.operation_log import random_id
+
+
+@click.command()
+@click.option("--from", "source", required=True, help="The cluster that flows copied from.")
+@click.option("--to", "target", required=True, help="The cluster that they copied to.")
+@click.option(
+    "--topic", "topics", multiple=True, help="Only this topic of the target; may be repeated. Default: all."
+)
+@click.option("--operation", help="Record it for this operation, once. Default: an operation of its own.")
+@click.pass_context
+def cut(
+    context: click.Context, source: str, target: str, topics: Sequence[str], operation: str | None
+) -> None:
+    """Record where source and target of a pair stand, partition by partition, with the map between them."""
+    pair = Pair(target, source, tuple(topics) or None)
+    taken = cut_of_pair(configuration(context), pair, operation_id=operation or random_id())
+    say(taken.words)
+    for why in _reasons(taken.facts["no_start"]):
+        say(f"no way back from some partitions: {why}")
+    click.echo(taken.operation_id)
+
+
+def _reasons(found: object) -> list[str]:
+    return [str(one) for one in found] if isinstance(found, list) else []

@@ -1,0 +1,161 @@
+"""A cut: where both sides of partition pairs stood at one moment, when nobody wrote to them any more.
+
+What comes after a change of direction begins there: at `reverse_start` on the way back, at the end of the other side
+as its target, with nothing read or copied twice.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, Self
+
+
+class CutSide(StrEnum):
+    """Which end of the flow that copied the pair a row is about."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOffset:
+    """One partition of a cut, at one side; `is_live` False: its ends are as they were recorded last, or unknown.
+
+    `map_source_end`, `map_target_end`: of the flow's map, None without one. `reverse_start`: of a target.
+    """
+
+    operation_id: str
+    flow: str
+    side: CutSide
+    cluster: str
+    cluster_id: str | None
+    source_topic: str
+    topic: str
+    topic_id: str
+    partition: int
+    leader_epoch: int | None = None
+    log_start: int | None = None
+    last_stable: int | None = None
+    high_watermark: int | None = None
+    map_source_end: int | None = None
+    map_target_end: int | None = None
+    reverse_start: int | None = None
+    read_at_ms: int | None = None
+    is_live: bool = False
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """From a row of `cut_offsets`, with or without its stamp."""
+        found = {field.name: row[field.name] for field in fields(cls)}
+        return cls(**{**found, "side": CutSide(found["side"])})
+
+    def row(self) -> dict[str, object]:
+        """Its row without the stamp."""
+        return {**asdict(self), "side": str(self.side)}
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic} partition {self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutPair:
+    """Both sides of a partition that a flow copied; None: the topic, or the partition, was not there."""
+
+    source: CutOffset | None
+    target: CutOffset | None
+
+    @property
+    def reverse_start(self) -> int | None:
+        return None if self.target is None else self.target.reverse_start
+
+    @property
+    def name(self) -> str:
+        side = self.target or self.source
+        return "" if side is None else side.name
+
+    @property
+    def beyond_map(self) -> int | None:
+        """Source offsets behind the map, markers among them; None: unknown."""
+        at = self.source
+        if at is None or at.high_watermark is None:
+            return None
+        mapped = at.log_start if at.map_source_end is None else at.map_source_end
+        return max(at.high_watermark - (mapped or 0), 0)
+
+    def why_no_start(self) -> str | None:
+        """What keeps the way back from beginning here, in words; None: nothing does."""
+        if self.reverse_start is not None:
+            return None
+        if self.target is None:
+            return f"it was not at the target: {self.name}"
+        if not self.target.is_live:
+            return f"{self.target.cluster} was not read itself"
+        if self.source is None or not self.source.is_live:
+            return (
+                f"{self.target.cluster if self.source is None else self.source.cluster} was not read itself"
+            )
+        copied, end = self.source.map_source_end, self.source.high_watermark
+        if copied is not None and end is not None and end < copied:
+            return f"{self.source.cluster} ended at {end}, and {copied} had been copied from there"
+        return f"{self.target.cluster} held copies of flow {self.target.flow} that it had not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What one operation recorded of the flows of a pair of clusters."""
+
+    operation_id: str
+    offsets: tuple[CutOffset, ...]
+
+    @classmethod
+    def of_rows(cls, operation_id: str, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """Of two appends for one operation, made at the same moment, the first counts."""
+        found = list(rows)
+        first = min((row["round"] for row in found), default=None)
+        return cls(operation_id, tuple(CutOffset.of_row(row) for row in found if row["round"] == first))
+
+    def pairs(self, flow: str) -> dict[tuple[str, int], CutPair]:
+        """Of a flow, by source topic and partition."""
+        found: dict[tuple[str, int], CutPair] = {}
+        for at in self.offsets:
+            if at.flow == flow:
+                key = (at.source_topic, at.partition)
+                pair = found.get(key, CutPair(None, None))
+                found[key] = replace(pair, **{str(at.side): at})
+        return dict(sorted(found.items()))
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        return tuple(sorted({at.flow for at in self.offsets}))
+
+    @property
+    def every_pair(self) -> Sequence[CutPair]:
+        return [pair for flow in self.flows for pair in self.pairs(flow).values()]
+
+    @property
+    def words(self) -> str:
+        pairs = self.every_pair
+        not_live = sorted({at.cluster for at in self.offsets if not at.is_live})
+        began = sum(pair.reverse_start is not None for pair in pairs)
+        ledger = f"; {' and '.join(not_live)} as last recorded" if not_live else ""
+        beyond = sum(pair.beyond_map or 0 for pair in pairs)
+        behind = f"; {beyond} offsets at the source behind what was copied" if beyond else ""
+        return (
+            f"cut {self.operation_id} of {', '.join(self.flows) or 'no flow'}: {len(pairs)} partitions, the way back "
+            f"may begin with {began} of them{ledger}{behind}"
+        )
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt: counts alone, the rows are in `cut_offsets`."""
+        pairs = self.every_pair
+        return {
+            "cut": self.operation_id,
+            "flows": list(self.flows),
+            "partitions": len(pairs),
+            "may_begin": sum(pair.reverse_start is not None for pair in pairs),
+            "not_live": sorted({at.cluster for at in self.offsets if not at.is_live}),
+            "beyond_map": sum(pair.beyond_map or 0 for pair in pairs),
+            "no_start": sorted({why for pair in pairs if (why := pair.why_no_start()) is not None})[:20],
+        }

@@ -1,0 +1,307 @@
+"""Taking a cut: both sides of what flows between two clusters copy, as they stand when nobody writes there any more.
+
+A cluster that answers is read itself; of one that does not the last recorded ends are taken, each with its time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ledger.config.flow import FlowConfig
+from ledger.domain.cluster_identity import ClusterIdentities
+from ledger.domain.facts import HighWatermark, TopicPartition
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
+from ledger.domain.topics.naming import NamingKind, TopicSelection
+from ledger.domain.writer_roles import OPERATOR_WRITER
+from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds, live_cluster
+from ledger.ports.ledger import FactLog, FlowPosition
+from ledger.schema import CUT_OFFSETS
+
+
+class CutState(Protocol):
+    """What a cut reads of the ledger."""
+
+    def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
+
+    def identities(self) -> ClusterIdentities: ...
+
+    def cut(self, operation_id: str) -> Cut: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CutFlow:
+    """A flow whose partitions are read; `topics`: names at the target, None: all. `opposite`: the flow back, if any."""
+
+    flow: FlowConfig
+    selection: TopicSelection
+    topics: frozenset[str] | None = None
+    opposite: str | None = None
+
+    def takes(self, source_topic: str) -> bool:
+        if not self.selection.selects(source_topic):
+            return False
+        return self.topics is None or self.flow.naming.target_name(source_topic) in self.topics
+
+
+@dataclass(frozen=True, slots=True)
+class CutPorts:
+    """Source and target of the flows, and the ledger."""
+
+    source: ClusterAdmin
+    target: ClusterAdmin
+    state: CutState
+    fact_log: FactLog
+    clock: Clock
+
+
+def take_cut(flows: Sequence[CutFlow], ports: CutPorts, *, operation_id: str) -> Cut:
+    """Read both sides once and record them; the cut of an operation that has one already is returned as it is.
+
+    Raises `PreconditionError` where another cluster answers than the recorded one, where topics change meanwhile, and
+    where neither side answers; `UsageError` where the flows copy no such topic. Then nothing is recorded.
+    """
+    found = ports.state.cut(operation_id)
+    if found.offsets:
+        return found
+    offsets = tuple(_Reading(flows, ports, operation_id).offsets())
+    if not offsets:
+        raise UsageError(
+            "the flows copy no such topic, as far as clusters and ledger tell; nothing was recorded"
+        )
+    if not any(at.is_live for at in offsets):
+        raise PreconditionError(
+            f"neither {ports.source.alias} nor {ports.target.alias} answers: a cut would say no more than the ledger "
+            "says already; nothing was recorded. Take it when one of them answers"
+        )
+    ports.fact_log.append_next(OPERATOR_WRITER, CUT_OFFSETS.name, [at.row() for at in offsets])
+    return ports.state.cut(operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One cluster as it answered, or as it was recorded last (`admin` None)."""
+
+    alias: str
+    cluster_id: str | None
+    topics: Mapping[str, _Topic]
+    recorded: Mapping[tuple[str, int], HighWatermark]
+    admin: ClusterAdmin | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    flows: Sequence[CutFlow]
+    ports: CutPorts
+    operation_id: str
+
+    def offsets(self) -> Iterator[CutOffset]:
+        positions = {one.flow.name: self.ports.state.positions(one.flow.name) for one in self.flows}
+        back = {one.opposite: self.ports.state.positions(one.opposite) for one in self.flows if one.opposite}
+        every = [known for found in positions.values() for known in found]
+        source = self._side(
+            self.ports.source, [(at.source_topic, at.source_topic_id, at.partition) for at in every]
+        )
+        target = self._side(
+            self.ports.target, [(at.target_topic, at.target_topic_id, at.partition) for at in every]
+        )
+        begun = [
+            self._placed(at, positions[one.flow.name])
+            for one in self.flows
+            for cut_side, side in ((CutSide.SOURCE, source), (CutSide.TARGET, target))
+            for at in self._partitions(one, cut_side, side)
+        ]
+        ends = {CutSide.SOURCE: self._ends(begun, source), CutSide.TARGET: self._ends(begun, target)}
+        read = [_with_ends(at, ends[at.side].get((at.topic, at.partition))) for at in begun]
+        sources = {(at.flow, at.source_topic, at.partition): at for at in read if at.side is CutSide.SOURCE}
+        for at in read:
+            yield self._with_start(at, sources.get((at.flow, at.source_topic, at.partition)), back)
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    def _side(self, admin: ClusterAdmin, copied: Sequence[tuple[str, str, int]]) -> _Side:
+        identities = self.ports.state.identities()
+        recorded = self._recorded(admin.alias)
+        try:
+            identities.require(admin.alias, live_cluster(admin))
+            topics = _described(admin)
+            return _Side(admin.alias, admin.cluster_id(), topics, recorded, admin)
+        except ClusterUnavailableError:
+            known = {**_known_topics(copied), **_recorded_topics(recorded)}
+            return _Side(admin.alias, identities.recorded_id(admin.alias), known, recorded, None)
+
+    def _recorded(self, alias: str) -> dict[tuple[str, int], HighWatermark]:
+        return {(at.topic_id, at.partition): at for at in self.ports.state.last_high_watermarks(alias)}
+
+    def _partitions(self, one: CutFlow, cut_side: CutSide, side: _Side) -> Iterator[CutOffset]:
+        for name, topic in sorted(side.topics.items()):
+            source_topic = name if cut_side is CutSide.SOURCE else one.flow.naming.source_name(name)
+            if source_topic is None or not one.takes(source_topic):
+                continue
+            for partition in topic.partitions:
+                yield CutOffset(
+                    operation_id=self.operation_id,
+                    flow=one.flow.name,
+                    side=cut_side,
+                    cluster=side.alias,
+                    cluster_id=side.cluster_id,
+                    source_topic=source_topic,
+                    topic=name,
+                    topic_id=topic.topic_id,
+                    partition=partition,
+                )
+
+    def _placed(self, at: CutOffset, positions: Sequence[FlowPosition]) -> CutOffset:
+        """With the ends of the map of the incarnation that is there; at a target the furthest one counts."""
+        found = [
+            known.position
+            for known in positions
+            if (known.source_topic, known.partition) == (at.source_topic, at.partition)
+            and at.topic_id == (known.source_topic_id if at.side is CutSide.SOURCE else known.target_topic_id)
+        ]
+        if not found:
+            return at
+        place = max(found, key=lambda place: place.target_offset)
+        return replace(at, map_source_end=place.source_offset, map_target_end=place.target_offset)
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    def _ends(
+        self, begun: Sequence[CutOffset], side: _Side
+    ) -> dict[tuple[str, int], HighWatermark | CutOffset]:
+        """By topic and partition as read now (a `CutOffset`), else as recorded."""
+        wanted = {(at.topic, at.partition): at for at in begun if at.cluster == side.alias}
+        found: dict[tuple[str, int], HighWatermark | CutOffset] = {
+            key: recorded
+            for key, at in wanted.items()
+            if (recorded := side.recorded.get((at.topic_id, at.partition))) is not None
+        }
+        if side.admin is None:
+            return found
+        read_at_ms = self.ports.clock.now_ms()
+        live = side.admin.ends(sorted(wanted))
+        if _described(side.admin) != side.topics:
+            raise PreconditionError(
+                f"topics of {side.alias} changed while their ends were read; nothing was recorded. Try again"
+            )
+        return {**found, **{key: _live(wanted[key], ends, read_at_ms) for key, ends in live.items()}}
+
+    # -- where the way back begins ---------------------------------------------------------------
+
+    def _with_start(
+        self,
+        at: CutOffset,
+        source: CutOffset | None,
+        back: Mapping[str, Sequence[FlowPosition]],
+    ) -> CutOffset:
+        """Nothing is said of partitions whose other side was not read itself, or has lost its end."""
+        one = next(found for found in self.flows if found.flow.name == at.flow)
+        is_known = at.is_live and source is not None and source.is_live
+        if at.side is CutSide.SOURCE or not is_known or one.flow.topic_naming is not NamingKind.IDENTITY:
+            return at
+        assert source is not None, "it was read"
+        if (source.high_watermark or 0) < (source.map_source_end or 0):
+            return at
+        returned = [
+            known.position.source_offset
+            for known in back.get(one.opposite or "", ())
+            if (known.source_topic_id, known.partition) == (at.topic_id, at.partition)
+        ]
+        start = max([at.map_target_end or 0, at.log_start or 0, *returned])
+        own = self.ports.state.identities().producers(at.cluster_id or "").get(at.flow)
+        found = first_record(
+            self.ports.target, _partition(at), start, at.high_watermark or 0, is_decided=lambda _id: False
+        )
+        if found is None:
+            return replace(at, reverse_start=at.high_watermark)
+        offset, producer_id = found
+        is_unrecorded = own is not None and own.wrote(producer_id)
+        return at if is_unrecorded else replace(at, reverse_start=offset)
+
+
+def first_record(
+    admin: ClusterAdmin, partition: TopicPartition, start: int, end: int, *, is_decided: Callable[[int], bool]
+) -> tuple[int, int] | None:
+    """The first offset of `[start, end)` with a record, and its producer id; None: control batches and holes alone.
+
+    `is_decided`: of which producer ids records do not count. Each batch before it is a request of its own.
+    """
+    while start < end:
+        found = admin.batch_at(partition, start)
+        if found is None or found.base_offset >= end:
+            return None
+        if found.count and not found.is_control and not is_decided(found.producer_id):
+            return max(found.base_offset, start), found.producer_id
+        start = found.end_offset
+    return None
+
+
+def _described(admin: ClusterAdmin) -> dict[str, _Topic]:
+    return {
+        name: _Topic(topic.topic_id, tuple(range(topic.partitions)))
+        for name, topic in admin.topics().items()
+        if not topic.internal
+    }
+
+
+def _known_topics(copied: Sequence[tuple[str, str, int]]) -> dict[str, _Topic]:
+    """What a flow has copied: by topic, one of its incarnations and the partitions of that."""
+    ids = {topic: topic_id for topic, topic_id, _ in copied}
+    return {
+        topic: _Topic(topic_id, tuple(sorted({at for _, found, at in copied if found == topic_id})))
+        for topic, topic_id in ids.items()
+    }
+
+
+def _recorded_topics(recorded: Mapping[tuple[str, int], HighWatermark]) -> dict[str, _Topic]:
+    """The incarnations that were read last."""
+    last: dict[str, HighWatermark] = {}
+    for at in recorded.values():
+        if at.topic not in last or last[at.topic].read_at_ms < at.read_at_ms:
+            last[at.topic] = at
+    return {
+        name: _Topic(
+            newest.topic_id,
+            tuple(sorted(partition for topic_id, partition in recorded if topic_id == newest.topic_id)),
+        )
+        for name, newest in last.items()
+    }
+
+
+def _live(at: CutOffset, ends: PartitionEnds, read_at_ms: int) -> CutOffset:
+    return replace(
+        at,
+        leader_epoch=ends.leader_epoch,
+        log_start=ends.log_start,
+        last_stable=ends.last_stable,
+        high_watermark=ends.high_watermark,
+        read_at_ms=read_at_ms,
+        is_live=True,
+    )
+
+
+def _with_ends(at: CutOffset, known: HighWatermark | CutOffset | None) -> CutOffset:
+    if known is None:
+        return at
+    return replace(
+        at,
+        leader_epoch=known.leader_epoch,
+        log_start=known.log_start,
+        last_stable=known.last_stable,
+        high_watermark=known.high_watermark,
+        read_at_ms=known.read_at_ms,
+        is_live=isinstance(known, CutOffset),
+    )
+
+
+def _partition(at: CutOffset) -> TopicPartition:
+    return TopicPartition(at.topic, at.topic_id, at.partition)
