@@ -72,7 +72,7 @@ def set_positions(
             operator_operations(config),
             Why(None, sheet.cut, left, reasons.reason, reasons.ticket),
             operation_id=reasons.operation_id,
-            begun=_begun(config, reasons.operation_id),
+            begun=begun_of(config, reasons.operation_id),
         )
 
 
@@ -99,7 +99,7 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
     )
 
 
-def _begun(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
+def begun_of(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
     """What attempts under the operation id were about to set, and have recorded no result of."""
     if operation_id is None:
         return {}

@@ -36,6 +36,7 @@ _PLACES = {
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
     "plan": "changeover.plan:plan",
+    "apply": "changeover.apply:apply_command",
     "cut": "acts.cut:cut",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",

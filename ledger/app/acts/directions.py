@@ -13,7 +13,13 @@ from ledger.ports.ledger import require_recorded
 
 
 def change_direction(
-    config: MirrorConfig, kind: type[DirectionChange], pair: Pair, *, reason: str, ticket: str | None
+    config: MirrorConfig,
+    kind: type[DirectionChange],
+    pair: Pair,
+    *,
+    reason: str,
+    ticket: str | None,
+    operation_id: str | None = None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
@@ -39,7 +45,9 @@ def change_direction(
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    operation_id = operator_operations(config).record(change, flow=None, reason=reason, ticket=ticket)
+    operation_id = operator_operations(config).record_parts(
+        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
     return Declared(operation_id, consequences(pair, kind, flows))
 
 

@@ -75,7 +75,7 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
             untold=untranslated_groups_at(at, pair.source).to_pylist(),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=_losses(config, at, flows),
-            reverse_flows=_reverse_flows(config, flows),
+            reverse_flows=reverse_flows(config, flows),
             objections=[],
             cut=at.cut.token,
         )
@@ -219,7 +219,7 @@ def _loss(row: Row) -> dict[str, object]:
     }
 
 
-def _reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:
+def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:
     """By flow the enabled one that copies the same topics back."""
     found: dict[str, str] = {}
     for flow in flows:

@@ -103,19 +103,20 @@ class Applying:
         """
         self.record.add(ApplyClaimed(plan_id=plan.plan_id, host=host, is_continued=former is not None))
         done = {} if former is None else former.done
+        figures: Mapping[str, Any] = {}
         for step in plan.steps:
             receipt = done.get(step)
             if receipt is not None and not (step in _UNTIL_THE_CUT and StepName.CUT not in done):
                 self.told.ends(step, f"done before: {receipt.words}", True)
                 continue
-            self._carry_out(plan, step)
-        self.record.add(ApplyEnded(result=ApplyResult.DONE, words="all steps are done"))
+            figures = self._carry_out(plan, step).read_back
+        self.record.add(ApplyEnded(result=ApplyResult.DONE, words="all steps are done", figures=figures))
 
-    def _carry_out(self, plan: Plan, step: StepName) -> None:
+    def _carry_out(self, plan: Plan, step: StepName) -> StepResult:
         self.told.begins(step)
         self.record.add(StepBegun(step=step))
         try:
-            command = plan.hooks.get(step)
+            command = None if step is StepName.FENCE else plan.hooks.get(step)
             hook = None if command is None else self.hook(step, command)
             result = self.actions[step](lambda words: self._waits(step, words))
         except ShutOutError:
@@ -127,6 +128,7 @@ class Applying:
             raise
         self.record.add(StepDone(step=step, words=result.words, read_back=result.read_back, hook=hook))
         self.told.ends(step, result.words, True)
+        return result
 
     def _waits(self, step: StepName, words: str) -> None:
         self.told.waits(step, words)

@@ -1,0 +1,87 @@
+"""Steps once everything is in place: audited, applications started, measured, the way back opened, reported."""
+
+from ledger import catalog
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app import answers
+from ledger.app.changeover.planning import read_applies
+from ledger.app.changeover.scene import Scene
+from ledger.app.changeover.seeing import reverse_flows
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.group_offsets import OffsetsSet
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.time_words import duration
+from ledger.errors import UnsafeError
+from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.operations.changeover.waiting import first_progress
+from ledger.schema import OPERATIONS
+
+Place = tuple[str, str, int]
+
+
+def audit(scene: Scene, _waits: Waits) -> StepResult:
+    """Every invariant of the ledger holds."""
+    at = answers.snapshot(scene.config, None)
+    audits = [name for name, query in catalog.queries().items() if query.is_audit]
+    broken = {name: rows for name in audits if (rows := answers.run_query(at, name, {}).num_rows)}
+    if broken:
+        said = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in broken.items())
+        raise UnsafeError(f"the ledger breaks an invariant ({said}): answers from it may be wrong")
+    return StepResult(f"{counted(len(audits), 'audit')} passed", {"audits": audits, "cut": at.cut.token})
+
+
+def start_applications(scene: Scene, _waits: Waits) -> StepResult:
+    """By the hook that ran before, or a person: from here on applications write at the target."""
+    if StepName.START_APPLICATIONS in scene.plan.hooks:
+        return StepResult("started by the hook", {"by": "hook"})
+    said = scene.asked.confirm(f"applications are started at {scene.plan.to_cluster}")
+    return StepResult(said, {"by": said})
+
+
+def groups_progress(scene: Scene, waits: Waits) -> StepResult:
+    """When each group that was moved commits first at the target."""
+    seconds = scene.plan.choices.progress_seconds
+    if not seconds:
+        return StepResult("not waited for: --wait-progress", {"seconds_to_first_commit": {}})
+    return first_progress(scene.target, moved_places(scene), scene.patience(seconds), waits)
+
+
+def moved_places(scene: Scene) -> dict[Place, int]:
+    """What the operation set, by group, topic and partition."""
+    newest = open_ledger(scene.config.ledger.path).now((OPERATIONS.name,))
+    rows = newest.rows(
+        OPERATIONS.name,
+        [("operation_id", "=", scene.operation_id), ("kind", "=", OperationKind.OFFSETS_SET)],
+    )
+    return {
+        (moved.group, commit.topic, commit.partition): commit.to
+        for moved in map(OffsetsSet.of_row, rows)
+        for commit in moved.commits
+    }
+
+
+def reverse(scene: Scene, _waits: Waits) -> StepResult:
+    """What is to be run so that the former source gets what is written now."""
+    if not scene.plan.choices.reverse:
+        return StepResult("nothing is to be mirrored back", {})
+    flows = [scene.config.flow(name) for name in scene.plan.flows]
+    back = sorted(set(reverse_flows(scene.config, flows).values()))
+    commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]
+    return StepResult(f"to mirror back: {'; '.join(commands)}", {"commands": commands})
+
+
+def report(scene: Scene, _waits: Waits) -> StepResult:
+    """How long producers had nowhere to write, and what the steps came to."""
+    now = read_applies(answers.snapshot(scene.config, None)).the(scene.operation_id)
+    began = now.begun.get(StepName.STOP_PRODUCERS, now.begun_at_ms)
+    ended = now.done_at_ms.get(StepName.START_APPLICATIONS, began)
+    seconds = round((ended - began) / 1000, 3)
+    figures = {
+        "downtime_seconds": seconds,
+        "step_seconds": {
+            str(step): round((now.done_at_ms[step] - now.begun[step]) / 1000, 3)
+            for step in now.done
+            if step in now.begun
+        },
+    }
+    return StepResult(f"applications had no cluster to write to for {duration(seconds)}", figures)

@@ -1,0 +1,99 @@
+"""Carrying out a recorded plan: the claim, the actions of its steps, and where people follow them."""
+
+import getpass
+import time
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.app.changeover.planning import read_plan
+from ledger.app.changeover.scene import Asked, Scene
+from ledger.app.changeover.steps import actions
+from ledger.app.wiring import cluster_admin
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.applies import Applies, ApplyState
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.facts import WriterEvent
+from ledger.domain.writer_roles import APPLY_WRITER
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.operations.changeover.applying import Applying, ApplyRecord, Told
+from ledger.operations.changeover.role import continued, require_nobody_at_work
+from ledger.ports.ledger import Row
+from ledger.recording.operation_log import ClaimedOperations, random_id
+from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+
+
+def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> str:
+    """Carry out a plan, or continue it; returns the operation id.
+
+    Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
+    `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
+    """
+    before = read_plan(config, plan_id)
+    _require_free_of_blockers(before.plan)
+    _require_not_done(before.applies, plan_id)
+    former = continued(before.applies, plan_id)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    clock, processes = SystemClock(), LocalProcesses()
+    after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
+    operation_id = former.operation_id if former is not None else random_id()
+    with (
+        cluster_admin(config, before.plan.from_cluster) as source,
+        cluster_admin(config, before.plan.to_cluster) as target,
+    ):
+        scene = Scene(config, before.plan, former, state, source, target, operation_id, asked)
+        scene.require_current()
+        host = str(processes.own())
+        operations = ClaimedOperations(operator=getpass.getuser())
+        session = WriterSession.claimed(
+            DeltaFactLog(config.ledger.path, clock),
+            APPLY_WRITER,
+            APPLY_TABLES,
+            _claim_row(before.plan, host),
+            after=after or None,
+        )
+        with session:
+            operations.begin(session)
+            record = ApplyRecord(
+                operations, clock, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
+            )
+            applying = Applying(record, actions(scene), scene.hook, told)
+            applying.carry_out(before.plan, former, host=host)
+            session.release()
+    return operation_id
+
+
+def _claim_row(plan: Plan, host: str) -> Row:
+    return {
+        "event": str(WriterEvent.CLAIMED),
+        "host": host,
+        "flow": None,
+        "source_cluster": plan.from_cluster,
+        "source_cluster_id": plan.from_cluster_id,
+        "target_cluster": plan.to_cluster,
+        "target_cluster_id": plan.to_cluster_id,
+        "producer_id": None,
+        "former_producer_id": None,
+        "source_metadata_offset": None,
+        "target_metadata_offset": None,
+        "config_hash": None,
+        "shut_out": None,
+    }
+
+
+def _require_free_of_blockers(plan: Plan) -> None:
+    if plan.blockers:
+        raise UnsafeError(
+            f"plan {plan.plan_id} is blocked: {', '.join(plan.blockers)}; nothing was done. mirror-ledger plan show "
+            f"{plan.plan_id} says what to do; then plan again"
+        )
+
+
+def _require_not_done(applies: Applies, plan_id: str) -> None:
+    done = [one for one in applies.of_plan(plan_id) if one.state is ApplyState.DONE]
+    if done:
+        raise PreconditionError(
+            f"plan {plan_id} was carried out by operation {done[-1].operation_id}; nothing was done: plan again"
+        )

@@ -1,0 +1,126 @@
+"""Steps until nothing moves any more: checked, recorded, fenced, drained, at rest."""
+
+import threading
+
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.app.acts.fencing import fence_topics
+from ledger.app.changeover.scene import Scene
+from ledger.app.recording import record_clusters
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.plans import FenceChoice
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.operations.changeover.waiting import GroupsAtRest, drain
+from ledger.operations.fencing.parts import AskedFence
+from ledger.ports.hooks import HookCommand
+from ledger.recording.observation import RecorderSettings
+
+
+def check(scene: Scene, _waits: Waits) -> StepResult:
+    """Nothing that the plan read has changed."""
+    if scene.former is None:
+        scene.require_same_plan()
+    return StepResult(
+        f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}",
+        {"is_source_reached": scene.is_source_there()},
+    )
+
+
+def record(scene: Scene, _waits: Waits) -> StepResult:
+    """Who records the target's groups and ends; read once where nobody does."""
+    alias = scene.plan.to_cluster
+    if _is_recorded(scene.config, scene, alias):
+        return StepResult(f"{alias} is recorded by a process of its own or a driver", {"is_recorded": True})
+    rows = record_clusters(scene.config, [alias], stop=threading.Event(), once=True)
+    return StepResult(
+        f"{alias} was read once; nobody records it now: run mirror-ledger record {alias}",
+        {"is_recorded": False, "rows": {cluster: dict(found) for cluster, found in rows.items()}},
+    )
+
+
+def stop_producers(scene: Scene, _waits: Waits) -> StepResult:
+    """By the hook that ran before, or a person; what proves it is the fence."""
+    if StepName.STOP_PRODUCERS in scene.plan.hooks:
+        return StepResult("stopped by the hook", {"by": "hook"})
+    said = scene.asked.confirm(
+        f"producers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped"
+    )
+    return StepResult(said, {"by": said})
+
+
+def fence_source(scene: Scene, waits: Waits) -> StepResult:
+    """Nobody writes to the former source any more; or it is recorded why that could not be proven."""
+    choices = scene.plan.choices
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        raise UnsafeError(
+            f"{scene.plan.from_cluster} is not fenced, and the plan does not say why that is enough: plan with "
+            "--unproven REASON, or with a fence"
+        )
+    if choices.fence is FenceChoice.NONE:
+        return StepResult(
+            f"{scene.plan.from_cluster} is not fenced: {choices.unproven}",
+            {"proof": "unproven", "reason": choices.unproven},
+        )
+    command = scene.plan.hooks.get(StepName.FENCE)
+    result = fence_topics(
+        scene.config,
+        AskedFence(
+            cluster=scene.plan.from_cluster,
+            topics=scene.source_topics,
+            how=FenceHow(str(choices.fence)),
+            reason=scene.asked.reason,
+            ticket=scene.asked.ticket,
+            producers_stopped=choices.producers_stopped,
+            hook=None if command is None else HookCommand(("true",), 10.0),
+            unproven=choices.unproven,
+            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(120.0, choices.quiet_seconds)),
+            wait_s=choices.drain_seconds,
+        ),
+        waits,
+        operation_id=scene.operation_id,
+    )
+    return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+
+
+def drain_source(scene: Scene, waits: Waits) -> StepResult:
+    """The maps reach the ends of the fenced source."""
+    patience = scene.patience(scene.plan.choices.drain_seconds)
+    return drain(scene.source, scene.plan.topics, scene.state.positions, patience, waits)
+
+
+def stop_groups(scene: Scene, waits: Waits) -> StepResult:
+    """No group of the former source has members, and the ledger has their last commits."""
+    if StepName.STOP_GROUPS not in scene.plan.hooks:
+        scene.asked.confirm(
+            f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped"
+        )
+    groups = scene.plan.choices.groups
+    at_rest = GroupsAtRest(
+        scene.source,
+        frozenset(scene.source_topics),
+        None if groups is None else frozenset(groups),
+        lambda: scene.state.last_checkpoints(scene.plan.from_cluster),
+    )
+    return at_rest.wait(scene.patience(scene.plan.choices.groups_seconds), waits)
+
+
+def settle(scene: Scene, _waits: Waits) -> StepResult:
+    """What the mirror had copied last and nobody has recorded."""
+    raise PreconditionError("not yet")
+
+
+def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
+    flows = [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
+    settings = RecorderSettings.of_flows(flows)
+    verdict = verdict_here(
+        scene.state.last_claim(recorder_of(alias)),
+        LocalProcesses(),
+        now_ms=SystemClock().now_ms(),
+        heartbeat_ms=int(settings.heartbeat_seconds * 1000),
+    )
+    return verdict is RoleVerdict.IN_USE

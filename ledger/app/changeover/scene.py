@@ -1,0 +1,135 @@
+"""What the steps of one apply share: the plan, both clusters, the ledger, and what the operator said."""
+
+import shlex
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.hook_process import HookProcesses
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.app.changeover.planning import make_plan
+from ledger.app.changeover.seeing import Pair
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.operations.changeover.waiting import Patience
+from ledger.ports.clusters import live_cluster
+from ledger.ports.hooks import HookCommand
+
+_HOOK_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the operator said: why, and whether steps of people count as done without a hook.
+
+    `confirm` asks a person whether something is done; it returns what the receipt says of it.
+    """
+
+    reason: str
+    ticket: str | None
+    confirm: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`former`: what an earlier process did of this operation, None: it begins now."""
+
+    config: MirrorConfig
+    plan: Plan
+    former: Apply | None
+    state: DeltaLedgerState
+    source: KafkaAdmin
+    target: KafkaAdmin
+    operation_id: str
+    asked: Asked
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.plan.from_cluster, self.plan.to_cluster)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names at the target."""
+        return tuple(sorted({one.topic for one in self.plan.topics}))
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        return tuple(sorted({one.source_topic for one in self.plan.topics}))
+
+    def patience(self, seconds: float) -> Patience:
+        return Patience(SystemClock(), time.sleep, seconds)
+
+    def hook(self, step: StepName, command: str) -> Mapping[str, Any]:
+        """Run the external command of a step; raises `PreconditionError` when it failed or took too long."""
+        words = tuple(shlex.split(command))
+        if not words:
+            raise UsageError(f"the hook of {step} is empty; nothing was done by it")
+        environment = {
+            "MIRROR_LEDGER_OPERATION": self.operation_id,
+            "MIRROR_LEDGER_STEP": str(step),
+            "MIRROR_LEDGER_FROM": self.plan.from_cluster,
+            "MIRROR_LEDGER_TO": self.plan.to_cluster,
+        }
+        result = HookProcesses().run(HookCommand(words, _HOOK_SECONDS, environment))
+        if not result.is_done:
+            how = "took too long" if result.exit_code is None else f"ended with {result.exit_code}"
+            raise PreconditionError(f"the hook of {step} {how}: {result.output.strip()}")
+        return {"command": command, "exit_code": result.exit_code, "output": result.output}
+
+    def require_current(self) -> None:
+        """Raise `PreconditionError` where the plan is stale, or other clusters answer than it was made for.
+
+        Of an apply that is continued only the latter can be asked: its own steps have changed what the plan read.
+        """
+        for admin, cluster_id in (
+            (self.source, self.plan.from_cluster_id),
+            (self.target, self.plan.to_cluster_id),
+        ):
+            self._require_cluster(admin, cluster_id)
+        if self.former is None:
+            self.require_same_plan()
+
+    def require_same_plan(self) -> None:
+        """Raise `PreconditionError` unless the same plan would be made now."""
+        now = make_plan(self.config, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
+        if now.plan == self.plan:
+            return
+        what = (
+            "; ".join(f"{one.code}: {one.words}" for one in now.blockers)
+            or "nothing stands against a new one"
+        )
+        raise PreconditionError(
+            f"plan {self.plan.plan_id} is stale: {', '.join(self.plan.differences(now.plan))} would be different now "
+            f"({what}); nothing was done. Plan again"
+        )
+
+    def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:
+        try:
+            live = live_cluster(admin)
+        except ClusterUnavailableError:
+            if admin is self.target:
+                raise
+            return
+        self.state.identities().require(admin.alias, live)
+        if live.cluster_id != cluster_id:
+            raise PreconditionError(
+                f"another cluster answers behind {admin.alias}: its Kafka cluster id is {live.cluster_id}, the plan is "
+                f"about {cluster_id}; nothing was done. Correct bootstrap_servers, or plan again"
+            )
+
+    def is_source_there(self) -> bool:
+        """Whether the former source answers now."""
+        try:
+            self.source.cluster_id()
+        except ClusterUnavailableError:
+            return False
+        return True
+
+    def source_flows(self) -> Collection[str]:
+        return self.plan.flows

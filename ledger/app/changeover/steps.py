@@ -1,0 +1,34 @@
+"""Which action carries out which step."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ledger.app.changeover import afterwards, at_target, before_cut
+from ledger.app.changeover.scene import Scene
+from ledger.domain.changeover.steps import StepName
+from ledger.operations.changeover.applying import Action, StepResult, Waits
+
+_ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
+    StepName.CHECK: before_cut.check,
+    StepName.RECORD: before_cut.record,
+    StepName.STOP_PRODUCERS: before_cut.stop_producers,
+    StepName.FENCE: before_cut.fence_source,
+    StepName.DRAIN: before_cut.drain_source,
+    StepName.STOP_GROUPS: before_cut.stop_groups,
+    StepName.SETTLE: before_cut.settle,
+    StepName.PROMOTE: at_target.promote,
+    StepName.SHUT_OUT: at_target.shut_out,
+    StepName.CUT: at_target.cut,
+    StepName.HAND_OVER: at_target.hand_over,
+    StepName.MOVE_GROUPS: at_target.move_groups,
+    StepName.AUDIT: afterwards.audit,
+    StepName.START_APPLICATIONS: afterwards.start_applications,
+    StepName.FIRST_PROGRESS: afterwards.groups_progress,
+    StepName.REVERSE: afterwards.reverse,
+    StepName.REPORT: afterwards.report,
+}
+
+
+def actions(scene: Scene) -> dict[StepName, Action]:
+    """By step what it does."""
+    return {step: partial(act, scene) for step, act in _ACTIONS.items()}

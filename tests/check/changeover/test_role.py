@@ -1,0 +1,61 @@
+"""One process carries out plans of a ledger, wherever others are."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.writer_roles import LastClaim, ProcessMark
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.role import continued, require_nobody_at_work
+from tests.support.fakes import OWN_MARK, FakeClock, FakeProcesses
+
+HERE, THERE = ProcessMark(OWN_MARK.host, 77, 1, OWN_MARK.place), ProcessMark("other", 77, 1)
+CLAIM = LastClaim(epoch=4, host=str(HERE), released=False, last_recorded_at_ms=1_000, claimed_at_ms=900)
+
+
+def followed(
+    claim: LastClaim | None, processes: FakeProcesses, later: Callable[[], LastClaim] | None = None
+) -> int:
+    clock, asked = FakeClock(), [0]
+
+    def last_claim() -> LastClaim | None:
+        asked[0] += 1
+        return claim if later is None or asked[0] == 1 else later()
+
+    def sleep(seconds: float) -> None:
+        clock.now_s += seconds
+
+    return require_nobody_at_work(last_claim, processes, clock, sleep)
+
+
+def test_a_role_that_nobody_has_is_free() -> None:
+    assert followed(None, FakeProcesses()) == 0
+    assert followed(replace(CLAIM, released=True), FakeProcesses(alive={HERE})) == 4
+
+
+def test_of_this_host_the_process_is_seen() -> None:
+    assert followed(CLAIM, FakeProcesses()) == 4
+    with pytest.raises(PreconditionError, match="another process carries out a plan"):
+        followed(CLAIM, FakeProcesses(alive={HERE}))
+
+
+def test_of_another_host_silence_is_measured_here() -> None:
+    claim = replace(CLAIM, host=str(THERE))
+    assert followed(claim, FakeProcesses()) == 4
+    with pytest.raises(PreconditionError, match="another process carries out a plan"):
+        followed(claim, FakeProcesses(), later=lambda: replace(claim, last_recorded_at_ms=1_001))
+
+
+def apply(plan_id: str, state: ApplyState) -> Apply:
+    return Apply(plan_id + "-op", plan_id, "ana", None, None, begun_at_ms=1_000, state=state)
+
+
+def test_an_open_apply_is_continued_and_keeps_other_plans_out() -> None:
+    done, begun = apply("a", ApplyState.DONE), apply("b", ApplyState.OPEN)
+    applies = Applies({one.operation_id: one for one in (done, begun)})
+    assert continued(applies, "b") == begun
+    assert continued(Applies({"a-op": done}), "b") is None
+    with pytest.raises(PreconditionError, match=r"plan b is being carried out.*mirror-ledger undo b-op"):
+        continued(applies, "c")
