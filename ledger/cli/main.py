@@ -35,6 +35,8 @@ _PLACES = {
     "accept-cluster": "acts.clusters:accept_cluster",
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
+    "fence": "acts.fencing:fence",
+    "unfence": "acts.fencing:unfence",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",
