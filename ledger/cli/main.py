@@ -38,6 +38,8 @@ _PLACES = {
     "plan": "changeover.plan:plan",
     "apply": "changeover.apply:apply_command",
     "cut": "acts.cut:cut",
+    "fence": "acts.fencing:fence",
+    "unfence": "acts.fencing:unfence",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ledger.config.mirror import MirrorConfig
-from ledger.config.problems import Table, flattened, problems_of
+from ledger.config.problems import ADMIN_TABLE, OWN_KEYS, Table, client_properties, flattened, problems_of
 from ledger.config.secrets import PropertyValue, SecretReference
 from ledger.errors import ConfigurationError, UsageError
 
@@ -62,10 +62,17 @@ def _ledger_path(path: str, folder: Path) -> str:
 
 
 def _cluster_values(name: str, table: Table, folder: Path) -> Table:
-    properties = {
-        key: _property_value(value, folder) for key, value in flattened(table) if key != "bootstrap_servers"
+    own = {key: table[key] for key in OWN_KEYS if key in table}
+    return {
+        "name": name,
+        **own,
+        "properties": _properties(client_properties(table), folder),
+        "admin_properties": _properties(table.get(ADMIN_TABLE, {}), folder),
     }
-    return {"name": name, "bootstrap_servers": table["bootstrap_servers"], "properties": properties}
+
+
+def _properties(table: Table, folder: Path) -> dict[str, PropertyValue]:
+    return {key: _property_value(value, folder) for key, value in flattened(table)}
 
 
 def _property_value(value: object, folder: Path) -> PropertyValue:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from ledger.config.cluster import PRINCIPAL_PATTERN
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.config.mirror import LedgerConfig
 from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
@@ -16,6 +17,11 @@ from ledger.domain.topics.flow_rings import FlowEdge, ring_problems
 from ledger.domain.topics.naming import NamingKind, TopicSelection
 
 Table = dict[str, Any]
+
+OWN_KEYS = ("bootstrap_servers", "mirror_principal")
+"""Keys of a cluster's table that are no client properties."""
+ADMIN_TABLE = "admin"
+"""The table of client properties of those credentials that change access control lists."""
 
 
 def flattened(table: Table, prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -95,8 +101,29 @@ def _cluster_problems(name: str, table: object) -> Iterator[str]:
         yield f"{where}: is a table, got {type(table).__name__}"
         return
     yield from _address_problems(table, where)
+    yield from _principal_problems(table, where)
+    yield from _properties_problems(client_properties(table), where)
+    admin = table.get(ADMIN_TABLE, {})
+    if isinstance(admin, dict):
+        yield from _properties_problems(admin, f"{where}.{ADMIN_TABLE}")
+    else:
+        yield f"{where}.{ADMIN_TABLE}: is a table of client properties, got {type(admin).__name__}"
+
+
+def client_properties(table: Table) -> Table:
+    """What of a cluster's table is handed to clients."""
+    return {key: value for key, value in table.items() if key not in (*OWN_KEYS, ADMIN_TABLE)}
+
+
+def _principal_problems(table: Table, where: str) -> Iterator[str]:
+    principal = table.get("mirror_principal", "User:mirror")
+    if not isinstance(principal, str) or not re.fullmatch(PRINCIPAL_PATTERN, principal):
+        yield f"{where}.mirror_principal: is a principal as Kafka writes it, User:NAME, got {principal!r}"
+
+
+def _properties_problems(table: Table, where: str) -> Iterator[str]:
     seen: set[str] = set()
-    for key, value in flattened({k: v for k, v in table.items() if k != "bootstrap_servers"}):
+    for key, value in flattened(table):
         if key in seen:
             yield f"{where}.{key}: is given twice, quoted and as a nested table"
         seen.add(key)
@@ -116,7 +143,9 @@ def _address_problems(table: Table, where: str) -> Iterator[str]:
 
 
 def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
-    if key in OWN_PROPERTIES:
+    if key in OWN_KEYS:
+        yield f"{where}: is written in the table of the cluster"
+    elif key in OWN_PROPERTIES:
         yield f"{where}: is set by the mirror itself and cannot be configured"
     elif key in ADDRESS_PROPERTIES:
         yield f"{where}: is written bootstrap_servers"

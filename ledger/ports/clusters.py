@@ -208,7 +208,15 @@ class ClusterAdmin(Protocol):
         ...
 
 
-def live_cluster(admin: ClusterAdmin) -> LiveCluster:
+class Identified(Protocol):
+    """What tells which cluster answers."""
+
+    def cluster_id(self) -> str: ...
+
+    def metadata_offset(self) -> int | None: ...
+
+
+def live_cluster(admin: Identified) -> LiveCluster:
     """The cluster that answers."""
     return LiveCluster(admin.cluster_id(), admin.metadata_offset())
 

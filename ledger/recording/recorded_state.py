@@ -11,6 +11,7 @@ from typing import Any
 
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
+from ledger.domain.fences.receipts import FENCE_KINDS, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.cut_offsets import Cut
@@ -119,6 +120,9 @@ class RecordedState(ABC):
 
     def directions(self) -> Directions:
         return Directions.of_rows(self._operations(("kind", "in", DIRECTION_KINDS)))
+
+    def fences(self) -> Fences:
+        return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
 
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""

@@ -12,6 +12,7 @@ from ledger.domain.operations.changeovers import (
     StepFailed,
     Undone,
 )
+from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -187,6 +188,35 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topic_id=SOURCE_ID,
         partition=0,
         message="no record behind target offset 1480 can be proved to be a copy",
+    ),
+    OperationKind.FENCE: Fence(
+        cluster="east",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        topic="orders",
+        topic_id="jX1kTgB6QvmVbPfD0cZyHw",
+        how="closed",
+        proof="proven",
+        denied=("User:billing", "User:shop"),
+        former={},
+        super_users=None,
+        confirmed=("User:admin",),
+        hook=None,
+        partitions=(
+            FencedPartition(
+                partition=0, end=1200, last_stable=1200, quiet_ms=15000, is_telling=True, proof="proven"
+            ),
+        ),
+        override=None,
+    ),
+    OperationKind.UNFENCED: Unfenced(
+        cluster="east",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        topic="orders",
+        topic_id="jX1kTgB6QvmVbPfD0cZyHw",
+        how="shut",
+        denied=(),
+        restored={"max.message.bytes": None},
+        hook=None,
     ),
     OperationKind.TOPIC_FOLLOWED: TopicFollowed(
         action=TopicAction.SETTINGS_CHANGED,

@@ -12,6 +12,7 @@ from ledger.domain.operations.changeovers import (
     StepFailed,
     Undone,
 )
+from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -44,6 +45,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(Promoted, Demoted, KeysResynced),
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
+        *(Fence, Unfenced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

@@ -22,6 +22,8 @@ class OperationKind(StrEnum):
     EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
     PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
     DEMOTED = "demoted"  # they do not any more: these flows continue
+    FENCE = "fence"  # applications are kept from writing to a topic of a cluster, or are about to be
+    UNFENCED = "unfenced"  # they are so no longer
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of changes of direction.
     PLAN = "plan"  # what a change of direction would do, and what stands against it

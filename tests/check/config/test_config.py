@@ -126,6 +126,19 @@ def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
     assert b"pa55" not in pickle.dumps(cluster)
 
 
+def test_credentials_of_an_administrator_go_before_the_mirrors(tmp_path: Path) -> None:
+    own = 'mirror_principal = "User:mirror"\nsasl.username = "mirror"\n"client.dns.lookup" = "use_all_dns_ips"\n'
+    admin = '[clusters.west.admin]\nsasl.username = "admin"\nsasl.password = { file = "key" }\n'
+    cluster = load(tmp_path, BASE + own + admin + FLOW).cluster("west")
+    known = {"sasl.username": "mirror", "client.dns.lookup": "use_all_dns_ips"}
+    assert (cluster.mirror_principal, cluster.properties) == ("User:mirror", known)
+    changing = dict(cluster.for_administration.properties)
+    secret = changing.pop("sasl.password")
+    assert secret == SecretReference(file=str(tmp_path / "key"))
+    assert changing == {**known, "sasl.username": "admin"}
+    assert load(tmp_path, BASE + FLOW).cluster("west").for_administration.properties == {}
+
+
 @pytest.mark.parametrize("environ", [{}, {"WEST": ""}])
 def test_a_secret_that_is_not_set_is_named(environ: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="WEST, which is not set"):
@@ -149,6 +162,10 @@ CLUSTER_PROBLEMS = {
     '"debug" = ["all"]': ("debug", "got list"),
     'sasl.password = { env = "A", file = "B" }': ("sasl.password", "either env or file"),
     'sasl.mechanism = "A"\n"sasl.mechanism" = "B"': ("sasl.mechanism", "given twice"),
+    'mirror_principal = "mirror"': ("mirror_principal", "User:NAME"),
+    'admin = "x"': ("admin", "is a table of client properties"),
+    'admin.sasl.password = "hunter2"': ("admin.sasl.password", "written as a reference"),
+    'admin.bootstrap_servers = "x:1"': ("admin.bootstrap_servers", "in the table of the cluster"),
 }
 
 

@@ -27,9 +27,9 @@ _PERMISSION_OF = {code: permission for permission, code in _PERMISSIONS.items()}
 
 
 async def described_rules(
-    manager: KafkaConnectionManager, resource_type: ACLResourceType
+    manager: KafkaConnectionManager, resource_type: ACLResourceType, broker: int | None = None
 ) -> list[tuple[Any, Any]]:
-    """All rules about resources of a type, each as Kafka's resource and its entry."""
+    """All rules about resources of a type, each as Kafka's resource and its entry; `broker` None: any is asked."""
     # `describe_acls` would do, but for its deadline (see `ClusterConnection`).
     request = DescribeAclsRequest(
         resource_type_filter=resource_type,
@@ -40,14 +40,14 @@ async def described_rules(
         operation=ACLOperation.ANY,
         permission_type=ACLPermissionType.ANY,
     )
-    answer = await manager.send(request)
+    answer = await manager.send(request, node_id=broker)
     require(answer.error_code, answer.error_message)
     return [(resource, acl) for resource in answer.resources for acl in resource.acls]
 
 
-async def described_acls(manager: KafkaConnectionManager) -> frozenset[TopicAcl]:
-    """All rules about topics."""
-    found = await described_rules(manager, ACLResourceType.TOPIC)
+async def described_acls(manager: KafkaConnectionManager, broker: int | None = None) -> frozenset[TopicAcl]:
+    """All rules about topics, as this broker has them; None: any."""
+    found = await described_rules(manager, ACLResourceType.TOPIC, broker)
     return frozenset(_acl(resource, acl) for resource, acl in found)
 
 

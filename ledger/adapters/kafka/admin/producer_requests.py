@@ -24,7 +24,7 @@ async def expected_sequence(
     None where it remembers none, and where the broker is too old or does not allow to ask.
     """
     try:
-        active = await _active_producers(manager, at)
+        active = await active_producers(manager, at)
     except _DOES_NOT_TELL:
         return None
     last = active[producer_id].last_sequence if producer_id in active else -1
@@ -35,7 +35,7 @@ async def remembered_producer(
     manager: KafkaConnectionManager, at: TopicPartition, producer_id: int
 ) -> RememberedProducer | None:
     """What the leader remembers of a producer, with the transactional id that any broker shows for it."""
-    if (known := (await _active_producers(manager, at)).get(producer_id)) is None:
+    if (known := (await active_producers(manager, at)).get(producer_id)) is None:
         return None
     return RememberedProducer(
         known.last_timestamp if known.last_timestamp >= 0 else None,
@@ -60,7 +60,8 @@ async def _transactional_id(manager: KafkaConnectionManager, producer_id: int) -
     return None
 
 
-async def _active_producers(manager: KafkaConnectionManager, at: TopicPartition) -> dict[int, Any]:
+async def active_producers(manager: KafkaConnectionManager, at: TopicPartition) -> dict[int, Any]:
+    """What the leader remembers, by producer id."""
     # Not by `describe_producers`, which asks the leader of whatever topic has the name by now.
     topic = DescribeProducersRequest.TopicRequest(name=at.topic, partition_indexes=[at.partition])
     request = DescribeProducersRequest(topics=[topic])

@@ -16,10 +16,15 @@ _SET_ON_THE_TOPIC = 1
 _SET, _DELETE = 0, 1
 
 
-async def described_settings(manager: KafkaConnectionManager, topics: Sequence[str]) -> SettingsAnswer:
-    """Settings by topic; topics that do not exist are left out, refusals are returned one by one."""
+async def described_settings(
+    manager: KafkaConnectionManager, topics: Sequence[str], broker: int | None = None
+) -> SettingsAnswer:
+    """Settings by topic; topics that do not exist are left out, refusals are returned one by one.
+
+    As this broker has them; None: any.
+    """
     answer = SettingsAnswer({}, {})
-    for result in (await manager.send(_describe_configs(_TOPIC, topics))).results:
+    for result in (await manager.send(_describe_configs(_TOPIC, topics), node_id=broker)).results:
         kind: Any = errors.for_code(result.error_code)
         if kind is errors.NoError:
             answer.read[result.resource_name] = _settings(result.configs)

@@ -1,0 +1,71 @@
+"""Hooks as processes of this machine: `ports.Hooks`."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from typing import IO
+
+from ledger.errors import UsageError
+from ledger.ports.hooks import HookCommand, HookResult
+
+_KEPT_BYTES = 4000
+_ENDING_S = 5.0
+
+
+class HookProcesses:
+    """Runs a command in a process group of its own, which ends with it when its time is over."""
+
+    def run(self, hook: HookCommand) -> HookResult:
+        with tempfile.TemporaryFile() as output:
+            process = _started(hook, output)
+            try:
+                exit_code: int | None = process.wait(hook.seconds)
+            except subprocess.TimeoutExpired:
+                exit_code = None
+            finally:
+                _end(process)
+            return HookResult(exit_code, _shortened(output))
+
+
+def _started(hook: HookCommand, output: IO[bytes]) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            list(hook.command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **hook.environment},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"the hook {hook.command[0]} could not be run: {error.strerror}; nothing was done by it"
+        ) from error
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Also what it started, and what an interruption of ours would leave behind."""
+    if process.poll() is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        os.killpg(process.pid, number)
+        try:
+            process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+
+
+def _shortened(output: IO[bytes]) -> str:
+    """The beginning and the end of what was printed: a reason stands at either."""
+    size = output.seek(0, os.SEEK_END)
+    half = _KEPT_BYTES // 2
+    output.seek(0)
+    if size <= _KEPT_BYTES:
+        return output.read().decode(errors="replace")
+    first = output.read(half)
+    output.seek(size - half)
+    last = output.read()
+    left_out = f"\n[{size - 2 * half} bytes left out]\n"
+    return first.decode(errors="replace") + left_out + last.decode(errors="replace")

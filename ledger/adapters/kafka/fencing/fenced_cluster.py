@@ -1,0 +1,40 @@
+"""A real cluster as fences need it: `ports.FenceReader` and `ports.FenceControl`."""
+
+from collections.abc import Mapping, Sequence
+
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.admin.portions import listed
+from ledger.adapters.kafka.fencing import leader_requests, transaction_requests
+from ledger.domain.facts import TopicPartition
+from ledger.domain.fences.closing import Authorization
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.ports.fencing import OpenTransaction
+
+
+class KafkaFencing(KafkaAdmin):
+    """With the credentials of the mirror it reads, with those of an administrator it changes."""
+
+    def authorizations(self) -> Sequence[Authorization] | None:
+        return self.connection.run("ask brokers who decides what is allowed", leader_requests.authorizations)
+
+    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+        return self.connection.run(f"find the leaders of {listed(topics)}", leader_requests.leaders, topics)
+
+    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+        operation = f"describe access control lists of topics at broker {broker}"
+        return self.connection.run(operation, leader_requests.acls_at, broker)
+
+    def settings_at(self, broker: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        operation = f"describe the configuration of {listed(topics)} at broker {broker}"
+        return self.connection.run(operation, leader_requests.settings_at, broker, topics)
+
+    def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
+        operation = f"describe the producers of topic {partition.topic} partition {partition.partition}"
+        return self.connection.run(operation, transaction_requests.open_transactions, partition)
+
+    def abort(self, transaction: OpenTransaction) -> None:
+        at = transaction.partition
+        operation = (
+            f"abort the transaction of producer {transaction.producer_id} in {at.topic} {at.partition}"
+        )
+        self.connection.run(operation, transaction_requests.abort, transaction)

@@ -1,0 +1,94 @@
+"""Fences of topics, as `fence` and `unfence` make and lift them."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.hook_process import HookProcesses
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
+from ledger.adapters.system import SystemClock
+from ledger.app.answers import run_query, snapshot
+from ledger.app.wiring import operator_operations
+from ledger.catalog import Value
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import ClusterUnavailableError, UsageError
+from ledger.operations.fencing.fencing import fence
+from ledger.operations.fencing.lifting import AskedLifting, unfence
+from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
+
+_DAY_MS = 86_400_000
+
+
+def fence_topics(config: MirrorConfig, asked: AskedFence, say: Callable[[str], None]) -> FenceResult:
+    """Fence topics of a cluster; none named: all that flows of the configuration read there."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with fence_parts(config, asked.cluster, state, say) as parts:
+        known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
+        topics = asked.topics or _read_by_flows(config, asked.cluster, _listed(parts, known))
+        if not topics:
+            raise UsageError(
+                f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
+                "changed or recorded"
+            )
+        return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts)
+
+
+def unfence_topics(config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None]) -> UnfenceResult:
+    """Lift fences of a cluster."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with fence_parts(config, asked.cluster, state, say) as parts:
+        return unfence(asked, parts)
+
+
+@contextmanager
+def fence_parts(
+    config: MirrorConfig, cluster: str, state: DeltaLedgerState, say: Callable[[str], None]
+) -> Iterator[FenceParts]:
+    """What fences of a cluster are made with: the mirror's credentials read, those of an administrator change."""
+    known, clock = config.cluster(cluster), SystemClock()
+    with (
+        closing(KafkaFencing(cluster, known, clock)) as reader,
+        closing(KafkaFencing(cluster, known.for_administration, clock)) as control,
+    ):
+        yield FenceParts(
+            reader=reader,
+            control=control,
+            operations=operator_operations(config),
+            hooks=HookProcesses(),
+            clock=clock,
+            sleep=time.sleep,
+            say=say,
+            mirror=known.mirror_principal,
+            identities=state.identities(),
+            fences=state.fences(),
+            pauses=lambda: write_pauses(config, cluster, now_ms=clock.now_ms()),
+        )
+
+
+def write_pauses(config: MirrorConfig, cluster: str, *, now_ms: int) -> Mapping[tuple[str, int], float]:
+    """By topic id and partition for how many seconds its writers paused at most in the last day."""
+    asked: dict[str, Value] = {"cluster": cluster, "since_ms": now_ms - _DAY_MS}
+    rows = run_query(snapshot(config, None), "write_pauses", asked).to_pylist()
+    return {
+        (row["topic_id"], row["partition"]): row["longest_pause_ms"] / 1000
+        for row in rows
+        if row["longest_pause_ms"] is not None
+    }
+
+
+def _listed(parts: FenceParts, known: Mapping[str, str]) -> list[str]:
+    """Names of the cluster's topics; where it does not answer those that a recorder has seen."""
+    try:
+        return [topic.name for topic in parts.reader.topics().values() if not topic.internal]
+    except ClusterUnavailableError:
+        return list(known)
+
+
+def _read_by_flows(config: MirrorConfig, cluster: str, names: list[str]) -> tuple[str, ...]:
+    selections = [
+        config.topic_selection(flow.name) for flow in config.enabled_flows if flow.source == cluster
+    ]
+    return tuple(name for name in names if any(one.selects(name) for one in selections))

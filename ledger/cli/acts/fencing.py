@@ -1,0 +1,141 @@
+"""`fence` and `unfence`: keep applications from writing to topics of a cluster, prove it, lift it.
+
+What happens goes to stderr, the operation id to stdout. Exit codes: 0 fenced and proved, or continued without a proof
+by an operator's word, or nothing to do; 1 the cluster does not answer; 2 usage; 4 not proved in time; 5 refused.
+"""
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ledger.app.acts.fencing import fence_topics, unfence_topics
+from ledger.cli.configured import configuration
+from ledger.cli.printing import say
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+from ledger.errors import UsageError
+from ledger.operations.fencing.lifting import AskedLifting
+from ledger.operations.fencing.parts import AskedFence
+from ledger.ports.hooks import HookCommand
+
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_BOUNDS = QuietBounds()
+
+
+def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
+    """What both take: the cluster, the topics, why, and a hook."""
+    for parameter in (
+        click.option("--ticket", help="Reference to a ticket, for the ledger."),
+        click.option("--reason", required=True, help="Why, for the ledger."),
+        click.option(
+            "--hook-seconds",
+            type=_SECONDS,
+            default=300.0,
+            show_default=True,
+            help="End the hook after these.",
+        ),
+        click.option("--hook", metavar="COMMAND", help="Program and arguments, run without a shell."),
+        click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+        click.argument("cluster"),
+    ):
+        command = parameter(command)
+    return click.pass_context(command)
+
+
+@click.command()
+@_of_fences
+@click.option(
+    "--how",
+    type=click.Choice([str(how) for how in FenceHow]),
+    default=str(FenceHow.CLOSED),
+    show_default=True,
+    help="By rules that deny writing, by max.message.bytes, or by the hook.",
+)
+@click.option("--producers-stopped", is_flag=True, help="For --how shut: producers were stopped.")
+@click.option(
+    "--confirm-super-user", "confirmed", multiple=True, metavar="User:NAME", help="This one does not write."
+)
+@click.option(
+    "--abort-open-transactions-after",
+    "abort_after_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Abort what is open by then. Default: wait for it.",
+)
+@click.option("--unproven", metavar="REASON", help="Continue without a proof, and record why.")
+@click.option("--quiet-seconds", "least_s", type=_SECONDS, default=_BOUNDS.least_s, show_default=True)
+@click.option("--most-quiet-seconds", "most_s", type=_SECONDS, default=_BOUNDS.most_s, show_default=True)
+@click.option(
+    "--wait", "wait_s", type=_SECONDS, default=300.0, show_default=True, help="Seconds for the proof."
+)
+def fence(
+    context: click.Context,
+    cluster: str,
+    topics: Sequence[str],
+    how: str,
+    hook: str | None,
+    hook_seconds: float,
+    confirmed: Sequence[str],
+    least_s: float,
+    most_s: float,
+    **options: Any,
+) -> None:
+    """Keep applications from writing to topics of CLUSTER, by default all that flows read there, and prove it."""
+    if most_s < least_s:
+        raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was changed or recorded")
+    asked = AskedFence(
+        cluster=cluster,
+        topics=tuple(topics),
+        how=FenceHow(how),
+        hook=_hook(hook, hook_seconds),
+        confirmed_super_users=tuple(confirmed),
+        quiet=QuietBounds(least_s, most_s),
+        **options,
+    )
+    done = fence_topics(configuration(context), asked, say)
+    _tell(done.operation_id, done.words)
+
+
+@click.command()
+@_of_fences
+def unfence(
+    context: click.Context,
+    cluster: str,
+    topics: Sequence[str],
+    hook: str | None,
+    hook_seconds: float,
+    reason: str,
+    ticket: str | None,
+) -> None:
+    """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
+    asked = AskedLifting(
+        cluster=cluster,
+        topics=tuple(topics) or None,
+        reason=reason,
+        ticket=ticket,
+        hook=_hook(hook, hook_seconds),
+    )
+    done = unfence_topics(configuration(context), asked, say)
+    _tell(done.operation_id, done.words)
+
+
+def _hook(command: str | None, seconds: float) -> HookCommand | None:
+    if command is None:
+        return None
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise UsageError(f"--hook {command!r} is no command: {error}; nothing was run or recorded") from error
+    if not words:
+        raise UsageError("--hook is empty; nothing was run or recorded")
+    return HookCommand(words, seconds)
+
+
+def _tell(operation_id: str | None, words: str) -> None:
+    if operation_id is None:
+        say(f"nothing to do: {words}; nothing was recorded")
+        return
+    say(words)
+    click.echo(operation_id)

@@ -1,0 +1,1 @@
+"""Fences of topics: stopping applications from writing at a cluster, proving it, lifting it."""

@@ -1,0 +1,246 @@
+"""`fence`: stop applications from writing to topics of a cluster, and prove it.
+
+What is about to be made is recorded before it is made, so that a fence which was begun and not finished is known, and
+`unfence` finds all that is to be removed. A second `fence` continues the first: it makes what is lacking, and proves
+what is not proved.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ledger.domain.facts import TopicPartition
+from ledger.domain.fences.proof import PartitionWatch, Proof, least
+from ledger.domain.fences.receipts import Fence, FencedPartition, FenceHow
+from ledger.domain.words.count_words import counted
+from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
+from ledger.operations.fencing.measures import Measure, measure_of
+from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult
+from ledger.operations.fencing.watching import Watching, data_between
+from ledger.ports.clusters import TopicDescription, live_cluster
+
+_READ_BACK_S = 30.0
+_POLL_S = 0.1
+
+
+def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = None) -> FenceResult:
+    """Fence the topics, prove it and record it.
+
+    Raises `UsageError` and `PreconditionError` where it is refused, with all reasons; `ClusterUnavailableError` where
+    the cluster does not answer, and `UnsafeError` where no proof was found in time: both are recorded as unproven
+    instead, when `asked.unproven` says why.
+    """
+    _require_one_way(asked, parts)
+    try:
+        return _Attempt(asked, parts, measure_of(asked, parts), operation_id).carried_out()
+    except ClusterUnavailableError as error:
+        if asked.unproven is None:
+            raise ClusterUnavailableError(
+                f"{error}. The fence is not proved: run fence again when the cluster answers; to continue without a "
+                "proof: --unproven REASON",
+                trouble=error.trouble,
+            ) from error
+        return _unreached(asked, parts, operation_id)
+
+
+def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
+    """What another way has made for a topic would be forgotten."""
+    for topic in asked.topics:
+        stands = parts.fences.of(asked.cluster, topic)
+        if stands is None or stands.fence.how == asked.how:
+            continue
+        made = stands.fence
+        if made.denied or made.former or made.hook is not None:
+            raise PreconditionError(
+                f"{topic} of {asked.cluster} is fenced by --how {made.how} already, {stands.made_by}: lift that first "
+                f"(mirror-ledger unfence {asked.cluster} --topic {topic}); nothing was changed or recorded"
+            )
+
+
+def _unreached(asked: AskedFence, parts: FenceParts, operation_id: str | None) -> FenceResult:
+    """Unproven, by the operator's word; what earlier attempts have made of it stays recorded."""
+    rows = []
+    for topic in asked.topics:
+        stands = parts.fences.of(asked.cluster, topic)
+        new = Fence(
+            cluster=asked.cluster,
+            cluster_id=parts.identities.recorded_id(asked.cluster),
+            topic=topic,
+            topic_id=asked.known_ids.get(topic),
+            how=asked.how,
+            proof=Proof.UNPROVEN,
+        )
+        known = new if stands is None else replace(stands.fence, proof=Proof.UNPROVEN)
+        rows.append(replace(known, override=asked.unproven))
+    recorded = parts.operations.record_parts(
+        rows, operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
+    )
+    words = f"{_named(rows)} is not fenced: {asked.cluster} did not answer; continued without a proof"
+    return FenceResult(recorded, words, tuple(rows))
+
+
+@dataclass(slots=True)
+class _Attempt:
+    asked: AskedFence
+    parts: FenceParts
+    measure: Measure
+    operation_id: str | None
+
+    def carried_out(self) -> FenceResult:
+        parts, asked = self.parts, self.asked
+        parts.identities.require(asked.cluster, live_cluster(parts.reader))
+        topics = self._topics()
+        begun = self.measure.begun(topics)
+        if proved := self._proved_before(begun, topics):
+            return proved
+        self._record_begun(begun)
+        made = self.measure.make(begun)
+        if made != begun:
+            self._record(made)
+        self._require_made(made)
+        watches = Watching(asked, parts, topics).watched()
+        self._require_made(made)
+        self._require_same(topics)
+        return self._concluded(made, list(watches.values()))
+
+    def _topics(self) -> dict[str, TopicDescription]:
+        found = self.parts.reader.topics()
+        if missing := [name for name in self.asked.topics if name not in found]:
+            raise UsageError(
+                f"{self.asked.cluster} has no topic {', '.join(missing)}, or does not show it; nothing was changed or "
+                "recorded"
+            )
+        return {name: found[name] for name in sorted(self.asked.topics)}
+
+    def _require_same(self, topics: Mapping[str, TopicDescription]) -> None:
+        now = self._topics()
+        for name, before in topics.items():
+            if (now[name].topic_id, now[name].partitions) != (before.topic_id, before.partitions):
+                raise UnsafeError(
+                    f"{name} of {self.asked.cluster} was created again, or given partitions, while it was watched: the "
+                    "fence is not proved; run fence again"
+                )
+
+    def _proved_before(
+        self, begun: Sequence[Fence], topics: Mapping[str, TopicDescription]
+    ) -> FenceResult | None:
+        """What stands, where it is proved and nothing has changed since."""
+        found = []
+        for fence_ in begun:
+            stands = self.parts.fences.of(fence_.cluster, fence_.topic)
+            if stands is None or stands.fence.is_open:
+                return None
+            made = stands.fence
+            of_this = (made.cluster_id, made.topic_id) == (fence_.cluster_id, fence_.topic_id)
+            if not of_this or set(made.denied) != set(fence_.denied) or self._has_moved(made, topics):
+                return None
+            found.append(made)
+        if self.measure.lacking(found) is not None:
+            return None
+        return FenceResult(None, f"{_named(found)} is fenced and proved already", tuple(found))
+
+    def _has_moved(self, made: Fence, topics: Mapping[str, TopicDescription]) -> bool:
+        topic = topics[made.topic]
+        ends = self.parts.reader.ends([(made.topic, number) for number in range(topic.partitions)])
+        known = {one.partition: one.end for one in made.partitions}
+        if {number for _, number in ends} != known.keys():
+            return True
+        return any(
+            end.high_watermark < known[number]
+            or data_between(
+                self.parts.reader,
+                TopicPartition(made.topic, topic.topic_id, number),
+                known[number],
+                end.high_watermark,
+            )
+            for (_, number), end in ends.items()
+        )
+
+    def _record_begun(self, begun: Sequence[Fence]) -> None:
+        """Unless it stands so already, from an attempt that did not end."""
+        of_each = [self.parts.fences.of(one.cluster, one.topic) for one in begun]
+        last = [stands for stands in of_each if stands is not None]
+        if [stands.fence for stands in last] == list(begun) and self.operation_id is None:
+            [*_, self.operation_id] = [stands.operation_id for stands in last]
+            return
+        self._record(begun)
+
+    def _record(self, rows: Sequence[Fence]) -> None:
+        self.operation_id = self.parts.operations.record_parts(
+            list(rows),
+            operation_id=self.operation_id,
+            flow=None,
+            reason=self.asked.reason,
+            ticket=self.asked.ticket,
+        )
+
+    def _require_made(self, made: Sequence[Fence]) -> None:
+        """Brokers learn of a change one after the other."""
+        clock = self.parts.clock
+        deadline_s = clock.monotonic() + _READ_BACK_S
+        while lacking := self.measure.lacking(made):
+            has_failed = any(one.hook is not None and one.hook.exit_code != 0 for one in made)
+            if has_failed or clock.monotonic() >= deadline_s:
+                raise PreconditionError(
+                    f"the fence of {_named(made)} of {self.asked.cluster} is not complete: {lacking}. It is recorded "
+                    "as begun; run fence again, or lift it by mirror-ledger unfence"
+                )
+            self.parts.sleep(_POLL_S)
+
+    def _concluded(self, made: Sequence[Fence], watches: Sequence[PartitionWatch]) -> FenceResult:
+        now_s = self.parts.clock.monotonic()
+        proved = [self._proved(one, watches, now_s) for one in made]
+        left = [one for one in watches if not one.is_still(now_s)]
+        if not left:
+            self._record(proved)
+            return FenceResult(self.operation_id, self._words(proved), tuple(proved))
+        reasons = "".join(f"\n  {reason}" for reason in map(self._why_not, left))
+        if self.asked.unproven is not None:
+            overridden = [
+                replace(one, override=self.asked.unproven) if one.is_open else one for one in proved
+            ]
+            self._record(overridden)
+            words = f"{_named(proved)} is not proved, and continued without:{reasons}"
+            return FenceResult(self.operation_id, words, tuple(overridden))
+        if done := [one for one in proved if not one.is_open]:
+            self._record(done)
+        raise UnsafeError(
+            f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved after {self.asked.wait_s:g} s:"
+            f"{reasons}\nWhat was made stays; run fence again to continue, or --unproven REASON to continue without a "
+            "proof"
+        )
+
+    def _proved(self, made: Fence, watches: Sequence[PartitionWatch], now_s: float) -> Fence:
+        partitions = tuple(
+            FencedPartition(
+                partition=one.partition,
+                end=one.end,
+                last_stable=one.last_stable,
+                quiet_ms=int(one.quiet.seconds * 1000),
+                is_telling=one.quiet.is_telling,
+                proof=str(one.proof(now_s, is_enforced=self.measure.is_enforced)),
+            )
+            for one in watches
+            if one.topic == made.topic
+        )
+        return replace(made, proof=least(Proof(one.proof) for one in partitions), partitions=partitions)
+
+    def _why_not(self, watch: PartitionWatch) -> str:
+        where = f"{watch.topic} partition {watch.partition}"
+        if not watch.has_open_transaction:
+            return f"{where}: records were appended behind the fence, the last ones before offset {watch.end}"
+        advice = "it ends by its time limit; --abort-open-transactions-after S aborts it"
+        return f"{where}: a transaction is open from offset {watch.last_stable}; {advice}"
+
+    def _words(self, proved: Sequence[Fence]) -> str:
+        by_proof = {proof: [one for one in proved if one.proof == proof] for proof in Proof}
+        parts = [f"{_named(found)} is fenced: {proof}" for proof, found in by_proof.items() if found]
+        known = all(one.super_users is not None for one in proved)
+        hidden = "" if known or self.asked.how != FenceHow.CLOSED else _HIDDEN_SUPER_USERS
+        return "; ".join(parts) + hidden
+
+
+_HIDDEN_SUPER_USERS = "; the brokers do not say who is a super user: no rule stops these"
+
+
+def _named(fences: Sequence[Fence]) -> str:
+    return ", ".join(one.topic for one in fences)

@@ -1,0 +1,149 @@
+"""Watching partitions behind a fence until each has been still for its quiet time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.facts import TopicPartition
+from ledger.domain.fences.proof import PartitionWatch, quiet_time
+from ledger.domain.words.count_words import counted
+from ledger.errors import ClusterUnavailableError
+from ledger.operations.fencing.parts import AskedFence, FenceParts
+from ledger.ports.clusters import TopicDescription
+from ledger.ports.fencing import FenceReader
+
+_LONGEST_PAUSE_S = 1.0
+_SAY_EVERY_S = 10.0
+
+Watches = dict[tuple[str, int], PartitionWatch]
+
+
+def data_between(reader: FenceReader, at: TopicPartition, start: int, end: int) -> bool:
+    """Whether a batch of records, not a marker, lies between these offsets."""
+    offset = start
+    while offset < end:
+        header = reader.batch_at(at, offset)
+        if header is None or header.base_offset >= end:
+            return False
+        if not header.is_control:
+            return True
+        offset = header.end_offset
+    return False
+
+
+@dataclass(slots=True)
+class Watching:
+    """Of all partitions of fenced topics."""
+
+    asked: AskedFence
+    parts: FenceParts
+    topics: Mapping[str, TopicDescription]
+    _said_s: float = 0.0
+
+    def watched(self) -> Watches:
+        """Until all are still, or the time for it is over.
+
+        Raises `ClusterUnavailableError` when partitions have no leader, or none answers, until then.
+        """
+        clock = self.parts.clock
+        began_s = clock.monotonic()
+        deadline_s = began_s + self.asked.wait_s
+        watches = self._begun(deadline_s)
+        self._said_s = clock.monotonic()
+        while (left := self._left(watches)) and clock.monotonic() < deadline_s:
+            self._say(watches, left)
+            self._pause(left)
+            try:
+                self._abort(left, clock.monotonic() - began_s)
+                watches = self._again(watches)
+            except ClusterUnavailableError as error:
+                if clock.monotonic() >= deadline_s:
+                    raise
+                self.parts.say(f"not read: {error}")
+        return watches
+
+    def _begun(self, deadline_s: float) -> Watches:
+        pauses = self.parts.pauses()
+        keys = sorted((name, number) for name, one in self.topics.items() for number in range(one.partitions))
+        while True:
+            ends = self.parts.reader.ends(keys)
+            lacking = [key for key in keys if key not in ends]
+            if not lacking:
+                break
+            if self.parts.clock.monotonic() >= deadline_s:
+                raise ClusterUnavailableError(
+                    f"{lacking[0][0]} partition {lacking[0][1]} of {self.asked.cluster} has no leader: what was "
+                    "written there is unknown; the fence is not proved"
+                )
+            self.parts.sleep(_LONGEST_PAUSE_S)
+        now_s = self.parts.clock.monotonic()
+        return {
+            (name, number): PartitionWatch(
+                topic=name,
+                partition=number,
+                quiet=quiet_time(pauses.get((self.topics[name].topic_id, number)), self.asked.quiet),
+                end=ends[name, number].high_watermark,
+                last_stable=ends[name, number].last_stable,
+                still_since_s=now_s,
+            )
+            for name, number in keys
+        }
+
+    def _left(self, watches: Watches) -> list[PartitionWatch]:
+        now_s = self.parts.clock.monotonic()
+        return [one for one in watches.values() if not one.is_still(now_s)]
+
+    def _pause(self, left: Sequence[PartitionWatch]) -> None:
+        now_s = self.parts.clock.monotonic()
+        waits_s = min(one.waits_s(now_s) for one in left)
+        self.parts.sleep(min(_LONGEST_PAUSE_S, max(waits_s, 0.05)))
+
+    def _again(self, watches: Watches) -> Watches:
+        ends = self.parts.reader.ends(list(watches))
+        now_s = self.parts.clock.monotonic()
+        after: Watches = {}
+        for key, watch in watches.items():
+            end = ends.get(key)
+            if end is None:
+                raise ClusterUnavailableError(f"{key[0]} partition {key[1]} has no leader")
+            after[key] = watch.after(
+                last_stable=end.last_stable,
+                high_watermark=end.high_watermark,
+                has_data=self._has_data(watch, end.high_watermark),
+                now_s=now_s,
+            )
+        return after
+
+    def _has_data(self, watch: PartitionWatch, high_watermark: int) -> bool:
+        if high_watermark < watch.end:
+            return True
+        return data_between(self.parts.reader, self._at(watch), watch.end, high_watermark)
+
+    def _at(self, watch: PartitionWatch) -> TopicPartition:
+        return TopicPartition(watch.topic, self.topics[watch.topic].topic_id, watch.partition)
+
+    def _abort(self, left: Sequence[PartitionWatch], waited_s: float) -> None:
+        """By choice alone: a transaction that its producer would still have ended is lost by it."""
+        if self.asked.abort_after_s is None or waited_s < self.asked.abort_after_s:
+            return
+        for watch in left:
+            if not watch.has_open_transaction:
+                continue
+            for one in self.parts.reader.open_transactions(self._at(watch)):
+                self.parts.control.abort(one)
+                self.parts.say(
+                    f"{watch.topic} partition {watch.partition}: transaction of producer {one.producer_id} at offset "
+                    f"{one.start} aborted"
+                )
+
+    def _say(self, watches: Watches, left: Sequence[PartitionWatch]) -> None:
+        now_s = self.parts.clock.monotonic()
+        if now_s - self._said_s < _SAY_EVERY_S:
+            return
+        self._said_s = now_s
+        open_ = sum(one.has_open_transaction for one in left)
+        waits_s = max(one.waits_s(now_s) for one in left)
+        transactions = f", {counted(open_, 'partition')} with an open transaction" if open_ else ""
+        self.parts.say(
+            f"{len(left)} of {counted(len(watches), 'partition')} not proved yet: {waits_s:.0f} s more of stillness"
+            f"{transactions}"
+        )
