@@ -22,8 +22,13 @@ from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult,
 _DAY_MS = 86_400_000
 
 
-def fence_topics(config: MirrorConfig, asked: AskedFence, say: Callable[[str], None]) -> FenceResult:
-    """Fence topics of a cluster; none named: all that flows of the configuration read there."""
+def fence_topics(
+    config: MirrorConfig, asked: AskedFence, say: Callable[[str], None], *, operation_id: str | None = None
+) -> FenceResult:
+    """Fence topics of a cluster; none named: all that flows of the configuration read there.
+
+    `operation_id`: what the fence is a part of, None: it is an operation of its own.
+    """
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with fence_parts(config, asked.cluster, state, say) as parts:
         known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
@@ -33,7 +38,11 @@ def fence_topics(config: MirrorConfig, asked: AskedFence, say: Callable[[str], N
                 f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
                 "changed or recorded"
             )
-        return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts)
+        return fence(
+            replace(asked, topics=tuple(sorted(set(topics))), known_ids=known),
+            parts,
+            operation_id=operation_id,
+        )
 
 
 def unfence_topics(config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None]) -> UnfenceResult:

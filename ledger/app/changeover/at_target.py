@@ -44,7 +44,7 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
 
 def move_groups(scene: Scene, _waits: Waits) -> StepResult:
     """Every group continues at the target where it has to; raises when one does not, and the others do."""
-    choices, way = scene.plan.choices, Way(scene.plan.from_cluster, scene.plan.to_cluster)
+    way = Way(scene.plan.from_cluster, scene.plan.to_cluster)
     at = answers.snapshot(scene.config, None)
     sheet = _sheet(scene, at, way)
     left = SourceCommits(way.from_cluster, source_commits(engine.cluster_commits(at, way.from_cluster)))
@@ -83,3 +83,11 @@ def _sheet(scene: Scene, at: DeltaSnapshot, way: Way) -> PositionSheet:
         cut=at.cut.token,
         unread_groups={row["group_id"]: row["status"] for row in unread if row["status"] in UNREAD_ADVICE},
     )
+
+
+def shut_out(scene: Scene, _waits: Waits) -> StepResult:
+    raise PreconditionError(f"{scene.plan.to_cluster}")
+
+
+def hand_over(scene: Scene, _waits: Waits) -> StepResult:
+    raise PreconditionError(f"{scene.plan.to_cluster}")

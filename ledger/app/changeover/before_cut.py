@@ -1,11 +1,12 @@
 """Steps until nothing moves any more: checked, recorded, fenced, drained, at rest."""
 
+import shlex
 import threading
 
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.acts.fencing import fence_topics
-from ledger.app.changeover.scene import Scene
+from ledger.app.changeover.scene import HOOK_SECONDS, Scene
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import FenceChoice
@@ -67,6 +68,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
             {"proof": "unproven", "reason": choices.unproven},
         )
     command = scene.plan.hooks.get(StepName.FENCE)
+    hook = None if command is None else HookCommand(tuple(shlex.split(command)), HOOK_SECONDS)
     result = fence_topics(
         scene.config,
         AskedFence(
@@ -76,7 +78,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
             reason=scene.asked.reason,
             ticket=scene.asked.ticket,
             producers_stopped=choices.producers_stopped,
-            hook=None if command is None else HookCommand(("true",), 10.0),
+            hook=hook,
             unproven=choices.unproven,
             quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(120.0, choices.quiet_seconds)),
             wait_s=choices.drain_seconds,

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
 from ledger.ports.hooks import HookCommand
 
-_HOOK_SECONDS = 600.0
+HOOK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Scene:
             "MIRROR_LEDGER_FROM": self.plan.from_cluster,
             "MIRROR_LEDGER_TO": self.plan.to_cluster,
         }
-        result = HookProcesses().run(HookCommand(words, _HOOK_SECONDS, environment))
+        result = HookProcesses().run(HookCommand(words, HOOK_SECONDS, environment))
         if not result.is_done:
             how = "took too long" if result.exit_code is None else f"ended with {result.exit_code}"
             raise PreconditionError(f"the hook of {step} {how}: {result.output.strip()}")
@@ -130,6 +130,3 @@ class Scene:
         except ClusterUnavailableError:
             return False
         return True
-
-    def source_flows(self) -> Collection[str]:
-        return self.plan.flows

@@ -12,7 +12,7 @@ from ledger.errors import PreconditionError
 from ledger.operations.changeover.waiting import GroupsAtRest, Patience, drain, first_progress
 from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.cluster import MemoryCluster
-from tests.simulation.kafka.stored_batches import application_batch
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.fakes import FakeClock
 
 
@@ -55,8 +55,8 @@ class Room:
         )
 
     def write(self, partition: int) -> None:
-        batch = application_batch([("k", "v")] * 3, timestamp_ms=1)
-        self.cluster.log("orders", partition).produce(batch, now_ms=1)
+        batch = application_batch([content(b"k", b"v")] * 3, [1] * 3)
+        self.cluster.log("orders", partition).append(batch, now_ms=1)
 
 
 def test_it_is_drained_when_the_maps_reach_the_ends() -> None:
@@ -81,17 +81,11 @@ def test_a_partition_that_was_added_and_never_copied_is_not_drained() -> None:
 
 def test_what_another_incarnation_had_copied_does_not_count() -> None:
     room = Room()
-    topic = room.topic
     reached = [room.at(0, 9), room.at(1, 9)]
     room.cluster.recreate_topic("orders")
     room.write(0)
     with pytest.raises(PreconditionError, match="3 offsets to copy"):
-        now = [PlannedTopic(**{**_fields(topic), "source_topic_id": room.topic.source_topic_id})]
-        drain(room.cluster, now, lambda _flow: reached, room.patience(), room.said.append)
-
-
-def _fields(topic: PlannedTopic) -> dict[str, str]:
-    return {name: getattr(topic, name) for name in ("flow", "source_topic", "topic", "topic_id")}
+        drain(room.cluster, [room.topic], lambda _flow: reached, room.patience(), room.said.append)
 
 
 def test_a_topic_that_is_gone_is_no_drained_one() -> None:
