@@ -1,0 +1,71 @@
+"""A switchover under load: no record is lost, none is processed twice."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import Done, command
+from tests.support.following import Pair, config_of, copying, name_of
+from tests.support.recorded import operations, query
+from tests.support.runs import FLOW, running
+from tests.support.shops import Desk, Shop
+from tests.support.waiting import eventually
+
+_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
+
+
+def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, *options: str) -> str:
+    """The id of a switchover from east to west, once nothing stands against it: all is recorded then."""
+    tries: list[Done] = []
+
+    def is_free() -> bool:
+        asked = (
+            "plan",
+            "switchover",
+            "--from",
+            "east",
+            "--to",
+            "west",
+            "--accept",
+            "no_commit",
+            "-o",
+            "json",
+        )
+        tries.append(command(capsys, config, *asked, *options))
+        return tries[-1].code == 0
+
+    eventually(is_free, "a plan without blockers", within_s=30)
+    return str(json.loads(tries[-1].out)[0]["plan_id"])
+
+
+def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN)})
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    create_topics(west, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    with running(config, spark, recorded=frozenset(Subject)):
+        with shop.selling(east), desk.open(east, [topic]):
+            eventually(lambda: len(desk.processed) > 200, "the group is at work")
+            eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
+        plan_id = planned(
+            capsys, config, "--fence", "none", "--unproven", "producers ended", "--group", desk.group
+        )
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+    assert operations(config, "apply_ended")[-1]["figures"]["downtime_seconds"] < 60
+    with desk.open(west, [f"east.{topic}", topic]):
+        shop.sell(west, 100)
+        eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+    assert shop.refused == []
+    assert sorted(desk.processed) == sorted(shop.written)
