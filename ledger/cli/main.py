@@ -35,6 +35,7 @@ _PLACES = {
     "accept-cluster": "acts.clusters:accept_cluster",
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
+    "hand-over": "acts.hand_over:hand_over",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

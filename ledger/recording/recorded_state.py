@@ -12,6 +12,7 @@ from typing import Any
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
 from ledger.domain.groups import GroupFact, ShareOffset
+from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
@@ -118,6 +119,9 @@ class RecordedState(ABC):
     def directions(self) -> Directions:
         return Directions.of_rows(self._operations(("kind", "in", DIRECTION_KINDS)))
 
+    def hand_overs(self) -> HandOvers:
+        return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
         starts = self._of_flow(flow, OperationKind.DRIVER_STARTING)
@@ -172,6 +176,10 @@ class RecordedState(ABC):
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         rows = self._newest(TOPICS.name, cluster, ("topic",))
         return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    def topic_history(self, cluster: str) -> list[TopicState]:
+        """All states that recorders have seen of topics of a cluster, in the order of recording."""
+        return [_topic_state(row) for row in self._source.rows(TOPICS.name, [("cluster", "=", cluster)])]
 
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
         rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -33,6 +34,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(Promoted, Demoted, KeysResynced),
+        *(HandedOver, HandOverUndone, HandOverResult),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

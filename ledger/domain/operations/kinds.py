@@ -22,6 +22,9 @@ class OperationKind(StrEnum):
     EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
     PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
     DEMOTED = "demoted"  # they do not any more: these flows continue
+    HANDED_OVER = "handed_over"  # settings and permissions of a cluster are about to be another one's
+    HAND_OVER_UNDONE = "hand_over_undone"  # they are about to be as they were
+    HAND_OVER_RESULT = "hand_over_result"  # what became of that, as it was read back
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
