@@ -40,6 +40,7 @@ _PLACES = {
     "cut": "acts.cut:cut",
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",
+    "hand-over": "acts.hand_over:hand_over",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

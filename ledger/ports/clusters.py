@@ -8,7 +8,7 @@ from ledger.domain.cluster_identity import LiveCluster, RememberedProducer
 from ledger.domain.facts import Checkpoint, TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.groups import ShareOffset, UnreadGroup
-from ledger.domain.permissions import Permissions
+from ledger.domain.permissions import Permission, Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.wire.record_batch import BatchHeader
 
@@ -228,6 +228,22 @@ class AclAdmin(Protocol):
 
     def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        """Delete exactly these; that one was deleted already is no error."""
+        ...
+
+
+class PermissionAdmin(Protocol):
+    """Permissions of one cluster; every call raises `PreconditionError` when it is refused."""
+
+    def permissions(self) -> Permissions:
+        """As `ClusterAdmin` has it."""
+        ...
+
+    def create_permissions(self, permissions: Sequence[Permission]) -> None:
+        """Create access control lists, and set quotas; that one is there already is no error."""
+        ...
+
+    def delete_permissions(self, permissions: Sequence[Permission]) -> None:
         """Delete exactly these; that one was deleted already is no error."""
         ...
 

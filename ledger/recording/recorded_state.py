@@ -13,6 +13,7 @@ from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
 from ledger.domain.fences.receipts import FENCE_KINDS, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
+from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.offsets.restored_history import FormerCopy
@@ -123,6 +124,8 @@ class RecordedState(ABC):
 
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+    def hand_overs(self) -> HandOvers:
+        return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
 
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
@@ -178,6 +181,10 @@ class RecordedState(ABC):
     def last_topic_states(self, cluster: str) -> list[TopicState]:
         rows = self._newest(TOPICS.name, cluster, ("topic",))
         return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    def topic_history(self, cluster: str) -> list[TopicState]:
+        """All states that recorders have seen of topics of a cluster, in the order of recording."""
+        return [_topic_state(row) for row in self._source.rows(TOPICS.name, [("cluster", "=", cluster)])]
 
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
         rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)

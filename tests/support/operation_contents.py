@@ -13,6 +13,8 @@ from ledger.domain.operations.changeovers import (
     StepFailed,
     Undone,
 )
+from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
+from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -45,6 +47,7 @@ from ledger.domain.operations.requests import (
     StopRequest,
 )
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
+from ledger.domain.permissions import Permission, PermissionKind
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.domain.topics.topic_settings import SettingsChange
 
@@ -129,6 +132,61 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         former="east",
         former_id="qN8sVYx4R0a2hT6cJmWl5w",
         topics=None,
+    ),
+    OperationKind.HANDED_OVER: HandedOver(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        purpose="applications",
+        topics=(
+            TopicHandOver(
+                topic="orders",
+                topic_id=TARGET_ID,
+                change=SettingsChange({"retention.ms": "86400000"}, ("compression.type",)),
+                former={"retention.ms": None, "compression.type": "producer"},
+            ),
+        ),
+        permissions=(
+            Permission(
+                kind=PermissionKind.ACL,
+                entity="User:billing",
+                host="*",
+                operation="write",
+                permission_type="allow",
+                resource_type="topic",
+                resource_name="orders",
+                pattern_type="literal",
+            ),
+        ),
+        unknown=("client quotas of east: never_recorded: no recorder has read them",),
+        manual=("create SCRAM user billing (SCRAM-SHA-512) at west with its password",),
+    ),
+    OperationKind.HAND_OVER_UNDONE: HandOverUndone(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        purpose="applications",
+        topics=(
+            TopicHandOver(
+                topic="orders",
+                topic_id=TARGET_ID,
+                change=SettingsChange({"compression.type": "producer"}, ("retention.ms",)),
+                former={"compression.type": None, "retention.ms": "86400000"},
+            ),
+        ),
+        permissions=(
+            Permission(
+                kind=PermissionKind.QUOTA,
+                entity='{"client-id":"billing"}',
+                setting="producer_byte_rate",
+                value=1048576.0,
+            ),
+        ),
+        handed_over="5d0c7a3e9b8f4c61a2d4e6f8091b3c5d",
+        left=("max.message.bytes of orders",),
+    ),
+    OperationKind.HAND_OVER_RESULT: HandOverResult(
+        of="handed_over", cluster="west", failed=("settings of orders: not as they were set",)
     ),
     OperationKind.KEYS_RESYNCED: KeysResynced(
         topic="customers", partition=0, source_keys=812, target_keys=815, tombstones=3

@@ -13,6 +13,7 @@ from ledger.domain.operations.changeovers import (
     StepFailed,
     Undone,
 )
+from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -46,6 +47,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(Promoted, Demoted, KeysResynced),
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
         *(Fence, Unfenced),
+        *(HandedOver, HandOverUndone, HandOverResult),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

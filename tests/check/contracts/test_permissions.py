@@ -10,11 +10,13 @@ from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.schedule import Schedule
 from tests.support.contracts.permissions import PermissionsContract, PermissionSite
+from tests.support.memory_permissions import MemoryPermissionAdmin
 
 
 class MemorySite(PermissionSite):
     def __init__(self) -> None:
         self.admin = self._cluster = MemoryCluster("east", Schedule())
+        self.changing = MemoryPermissionAdmin(self._cluster)
         unread = dict.fromkeys(PermissionKind, PermissionEvent.NOT_PERMITTED)
         self.stranger = MemoryCluster("east", Schedule(), allowed=MemoryPermissions(unread=unread))
         self.name = "contract"

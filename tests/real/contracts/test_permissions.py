@@ -29,7 +29,7 @@ class GuardedSite(PermissionSite):
 
     def __init__(self, guarded: Guarded, admin: KafkaAdmin, stranger: KafkaAdmin) -> None:
         self._guarded = guarded
-        self.admin = admin
+        self.admin = self.changing = admin
         self.stranger = stranger
         self.name = f"contract-{uuid.uuid4().hex[:8]}"
 

@@ -1,4 +1,7 @@
-"""What `ports.ClusterAdmin.permissions` promises, whichever cluster answers: one that knows who asks."""
+"""What `ports.ClusterAdmin.permissions` promises, whichever cluster answers: one that knows who asks.
+
+So does `ports.PermissionAdmin`, which changes them.
+"""
 
 from abc import ABC, abstractmethod
 
@@ -8,15 +11,20 @@ from ledger.domain.permissions import (
     PermissionKind,
     Permissions,
     PermissionsOfKind,
+    quota_entity,
 )
-from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin, PermissionAdmin
 from tests.support.waiting import eventually
 
 
 class PermissionSite(ABC):
-    """A cluster, and names that nobody else uses there. `stranger`: a principal that may read no permissions."""
+    """A cluster, and names that nobody else uses there. `stranger`: a principal that may read no permissions.
+
+    `changing`: the same cluster, to change permissions.
+    """
 
     admin: ClusterAdmin
+    changing: PermissionAdmin
     stranger: ClusterAdmin
     name: str
 
@@ -80,6 +88,35 @@ class PermissionsContract:
         site.limit_producing(site.name, None)
         _await(site, entity, set())
 
+    def test_permissions_of_every_kind_are_created_once_and_deleted_exactly(
+        self, site: PermissionSite
+    ) -> None:
+        principal = f"User:{site.name}"
+        created = {
+            _rule(principal, "topic", site.name, "write"),
+            _rule(principal, "topic", site.name, "read", pattern_type="prefixed"),
+            _rule(principal, "group", site.name, "read", host="10.0.0.1"),
+            _rule(principal, "group", site.name, "describe", permission_type="deny"),
+            _rule(principal, "transactional_id", site.name, "two_phase_commit", pattern_type="prefixed"),
+        }
+        quota_of = quota_entity({"user": site.name, "client-id": site.name})
+        quotas = {
+            Permission(kind=PermissionKind.QUOTA, entity=quota_of, setting=setting, value=limit)
+            for setting, limit in (("producer_byte_rate", 1e6), ("request_percentage", 12.5))
+        }
+        for _ in range(2):
+            site.changing.create_permissions([*created, *quotas])
+        _await(site, principal, created)
+        _await(site, quota_of, quotas)
+        gone = [_rule(principal, "topic", site.name, "write"), min(quotas, key=lambda one: one.setting or "")]
+        for _ in range(2):
+            site.changing.delete_permissions(gone)
+        _await(site, principal, created - set(gone))
+        _await(site, quota_of, quotas - set(gone))
+        site.changing.delete_permissions([*created, *quotas])
+        _await(site, principal, set())
+        _await(site, quota_of, set())
+
     def test_every_kind_is_told_to_who_may_ask(self, site: PermissionSite) -> None:
         assert _readings(site.admin.permissions()) == dict.fromkeys(PermissionKind, PermissionEvent.READABLE)
 
@@ -87,6 +124,28 @@ class PermissionsContract:
         assert site.stranger.permissions() == dict.fromkeys(
             PermissionKind, PermissionsOfKind(PermissionEvent.NOT_PERMITTED)
         )
+
+
+def _rule(
+    principal: str,
+    resource_type: str,
+    name: str,
+    operation: str,
+    *,
+    host: str = "*",
+    pattern_type: str = "literal",
+    permission_type: str = "allow",
+) -> Permission:
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission_type,
+        resource_type=resource_type,
+        resource_name=name,
+        pattern_type=pattern_type,
+    )
 
 
 def _await(site: PermissionSite, entity: str, wanted: set[Permission]) -> None:

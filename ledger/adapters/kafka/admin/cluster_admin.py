@@ -30,7 +30,7 @@ from ledger.adapters.kafka.connection.cluster_connection import ClusterConnectio
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import TopicPartition
-from ledger.domain.permissions import Permissions
+from ledger.domain.permissions import Permission, Permissions
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import (
     ClusterUnavailableError,
@@ -53,6 +53,7 @@ _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
 _POLL_S = 0.05
 _PARTITIONS_AT_ONCE = 5000
 _SETTINGS_AT_ONCE = 1000
+_PERMISSIONS_AT_ONCE = 500
 _FEATURES_SINCE = 3  # version of ApiVersions
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
@@ -197,6 +198,16 @@ class KafkaAdmin(KafkaGroups):
         operation = "describe access control lists, SCRAM users and client quotas"
         return self.connection.run(operation, permission_requests.described_permissions)
 
+    def create_permissions(self, permissions: Sequence[Permission]) -> None:
+        operation = f"create {_permission_names(permissions)}"
+        for some in parts(permissions, _PERMISSIONS_AT_ONCE):
+            self.connection.run(operation, permission_requests.create_permissions, some)
+
+    def delete_permissions(self, permissions: Sequence[Permission]) -> None:
+        operation = f"delete {_permission_names(permissions)}"
+        for some in parts(permissions, _PERMISSIONS_AT_ONCE):
+            self.connection.run(operation, permission_requests.delete_permissions, some)
+
     def _wait_for_partitions(self, topics: Mapping[str, int]) -> None:
         """Until all have leaders; `topics`: partitions by name."""
         partitions = [(name, partition) for name, count in topics.items() for partition in range(count)]
@@ -213,6 +224,10 @@ class KafkaAdmin(KafkaGroups):
 
 def _names(acls: Sequence[TopicAcl]) -> list[str]:
     return sorted({acl.name for acl in acls})
+
+
+def _permission_names(permissions: Sequence[Permission]) -> str:
+    return listed(sorted({one.entity for one in permissions}), "permissions of")
 
 
 def _topics(partitions: Sequence[Partition]) -> list[str]:

@@ -1,9 +1,11 @@
 """Requests about what a cluster allows to whom: access control lists, SCRAM users, client quotas.
 
+Access control lists and quotas are created and deleted too; credentials of users never, their secrets are not ours.
 An answer that the cluster gives to who may not ask is an answer here; "not now" and a lost connection are errors.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
@@ -13,6 +15,9 @@ from kafka.protocol.admin import (
     ACLPermissionType,
     ACLResourcePatternType,
     ACLResourceType,
+    AlterClientQuotasRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
     DescribeClientQuotasRequest,
     DescribeUserScramCredentialsRequest,
 )
@@ -110,6 +115,88 @@ async def _quotas(manager: KafkaConnectionManager) -> frozenset[Permission]:
         for entry in answer.entries or ()
         for limit in entry.values
     )
+
+
+async def create_permissions(manager: KafkaConnectionManager, permissions: Sequence[Permission]) -> None:
+    """Create all of these. Raises kafka-python's error at the first that is refused."""
+    # Not by the library's `create_acls`, which drops the broker's message.
+    creation = CreateAclsRequest.AclCreation
+    creations = [
+        creation(
+            resource_type=_code(_RESOURCES, one.resource_type),
+            resource_name=one.resource_name,
+            resource_pattern_type=_code(_PATTERNS, one.pattern_type),
+            principal=one.entity,
+            host=one.host,
+            operation=_code(_OPERATIONS, one.operation),
+            permission_type=_code(_PERMISSION_TYPES, one.permission_type),
+        )
+        for one in _of_kind(permissions, PermissionKind.ACL)
+    ]
+    if creations:
+        for result in (await manager.send(CreateAclsRequest(creations=creations))).results:
+            require(result.error_code, result.error_message)
+    await _alter_quotas(manager, _of_kind(permissions, PermissionKind.QUOTA), remove=False)
+
+
+async def delete_permissions(manager: KafkaConnectionManager, permissions: Sequence[Permission]) -> None:
+    """Delete exactly these; that one was deleted already is no error."""
+    # Not by the library's `delete_acls`, which drops the error of each rule that matched.
+    wanted = DeleteAclsRequest.DeleteAclsFilter
+    filters = [
+        wanted(
+            resource_type_filter=_code(_RESOURCES, one.resource_type),
+            resource_name_filter=one.resource_name,
+            pattern_type_filter=_code(_PATTERNS, one.pattern_type),
+            principal_filter=one.entity,
+            host_filter=one.host,
+            operation=_code(_OPERATIONS, one.operation),
+            permission_type=_code(_PERMISSION_TYPES, one.permission_type),
+        )
+        for one in _of_kind(permissions, PermissionKind.ACL)
+    ]
+    if filters:
+        for result in (await manager.send(DeleteAclsRequest(filters=filters))).filter_results:
+            require(result.error_code, result.error_message)
+            for acl in result.matching_acls:
+                require(acl.error_code, acl.error_message)
+    await _alter_quotas(manager, _of_kind(permissions, PermissionKind.QUOTA), remove=True)
+
+
+def _of_kind(permissions: Iterable[Permission], kind: PermissionKind) -> Iterator[Permission]:
+    return (one for one in permissions if one.kind is kind)
+
+
+async def _alter_quotas(
+    manager: KafkaConnectionManager, quotas: Iterable[Permission], *, remove: bool
+) -> None:
+    # The library's admin client has no call for it.
+    entry = AlterClientQuotasRequest.EntryData
+    by_entity: dict[str, list[Any]] = {}
+    for one in quotas:
+        change = entry.OpData(key=one.setting or "", value=one.value or 0.0, remove=remove)
+        by_entity.setdefault(one.entity, []).append(change)
+    if not by_entity:
+        return
+    entries = [
+        entry(
+            entity=[
+                entry.EntityData(entity_type=kind, entity_name=name)
+                for kind, name in json.loads(entity).items()
+            ],
+            ops=changes,
+        )
+        for entity, changes in by_entity.items()
+    ]
+    answer = await manager.send(AlterClientQuotasRequest(entries=entries, validate_only=False))
+    for result in answer.entries:
+        require(result.error_code, result.error_message)
+
+
+def _code(words: Mapping[int, str], word: str | None) -> int:
+    """Kafka's code for a name, as `_word` has it."""
+    codes = {name: code for code, name in words.items()}
+    return codes[word] if word in codes else int((word or "").removeprefix("code_"))
 
 
 def _word(words: Mapping[int, str], code: int) -> str:

@@ -1,0 +1,130 @@
+"""`hand-over`: settings and permissions of a cluster become what applications, or the mirror back, need there."""
+
+from collections.abc import Callable, Sequence
+
+import click
+import pyarrow as pa
+
+from ledger.app.acts.hand_over import Asked, show_hand_over, undo_hand_over
+from ledger.app.acts.hand_over import hand_over as carry_out
+from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.domain.hand_over.receipts import Purpose
+from ledger.errors import UnsafeError
+from ledger.operations.directions import Pair
+from ledger.operations.hand_over.carrying_out import Ready
+
+_SCHEMA = pa.schema({name: pa.string() for name in ("cluster", "part", "name", "change")})
+
+
+@click.group(name="hand-over")
+def hand_over() -> None:
+    """Let topics of a cluster have the settings and permissions that they had at the other one."""
+
+
+def _pair_options(command: Callable[..., None]) -> Callable[..., None]:
+    for parameter in (
+        click.option(
+            "--mirror-principal",
+            "mirrors",
+            multiple=True,
+            help="A principal that is no application (User:mirror): none of its rules is carried. Can be repeated.",
+        ),
+        click.option(
+            "--for",
+            "purpose",
+            type=click.Choice([str(purpose) for purpose in Purpose]),
+            default=str(Purpose.APPLICATIONS),
+            show_default=True,
+            help="applications: they come to the cluster --to. mirror: the reverse flow is to copy to --from.",
+        ),
+        click.option(
+            "--topic", "topics", multiple=True, help="Only this topic of --to; may be repeated. Default: all."
+        ),
+        click.option("--to", "to_cluster", required=True, help="The cluster where applications come to."),
+        click.option("--from", "from_cluster", required=True, help="The cluster where they were."),
+    ):
+        command = parameter(command)
+    return click.pass_context(command)
+
+
+def _why_options(command: Callable[..., None]) -> Callable[..., None]:
+    for parameter in (
+        click.option("--ticket", help="Reference to a ticket, for the ledger."),
+        click.option("--reason", required=True, help="Why, for the ledger."),
+    ):
+        command = parameter(command)
+    return command
+
+
+def _asked(
+    from_cluster: str, to_cluster: str, topics: Sequence[str], purpose: str, mirrors: Sequence[str]
+) -> Asked:
+    pair = Pair(to_cluster, from_cluster, tuple(topics) or None)
+    return Asked(pair, Purpose(purpose), frozenset(mirrors))
+
+
+@hand_over.command()
+@_pair_options
+@output_option
+@wide_option
+def show(
+    context: click.Context,
+    from_cluster: str,
+    to_cluster: str,
+    topics: Sequence[str],
+    purpose: str,
+    mirrors: Sequence[str],
+    output: str,
+    wide: bool,
+) -> None:
+    """What would be changed, what of it nobody knows, and what is left to people. Changes nothing."""
+    require_tables(output, wide=wide)
+    asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
+    plan = show_hand_over(configuration(context), asked)
+    put(rendered(pa.Table.from_pylist(plan.rows(), schema=_SCHEMA), output, wide=wide))
+
+
+@hand_over.command(name="apply")
+@_pair_options
+@_why_options
+def apply_hand_over(
+    context: click.Context,
+    from_cluster: str,
+    to_cluster: str,
+    topics: Sequence[str],
+    purpose: str,
+    mirrors: Sequence[str],
+    reason: str,
+    ticket: str | None,
+) -> None:
+    """Make the changes that `show` lists, with a receipt; asked again it does what is lacking."""
+    asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
+    done = carry_out(configuration(context), asked, reason=reason, ticket=ticket, progress=say)
+    _say(done)
+    if done.unknown:
+        raise UnsafeError(
+            f"{len(done.unknown)} kinds or topics could not be compared, and were left as they are; all else is done"
+        )
+
+
+@hand_over.command()
+@click.argument("operation")
+@_why_options
+@click.pass_context
+def undo(context: click.Context, operation: str, reason: str, ticket: str | None) -> None:
+    """Undo what the receipts of OPERATION list, but for what somebody has changed since then."""
+    for done in undo_hand_over(configuration(context), operation, reason=reason, ticket=ticket, progress=say):
+        _say(done)
+
+
+def _say(done: Ready) -> None:
+    say(done.words)
+    for words in done.unknown:
+        say(f"unknown: {words}")
+    for words in done.manual:
+        say(f"by hand: {words}")
+    if done.operation_id is None:
+        say("nothing to do; nothing was recorded")
+        return
+    click.echo(done.operation_id)

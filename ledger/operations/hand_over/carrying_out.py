@@ -1,0 +1,275 @@
+"""Changing a cluster as planned, with a receipt before and one behind; and changing it back.
+
+What is about to be changed is recorded before, with the values until then, and what was read back behind it, under one
+operation id. So where there is an intention without a result, each of its parts is done or not; carrying it out again
+does what is lacking under the same operation, and undoing it finds all parts.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ledger.domain.hand_over.permissions import in_words
+from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOvers, HandOverUndone
+from ledger.domain.hand_over.settings import Settings, TopicHandOver, merged
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.permissions import Permission, PermissionKind
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.operations.hand_over.planning import HandOver
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, PermissionAdmin
+from ledger.ports.ledger import OperationLog
+
+READ_BACK_S = 15.0
+"""How long all brokers may take to show what was changed."""
+_POLL_S = 0.2
+_PERMISSIONS_AT_ONCE = 500
+
+
+def _silent(_words: str) -> None:
+    """For who follows nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What became of it; `operation_id` None: nothing was to be done, and nothing was recorded."""
+
+    operation_id: str | None
+    words: str
+    settings: int = 0
+    permissions: int = 0
+    unknown: tuple[str, ...] = ()
+    manual: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return {
+            "settings": self.settings,
+            "permissions": self.permissions,
+            "unknown": list(self.unknown),
+            "manual": list(self.manual),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """What its rows say: under which operation (None: one of its own), and the operator's words."""
+
+    reason: str
+    ticket: str | None = None
+    operation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChanges:
+    """Changes one cluster, reads back, and records both.
+
+    `permissions`: with the credentials that may change them. `progress`: gets a line for each part.
+    """
+
+    admin: ClusterAdmin
+    permissions: PermissionAdmin
+    operations: OperationLog
+    clock: Clock
+    sleep: Callable[[float], None]
+    progress: Callable[[str], None] = _silent
+    read_back_s: float = READ_BACK_S
+
+    def hand_over(self, plan: HandOver, recorded: HandOvers, why: Why) -> Ready:
+        """Carry out a plan. An operation that did not end for the same clusters is continued, unless `why` names one.
+
+        Raises `UnsafeError` when parts of it were refused, or not read back, and `PreconditionError` when all were;
+        both after the others are done and recorded.
+        """
+        begun = recorded.unfinished(plan.cluster, plan.former, plan.purpose)
+        why = replace(why, operation_id=why.operation_id or begun)
+        if not plan:
+            return self._nothing_lacking(plan, why, is_begun=begun is not None and begun == why.operation_id)
+        operation_id = self._record(plan.content, why)
+        failed = self._changed(plan.topics, plan.permissions, create=True)
+        self._record_result(HandedOver, failed, replace(why, operation_id=operation_id))
+        self._require(failed, len(plan.topics) + len(plan.permissions), operation_id)
+        words = f"{self.admin.alias}: {_counted(plan.topics, plan.permissions)} as at {plan.former}"
+        return self._ready(operation_id, words, plan)
+
+    def _nothing_lacking(self, plan: HandOver, why: Why, *, is_begun: bool) -> Ready:
+        if is_begun:
+            self._record_result(HandedOver, [], why)
+        words = f"{self.admin.alias} lacks nothing that is known of {plan.former}"
+        return self._ready(why.operation_id if is_begun else None, words, plan)
+
+    def _ready(self, operation_id: str | None, words: str, plan: HandOver) -> Ready:
+        more = [f"{len(plan.unknown)} unknown"] * bool(plan.unknown)
+        more += [f"{len(plan.manual)} left to people"] * bool(plan.manual)
+        return Ready(
+            operation_id=operation_id,
+            words="; ".join([words, *more]),
+            settings=sum(len(topic.former) for topic in plan.topics),
+            permissions=len(plan.permissions),
+            unknown=plan.unknown,
+            manual=plan.manual,
+        )
+
+    def undo(self, operation_id: str, recorded: HandOvers, why: Why) -> Ready:
+        """Undo what the rows of an operation list of this cluster, and is still as it was made.
+
+        What somebody has changed since then stays, and is named. Raises as `hand_over`, and `PreconditionError` where
+        the operation did nothing to this cluster, or another cluster answers behind its alias now.
+        """
+        parts = [one for one in recorded.handed_over(operation_id) if one.cluster == self.admin.alias]
+        live_id = self.admin.cluster_id()
+        if not parts or {one.cluster_id for one in parts} != {live_id}:
+            raise PreconditionError(
+                f"operation {operation_id} changed nothing of cluster {self.admin.alias} with id {live_id}; nothing "
+                "was undone"
+            )
+        undoing = self._undoing(operation_id, parts)
+        done = f"{self.admin.alias}: {_counted(undoing.topics, undoing.permissions)} as before"
+        words = "; ".join([done, *(["left: " + ", ".join(undoing.left)] if undoing.left else [])])
+        if not undoing.topics and not undoing.permissions:
+            return Ready(operation_id=None, words=words, manual=undoing.left)
+        undo_id = self._record(undoing, why)
+        why = replace(why, operation_id=undo_id)
+        failed = self._changed(undoing.topics, undoing.permissions, create=False)
+        self._record_result(HandOverUndone, failed, why)
+        self._require(failed, len(undoing.topics) + len(undoing.permissions), undo_id)
+        return Ready(
+            operation_id=undo_id,
+            words=words,
+            settings=sum(len(topic.former) for topic in undoing.topics),
+            permissions=len(undoing.permissions),
+            manual=undoing.left,
+        )
+
+    def _undoing(self, operation_id: str, parts: Sequence[HandedOver]) -> HandOverUndone:
+        last = parts[-1]
+        topics = merged(topic for part in parts for topic in part.topics)
+        own = self._own(topics)
+        kept = [topic for topic in topics if (topic.topic, topic.topic_id) in own]
+        left = [f"{topic.topic} (another topic, or not shown)" for topic in topics if topic not in kept]
+        left += [
+            f"{name} of {topic.topic}"
+            for topic in kept
+            for name in topic.changed_since(own[topic.topic, topic.topic_id])
+        ]
+        created = {permission for part in parts for permission in part.permissions}
+        there = self._there(created)
+        left += sorted(in_words(one) for one in created - there if _identity_is_there(one, self._found()))
+        back = (
+            TopicHandOver.of(topic.topic, topic.topic_id, topic.way_back(settings), settings)
+            for topic in kept
+            for settings in [own[topic.topic, topic.topic_id]]
+        )
+        return HandOverUndone(
+            cluster=last.cluster,
+            cluster_id=last.cluster_id,
+            former=last.former,
+            purpose=last.purpose,
+            topics=tuple(topic for topic in back if topic.change),
+            permissions=tuple(sorted(there, key=in_words)),
+            handed_over=operation_id,
+            left=tuple(left),
+        )
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    def _own(self, topics: Iterable[TopicHandOver]) -> dict[tuple[str, str], Settings]:
+        """Own settings by topic and id, of topics that have the same id."""
+        described = self.admin.topics()
+        names = {topic.topic for topic in topics} & described.keys()
+        read = self.admin.topic_settings(sorted(names)).read
+        return {(name, described[name].topic_id): settings.own for name, settings in read.items()}
+
+    def _found(self) -> frozenset[Permission]:
+        return frozenset(one for kind in self.permissions.permissions().values() for one in kind.found)
+
+    def _there(self, permissions: Iterable[Permission]) -> frozenset[Permission]:
+        wanted = frozenset(permissions)
+        return wanted & self._found() if wanted else wanted
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def _changed(
+        self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
+    ) -> list[str]:
+        """Change all; returns what was refused, and what is not read back in time, in words."""
+        refused = {topic.topic: words for topic in topics if (words := self._set(topic)) is not None}
+        if topics:
+            self.progress(f"{self.admin.alias}: settings of {len(topics)} topics changed")
+        not_allowed = self._allowed(permissions, create=create)
+        if permissions:
+            done = "created" if create else "deleted"
+            self.progress(f"{self.admin.alias}: {len(permissions)} permissions {done}")
+        done_topics = [topic for topic in topics if topic.topic not in refused]
+        not_kept = self._not_read_back(done_topics, () if not_allowed else permissions, create=create)
+        return [*refused.values(), *not_allowed, *not_kept]
+
+    def _set(self, topic: TopicHandOver) -> str | None:
+        """Why it was refused; None: it was not."""
+        change = topic.change
+        try:
+            self.admin.change_settings(topic.topic, to_set=change.to_set, to_remove=change.to_remove)
+        except PreconditionError as error:
+            return f"settings of {topic.topic}: {error}"
+        return None
+
+    def _allowed(self, permissions: Sequence[Permission], *, create: bool) -> list[str]:
+        """Why some were refused."""
+        change = self.permissions.create_permissions if create else self.permissions.delete_permissions
+        refused = []
+        for start in range(0, len(permissions), _PERMISSIONS_AT_ONCE):
+            some = permissions[start : start + _PERMISSIONS_AT_ONCE]
+            try:
+                change(some)
+            except PreconditionError as error:
+                refused.append(f"{len(some)} permissions: {error}")
+        return refused
+
+    def _not_read_back(
+        self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
+    ) -> list[str]:
+        deadline = self.clock.monotonic() + self.read_back_s
+        while True:
+            own = self._own(topics)
+            wrong = [one for one in topics if not one.is_made(own.get((one.topic, one.topic_id), {}))]
+            there = self._there(permissions)
+            missing = [one for one in permissions if (one in there) != create]
+            if not wrong and not missing:
+                return []
+            if self.clock.monotonic() >= deadline:
+                return [
+                    *(f"settings of {one.topic}: not as they were set" for one in wrong),
+                    *(f"{in_words(one)}: {'not there' if create else 'still there'}" for one in missing),
+                ]
+            self.sleep(_POLL_S)
+
+    # -- what is recorded ------------------------------------------------------------------------
+
+    def _record(self, content: OperationContent, why: Why) -> str:
+        return self.operations.record_parts(
+            [content], operation_id=why.operation_id, flow=None, reason=why.reason, ticket=why.ticket
+        )
+
+    def _record_result(self, of: type[OperationContent], failed: Sequence[str], why: Why) -> None:
+        self._record(HandOverResult(of=of.kind.value, cluster=self.admin.alias, failed=tuple(failed)), why)
+
+    def _require(self, failed: Sequence[str], count: int, operation_id: str) -> None:
+        if not failed:
+            return
+        lines = "\n  ".join(failed)
+        message = (
+            f"cluster {self.admin.alias}, operation {operation_id}: {len(failed)} parts were not done or not read "
+            f"back; mend the cause and ask again, or undo:\n  {lines}"
+        )
+        raise PreconditionError(message) if len(failed) == count else UnsafeError(message)
+
+
+def _identity_is_there(permission: Permission, found: Iterable[Permission]) -> bool:
+    """Whether a quota has another limit now; a rule has no value, so it is there as it is or not at all."""
+    is_quota = permission.kind is PermissionKind.QUOTA
+    return is_quota and any(one.identity == permission.identity for one in found)
+
+
+def _counted(topics: Sequence[TopicHandOver], permissions: Sequence[Permission]) -> str:
+    settings = sum(len(topic.former) for topic in topics)
+    return f"{settings} settings of {len(topics)} topics and {len(permissions)} permissions are"

@@ -1,0 +1,193 @@
+"""A pair of clusters that changes its direction: one known from the ledger alone, one in memory that may crash."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from typing import Any
+
+from ledger.config.flow import FlowConfig
+from ledger.domain.hand_over.permissions import NotCarried
+from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
+from ledger.domain.topics.naming import NamingKind
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
+from ledger.operations.directions import Pair
+from ledger.operations.hand_over.carrying_out import ClusterChanges, Ready, Why
+from ledger.operations.hand_over.known import KnownPair, known_pair
+from ledger.operations.hand_over.planning import HandOver, planned_for_applications
+from ledger.recording.operation_log import OperatorOperations
+from ledger.schema import PERMISSIONS, TOPICS, WRITERS
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import row
+from tests.support.memory_permissions import MemoryPermissionAdmin
+from tests.support.operation_logs import numbered
+
+FLOW = FlowConfig(name="f", source="east", target="west", topics=(".*",), topic_naming=NamingKind.IDENTITY)
+DEFAULTS = {
+    **REQUIRED_AT_TARGET,
+    "max.message.bytes": "1000",
+    "retention.ms": "500",
+    "cleanup.policy": "delete",
+}
+AT_EAST: Mapping[str, dict[str, str]] = {
+    "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
+    "users": {"compression.type": "zstd"},
+}
+WHY = Why(reason="a fire", ticket="OPS-1")
+
+
+def rule(name: str, on: str, operation: str, who: str = "User:app") -> Permission:
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=who,
+        host="*",
+        operation=operation,
+        permission_type="allow",
+        resource_type=on,
+        resource_name=name,
+        pattern_type="literal",
+    )
+
+
+QUOTA = Permission(
+    kind=PermissionKind.QUOTA,
+    entity=quota_entity({"client-id": "app"}),
+    setting="producer_byte_rate",
+    value=1e6,
+)
+WANTED = (rule("orders", "topic", "write"), rule("billing", "group", "read"), QUOTA)
+THERE = rule("users", "topic", "read")
+
+
+class CrashedError(Exception):
+    """The process ended here."""
+
+
+@dataclass
+class Pairs:
+    """`east` is known from the ledger alone, `west` answers; the process ends at the step `crash_at`."""
+
+    west: MemoryCluster = field(default_factory=lambda: MemoryCluster("west", FakeClock()))
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    crash_at: int | None = None
+    steps: Iterator[int] = field(default_factory=count)
+    new_id: Any = field(default_factory=numbered)
+
+    def step(self) -> None:
+        if next(self.steps) == self.crash_at:
+            raise CrashedError
+
+    @property
+    def state(self) -> MemoryLedgerState:
+        return MemoryLedgerState(self.ledger)
+
+    def known(
+        self, *topics: str, flow: FlowConfig = FLOW, not_carried: NotCarried | None = None
+    ) -> KnownPair:
+        pair = Pair("west", "east", topics or None)
+        return known_pair(
+            self.state, pair, [flow], lambda _flow, topic: topic != "other", not_carried or NotCarried()
+        )
+
+    @property
+    def permissions(self) -> MemoryPermissionAdmin:
+        return MemoryPermissionAdmin(self.west, self.step)
+
+    def plan(self) -> HandOver:
+        return planned_for_applications(self.known(), self.west, self.permissions)
+
+    @property
+    def changes(self) -> ClusterChanges:
+        return ClusterChanges(
+            admin=self.west,
+            permissions=self.permissions,
+            operations=Log(self),
+            clock=self.west.clock,
+            sleep=self.sleep,
+        )
+
+    def sleep(self, seconds: float) -> None:
+        assert isinstance(self.west.clock, FakeClock)
+        self.west.clock.now_s += seconds
+
+    def hand_over(self, why: Why = WHY) -> Ready:
+        return self.changes.hand_over(self.plan(), self.state.hand_overs(), why)
+
+    def undo(self, operation_id: str, why: Why = WHY) -> Ready:
+        return self.changes.undo(operation_id, self.state.hand_overs(), why)
+
+    def now(self) -> tuple[dict[str, dict[str, str]], set[Permission]]:
+        """All settings and permissions of west."""
+        found = (one for kind in self.west.permissions().values() for one in kind.found)
+        return self.west.configurations(list(self.west.topic_by_name)), set(found)
+
+    def recorded(self) -> list[tuple[str, str, dict[str, Any]]]:
+        rows = self.ledger.rows("operations")
+        return [(one["operation_id"], one["kind"], json.loads(one["content"])) for one in rows]
+
+
+class Log(OperatorOperations):
+    """The process may end before and behind each of its rows."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        fact_log = MemoryFactLog(pairs.ledger, pairs.west.clock)
+        super().__init__(fact_log, operator="anna", new_id=pairs.new_id)
+        self._step = pairs.step
+
+    def record_parts(
+        self,
+        contents: Any,
+        *,
+        operation_id: str | None = None,
+        flow: str | None,
+        reason: str | None,
+        ticket: str | None = None,
+    ) -> str:
+        self._step()
+        done = super().record_parts(
+            contents, operation_id=operation_id, flow=flow, reason=reason, ticket=ticket
+        )
+        self._step()
+        return done
+
+
+def record_east(pairs: Pairs, *, unread: Mapping[PermissionKind, PermissionEvent] | None = None) -> None:
+    stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": 1}
+    of_east = {**stamp, "cluster": "east"}
+    pairs.ledger.append(
+        WRITERS.name,
+        [row(WRITERS.name, **stamp, event="claimed", source_cluster="east", source_cluster_id="E")],
+    )
+    topics = {**AT_EAST, "other": {}}
+    pairs.ledger.append(
+        TOPICS.name,
+        [
+            row(
+                TOPICS.name,
+                **of_east,
+                topic=name,
+                topic_id=f"E-{name}",
+                configuration=json.dumps(own),
+                event="observed",
+            )
+            for name, own in topics.items()
+        ],
+    )
+    readings = {**dict.fromkeys(PermissionKind, PermissionEvent.READABLE), **(unread or {})}
+    of_east["cluster_id"] = "E"
+    pairs.ledger.append(
+        PERMISSIONS.name,
+        [
+            *(
+                row(PERMISSIONS.name, **of_east, kind=kind.value, event=how.value)
+                for kind, how in readings.items()
+            ),
+            *(
+                row(PERMISSIONS.name, **{**of_east, **asdict(one), "kind": one.kind.value}, event="present")
+                for one in (*WANTED, THERE)
+            ),
+        ],
+    )
