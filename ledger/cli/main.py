@@ -35,6 +35,7 @@ _PLACES = {
     "accept-cluster": "acts.clusters:accept_cluster",
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
+    "settle": "acts.settling:settle",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

@@ -21,6 +21,7 @@ from ledger.domain.operations.partition_events import (
     KeysResynced,
     PartitionResumed,
     PartitionStopped,
+    Settled,
     TailCopiedAgain,
 )
 from ledger.domain.operations.receipts import Receipt
@@ -32,7 +33,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
-        *(Promoted, Demoted, KeysResynced),
+        *(Promoted, Demoted, KeysResynced, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

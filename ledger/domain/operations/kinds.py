@@ -22,6 +22,7 @@ class OperationKind(StrEnum):
     EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
     PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
     DEMOTED = "demoted"  # they do not any more: these flows continue
+    SETTLED = "settled"  # the end of a target partition was recorded without its source
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
