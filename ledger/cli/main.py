@@ -41,6 +41,7 @@ _PLACES = {
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",
     "hand-over": "acts.hand_over:hand_over",
+    "settle": "acts.settling:settle",
     "maintain": "acts.maintenance:maintain",
     "status": "answers.reading:status",
     "query": "answers.reading:query",

@@ -62,7 +62,7 @@ class SyncCause(StrEnum):
 def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
-        return cause is not SyncCause.TARGET_TRUNCATED
+        return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
     return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
 
 

@@ -14,7 +14,7 @@ from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.partition_events import RecordedStop, SettledByEpoch
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.topics.topic_acls import TopicAcl
@@ -145,6 +145,10 @@ class LedgerState(Protocol):
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         """By source topic id and partition, what operators accepted last."""
+        ...
+
+    def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
+        """By source topic id and partition, what was recorded of their targets' ends without the source."""
         ...
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:

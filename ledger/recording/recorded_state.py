@@ -22,7 +22,13 @@ from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, accepted_reductions
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.partition_events import STOP_KINDS, RecordedStop, stopped_partitions
+from ledger.domain.operations.partition_events import (
+    STOP_KINDS,
+    RecordedStop,
+    SettledByEpoch,
+    settlements,
+    stopped_partitions,
+)
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
@@ -134,6 +140,9 @@ class RecordedState(ABC):
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         return acceptances(self._of_flow(flow, OperationKind.RECEIPT))
+
+    def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
+        return settlements(self._of_flow(flow, OperationKind.SETTLED))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
         """The flow's configuration of that hash, when it was recorded."""

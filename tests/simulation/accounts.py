@@ -151,7 +151,8 @@ class Account:
         self.gaps = {offset: cause for offset, cause in self.gaps.items() if offset < start}
         self.lost = {offset: cause for offset, cause in self.lost.items() if offset < start}
         gone = {at for at, end in self.unpaired.items() if _is_gone(at, end, row)}
-        self.superseded |= gone
+        if row["cause"] != SyncCause.SETTLED:
+            self.superseded |= gone  # what was settled lies there still: it is to be told of again
         self.unpaired = {at: end for at, end in self.unpaired.items() if at not in gone}
         self.start = min(self.start, start)
         self.position = start
@@ -191,10 +192,15 @@ def _is_held(at: At, row: Row) -> bool:
 
 
 def _is_gone(at: At, end: int, row: Row) -> bool:
-    """An unpaired stretch that the target lost a part of is not told any more, from its `end` back to its start."""
-    is_truncated: bool = row["cause"] == SyncCause.TARGET_TRUNCATED and end > row["target_start"]
+    """An unpaired stretch that the target lost a part of is not told any more, from its `end` back to its start.
+
+    Nor is one that was settled.
+    """
+    is_void: bool = (
+        row["cause"] in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED) and end > row["target_start"]
+    )
     is_elsewhere: bool = at.topic_id != row["target_topic_id"]
-    return is_truncated or is_elsewhere
+    return is_void or is_elsewhere
 
 
 def _recorded(row: Row) -> tuple[Any, ...]:

@@ -41,6 +41,9 @@ class Fault(StrEnum):
         "cleaned meanwhile"  # 85: cleaners run between a driver's end and the next one's start
     )
     DIRECTION_CHANGES = "direction changes"  # targets are promoted, and demoted again
+    SETTLED_MEANWHILE = (
+        "settled meanwhile"  # 4, 32: with the driver its source is gone, and the flow is settled
+    )
 
 
 BY_WHOLE_LOGS = frozenset(
@@ -57,7 +60,10 @@ BY_WHOLE_LOGS = frozenset(
 """Faults that take records away; a simulation has one or two of them."""
 
 DRAWN_APART = frozenset(
-    {Fault.TARGET_RETENTION, Fault.GARBLED_READS, Fault.CLEANED_MEANWHILE, Fault.DIRECTION_CHANGES}
+    {
+        *(Fault.TARGET_RETENTION, Fault.GARBLED_READS, Fault.CLEANED_MEANWHILE),
+        *(Fault.DIRECTION_CHANGES, Fault.SETTLED_MEANWHILE),
+    }
 )
 """Drawn from a stream of their own, so that lives without them are what they were."""
 

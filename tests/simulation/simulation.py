@@ -23,6 +23,7 @@ from tests.simulation.moves import Moves, Way
 from tests.simulation.operators import Operator, StoppedPartition
 from tests.simulation.readings import Readings
 from tests.simulation.recorders import Recorders
+from tests.simulation.settlers import Settlers
 from tests.simulation.storm import Storm, Targets
 from tests.simulation.topologies import RECREATED_NOW_AND_THEN, Shape, draw_topology
 from tests.simulation.weather import StormyWeather
@@ -147,6 +148,10 @@ class Simulation:
         self._directions = self._draw_directions(seed, world)
         if Fault.CLEANED_MEANWHILE in self.faults:
             self._clean_when_drivers_end(random.Random(f"{seed}:meanwhile"))
+        self._settlers = Settlers(random.Random(f"{seed}:settlers"), self.schedule, self._ledger, self.tally)
+        if Fault.SETTLED_MEANWHILE in self.faults:
+            for drivers in self.flows:
+                drivers.meanwhile = self._settlers.before(drivers)
         self._readings = Readings()
         self.consumers = self._draw_consumers(seed)
         self._own_rng = random.Random(f"{seed}:moves")

@@ -7,9 +7,11 @@ from typing import Any
 from ledger import catalog
 from ledger.adapters.duck.engine import run_queries
 from ledger.config.flow import FlowConfig, Policy, TargetMode
+from ledger.domain.operations.directions import DirectionChange
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
 from ledger.domain.topics.naming import NamingKind
+from ledger.operations.settling.settling import SettledFlow
 from ledger.recording.operation_log import OperatorOperations
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
@@ -19,6 +21,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.simulation.settlers import settled
 from tests.simulation.weather import StormyWeather
 
 TOPIC = "orders"
@@ -109,6 +112,14 @@ class CalmFlow:
             driver.stop.is_asked = True
         self.schedule.wait(_ENDS_WITHIN_S * 2, lambda: all(driver.actor.done for driver in drivers))
         self._drivers.bury_the_dead()
+
+    def settle(self, **how: Any) -> SettledFlow:
+        """As somebody does who reaches the target alone; `how` as `settled` has it."""
+        return settled(self._drivers.flow, self.west, self.ledger, self.schedule, **how)
+
+    def declare(self, change: DirectionChange) -> None:
+        """What an operator says of the clusters."""
+        self._operations.record(change, flow=None, reason="test")
 
     def receipts(self) -> list[str]:
         """Results, in the order in which they were given."""

@@ -34,6 +34,7 @@ from ledger.domain.operations.partition_events import (
     KeysResynced,
     PartitionResumed,
     PartitionStopped,
+    Settled,
     TailCopiedAgain,
 )
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
@@ -68,6 +69,21 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.RESYNC: Resync(topic="orders", partition=0, offset=1200),
     OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766303990:3c9e"),
     OperationKind.SCOPE_REDUCED: ScopeReduced({"audit": 25000, "orders": 1500}),
+    OperationKind.SETTLED: Settled(
+        topic="orders",
+        topic_id=SOURCE_ID,
+        partition=0,
+        target_topic="east.orders",
+        target_topic_id=TARGET_ID,
+        source_start=1500,
+        target_start=1480,
+        target_end=1492,
+        first_sequence=1480,
+        producer_id=4000,
+        records=10,
+        others=2,
+        others_start=1490,
+    ),
     OperationKind.CLUSTER_ACCEPTED: ClusterAcceptance(
         cluster="west",
         cluster_id="MkU3OEVBNTcwNTJENDM2Qg",

@@ -33,6 +33,7 @@ from ledger.domain.operations.partition_events import (
     KeysResynced,
     PartitionResumed,
     PartitionStopped,
+    Settled,
     TailCopiedAgain,
 )
 from ledger.domain.operations.receipts import Receipt
@@ -48,6 +49,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
         *(Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
+        *(Promoted, Demoted, KeysResynced, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

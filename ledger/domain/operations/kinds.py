@@ -27,6 +27,7 @@ class OperationKind(StrEnum):
     HANDED_OVER = "handed_over"  # settings and permissions of a cluster are about to be another one's
     HAND_OVER_UNDONE = "hand_over_undone"  # they are about to be as they were
     HAND_OVER_RESULT = "hand_over_result"  # what became of that, as it was read back
+    SETTLED = "settled"  # the end of a target partition was recorded without its source
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of changes of direction.
     PLAN = "plan"  # what a change of direction would do, and what stands against it

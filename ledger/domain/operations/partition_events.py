@@ -1,6 +1,6 @@
 """What happened to a partition of a flow, as it is recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,3 +87,42 @@ class KeysResynced(OperationContent):
     source_keys: int
     target_keys: int
     tombstones: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(OperationContent):
+    """A target partition was read behind the flow's recorded end, while its source did not answer.
+
+    `source_start`, `target_start`, `first_sequence`: where the flow stood, with the sequence of `producer_id` (None:
+    it has had one only). `target_end`: up to where the target was read. `records`: the flow's own that were found;
+    `others`: records of other writers, which are nobody's claim, and `others_start`: where the first of them lies.
+    """
+
+    kind: ClassVar = OperationKind.SETTLED
+    topic: str
+    topic_id: str
+    partition: int
+    target_topic: str
+    target_topic_id: str
+    source_start: int
+    target_start: int
+    target_end: int
+    first_sequence: int
+    producer_id: int | None
+    records: int
+    others: int
+    others_start: int | None
+
+
+SettledByEpoch = Mapping[int, Settled]
+"""Of one source partition, by the writer epoch that was claimed to settle it."""
+
+
+def settlements(rows: Iterable[Row]) -> dict[tuple[str, int], SettledByEpoch]:
+    """By source topic id and partition, from rows of `settled`; those that found nothing are left out."""
+    found: dict[tuple[str, int], dict[int, Settled]] = {}
+    for row in rows:
+        settled = Settled.of_row(row)
+        if settled.records:
+            found.setdefault((settled.topic_id, settled.partition), {})[row["writer_epoch"]] = settled
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer
+from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.writer_roles import writer_of
@@ -28,6 +28,7 @@ from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.loss_cause import loss_cause
 from ledger.mirror.partitions.other_flows import AlsoCopiedBy, OtherFlows
 from ledger.mirror.partitions.partition_state import PartitionState
+from ledger.mirror.partitions.settlements import Settlements
 from ledger.mirror.partitions.start_positions import StartPositions
 from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.partitions.stop_policies import StopPolicies
@@ -178,6 +179,7 @@ class _Run:
             is_first_run,
             OtherFlows(self.flow.name, state, also_copied_by),
             self.directions.promotion,
+            Settlements(self.flow.name, state, self.producer.current).before,
         )
 
     def stop_policies(self) -> StopPolicies:
@@ -240,7 +242,14 @@ def claim_row(
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
-    at_source, at_target = live_cluster(source), live_cluster(target)
+    return claim_row_of(flow, live_cluster(source), target=target, state=state, host=host)
+
+
+def claim_row_of(
+    flow: FlowConfig, at_source: LiveCluster, *, target: ClusterAdmin, state: LedgerState, host: str
+) -> Row:
+    """The same where it is known already which cluster the source is."""
+    at_target = live_cluster(target)
     identities = state.identities()
     identities.require(flow.source, at_source)
     identities.require(flow.target, at_target)

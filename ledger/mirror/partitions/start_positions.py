@@ -25,6 +25,13 @@ Ends = Mapping[tuple[str, int], PartitionEnds]
 CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
 """Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
 
+BeforeSettling = Callable[[PartitionPair, Position], Position | None]
+"""Where the flow stood before its partition was settled without the source; None where nothing of that holds."""
+
+
+def never_settled(_pair: PartitionPair, _position: Position) -> None:
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class TakenOn:
@@ -57,6 +64,7 @@ class StartPositions:
     is_first_run: bool
     copied_by_others: CopiedByOthers
     promotion: Promotion = nothing_promoted
+    before_settling: BeforeSettling = never_settled
 
     def note(self, pair: PartitionPair, stop: Stop) -> None:
         """A stop that was recorded since."""
@@ -106,9 +114,20 @@ class StartPositions:
         state = PartitionState(pair, recorded.position)
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(state, recorded, source, target)
+        facts = self._beside_source_again(state)
         self._accept_again(state)
         state.stop = self._recorded_stop(pair)
-        return TakenOn(state, goes_on=self._is_over(pair))
+        return TakenOn(state, facts, goes_on=self._is_over(pair))
+
+    def _beside_source_again(self, state: PartitionState) -> tuple[OffsetSync, ...]:
+        """What was recorded of the target's end without the source is read again, now that there is one."""
+        before = self.before_settling(state.pair, state.position)
+        if before is None:
+            return ()
+        state.position = before
+        fact = state.supersede(before, SyncCause.SETTLED)
+        state.position = before
+        return (fact,)
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
         recorded = self.stops.get(key_of(pair))

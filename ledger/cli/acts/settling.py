@@ -1,0 +1,45 @@
+"""`settle`: record what a dead flow had copied to its target, while its source does not answer."""
+
+import click
+import pyarrow as pa
+
+from ledger.app.acts.settling import settle_flow
+from ledger.cli.acts.refusals import refuse_partitions
+from ledger.cli.configured import configuration
+from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+
+
+@click.command()
+@click.argument("flow")
+@click.option("--reason", required=True, help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@output_option
+@wide_option
+@click.pass_context
+def settle(
+    context: click.Context, flow: str, reason: str, ticket: str | None, output: str, wide: bool
+) -> None:
+    """Record what FLOW had copied and not recorded when its driver and its source died. Only the target is needed."""
+    require_tables(output, wide=wide)
+    done = settle_flow(configuration(context), flow, reason=reason, ticket=ticket, progress=say)
+    table = pa.Table.from_pylist([one.facts() for one in done.partitions], schema=_SCHEMA)
+    put(rendered(table, output, wide=wide))
+    say(done.words)
+    headline = f"{flow}: {len(done.refused)} of {len(done.partitions)} partitions are not settled"
+    refuse_partitions(headline, done.refused, of=len(done.partitions))
+
+
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_SCHEMA = pa.schema(
+    {
+        "topic": _TEXT,
+        "partition": _NUMBER,
+        "target_topic": _TEXT,
+        "source_start": _NUMBER,
+        "target_start": _NUMBER,
+        "target_end": _NUMBER,
+        "records": _NUMBER,
+        "others": _TEXT,
+        "refused": _TEXT,
+    }
+)
