@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.duck import engine
+from ledger.adapters.duck import between_clusters, engine
+from ledger.adapters.duck.share_offsets import share_commits
 from ledger.app.between_clusters import Way, require_way, translate_groups
 from ledger.app.group_offsets import ALL, Chosen, source_commits
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
-from ledger.operations.groups.outcomes import Choice, Place
+from ledger.domain.groups import SHARE
+from ledger.errors import PreconditionError
+from ledger.operations.groups.outcomes import Choice, Place, Row
 from ledger.operations.groups.position_sheet import (
     UNREAD_ADVICE,
     PositionSheet,
@@ -35,6 +38,16 @@ class Asked:
     choice: Choice
     chosen: Chosen = ALL
     topics: frozenset[str] | None = None
+
+    def holds(self, row: Row) -> bool:
+        """Whether an answer is asked for."""
+        chosen, topic, partition = self.chosen, row["source_topic"], row["source_partition"]
+        return (
+            (not chosen.groups or row["group_id"] in chosen.groups)
+            and (self.topics is None or topic in self.topics)
+            and chosen.topic in (None, topic)
+            and chosen.partition in (None, partition)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,10 @@ def set_positions(
     with _target(config, at, asked.way) as target:
         sheet = _computed(at, target, asked)
         here = asked.way.from_cluster
-        left = SourceCommits(here, source_commits(engine.cluster_commits(at, here)))
+        shared = {"checkpoints": share_commits(at)}
+        known = source_commits(engine.cluster_commits(at, here, shared))
+        known |= source_commits(engine.cluster_commits(at, here))
+        left = SourceCommits(here, known)
         return set_sheet(
             target,
             sheet,
@@ -87,10 +103,9 @@ def _target(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> Iterator[Clust
 def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
     here = asked.way.from_cluster
     unread = untranslated_groups_at(at, here, asked.chosen.groups).to_pylist()
-    found = translate_groups(at, asked.way, asked.chosen).to_pylist()
     return compute_sheet(
         target,
-        [row for row in found if asked.topics is None or row["source_topic"] in asked.topics],
+        _answers(at, asked),
         asked.choice,
         oddities,
         from_cluster=here,
@@ -100,6 +115,35 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
 
 
 def begun_of(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
+def _answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
+    """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
+    shared = _share_answers(at, asked)
+    found = translate_groups(at, asked.way, Chosen()).to_pylist()
+    chosen = [row for row in [*found, *shared] if asked.holds(row)]
+    if not chosen and asked.chosen != ALL:
+        raise PreconditionError(
+            f"the ledger has no committed offset of {asked.chosen} at {asked.way.from_cluster}; nothing was set"
+        )
+    if missing := sorted({*asked.chosen.groups} - {row["group_id"] for row in chosen}):
+        raise PreconditionError(
+            f"the ledger has no committed offset, or share-partition start offset, of {', '.join(missing)} at "
+            f"{asked.way.from_cluster} that is asked for; nothing was set"
+        )
+    return chosen
+
+
+def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
+    """What share-partition start offsets come to, by the same rule; nothing is known of moves of share groups."""
+    commits = share_commits(at)
+    if commits.num_rows == 0:
+        return []
+    way = (asked.way.from_cluster, asked.way.to_cluster)
+    groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
+    found = between_clusters.translate(at, way, overrides={"checkpoints": commits}).to_pylist()
+    return [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
+
+
+def _begun(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
     """What attempts under the operation id were about to set, and have recorded no result of."""
     if operation_id is None:
         return {}

@@ -199,6 +199,12 @@ class ClusterAdmin(Protocol):
         """
         ...
 
+    def set_share_offsets(
+        self, group: str, offsets: Sequence[NewCommit]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        """The same of share-partition start offsets of a share group; they have no metadata."""
+        ...
+
     def permissions(self) -> Permissions:
         """What the cluster allows to whom, every kind; of one that may not be read, why. Never a secret."""
         ...

@@ -3,6 +3,7 @@
 -- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
 -- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left. One operation
 -- may have intended the same more than once: what was intended last before a result is what the result is about.
+-- Share groups have no commits to go back to, and no moves.
 create or replace temporary view group_moves as
 with intended as (
     select operation_id, round, group_id, from_cluster, to_cluster, explode(commit_texts) as commit_text
@@ -15,7 +16,7 @@ with intended as (
             text_of(content, 'target_cluster') as to_cluster,
             elements_of(content, 'commits') as commit_texts
         from operations
-        where kind = 'offsets_set' and is_json(content)
+        where kind = 'offsets_set' and is_json(content) and coalesce(text_of(content, 'group_type'), '') <> 'share'
     ) as i
 ),
 

@@ -104,6 +104,11 @@ class UnaskedCluster:
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
         self._unasked("set_commits", group, commits)
 
+    def set_share_offsets(
+        self, group: str, offsets: Sequence[NewCommit]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        self._unasked("set_share_offsets", group, offsets)
+
     def allocate_producer_id(self) -> int:
         self._unasked("allocate_producer_id")
 

@@ -5,6 +5,7 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import duckdb
@@ -179,9 +180,11 @@ def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
         ).to_arrow_table()
 
 
-def cluster_commits(snapshot: Snapshot, cluster: str) -> pa.Table:
-    """The same of each partition of a cluster."""
-    with connect(snapshot, {}, ("cluster_commits",)) as connection:
+def cluster_commits(
+    snapshot: Snapshot, cluster: str, overrides: Mapping[str, Relation] = MappingProxyType({})
+) -> pa.Table:
+    """The same of each partition of a cluster; `overrides` stand in for tables of the snapshot."""
+    with connect(snapshot, overrides, ("cluster_commits",)) as connection:
         return connection.sql(
             "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from cluster_commits "
             "where cluster = $cluster",

@@ -93,7 +93,7 @@ def set_offsets(
             if dry_run
             else set_positions(config, ledger.snapshot, of_all, Reasons(reason, ticket))
         )
-        _show(ledger.cut, sheet.lines, _SCHEMA.append(pa.field("repeated", _NUMBER)), output, wide=wide)
+        _show(ledger.cut, sheet.lines, _SHEET_SCHEMA, output, wide=wide)
         left_out = _blocked(sheet)
     if dry_run:
         say("dry run: nothing was set or recorded")
@@ -145,3 +145,4 @@ _SCHEMA = pa.schema(
         "result": _TEXT,
     }
 )
+_SHEET_SCHEMA = pa.schema([*_SCHEMA, ("repeated", _NUMBER), ("group_type", _TEXT)])

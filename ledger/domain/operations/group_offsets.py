@@ -49,13 +49,15 @@ class CommitResult:
 class OffsetsSet(OperationContent):
     """Commits of a group that are about to be made, by answers at a cut.
 
-    `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs.
+    `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs. `group_type`:
+    `share` of a share group, whose share-partition start offsets these are; None of all others.
     """
 
     kind: ClassVar = OperationKind.OFFSETS_SET
     group: str
     source_cluster: str | None = None
     target_cluster: str
+    group_type: str | None = None
     cut: str
     commits: tuple[IntendedCommit, ...]
 
@@ -68,6 +70,7 @@ class OffsetsSet(OperationContent):
             group=content["group"],
             source_cluster=content.get("source_cluster"),
             target_cluster=content["target_cluster"],
+            group_type=content.get("group_type"),
             cut=content["cut"],
             commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),
         )

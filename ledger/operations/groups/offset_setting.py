@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ledger.domain.group_commits import CommitRefusal
-from ledger.domain.groups import has_members
+from ledger.domain.groups import SHARE, has_members
 from ledger.domain.operations.content import OperationContent
+from ledger.errors import PreconditionError
 from ledger.operations.groups.outcomes import (
     WITHOUT_OFFSET,
     Choice,
@@ -40,25 +41,48 @@ class TargetGroups:
     committed: Mapping[tuple[str, str, int], int]
 
     @classmethod
-    def read(cls, target: ClusterAdmin, groups: Collection[str]) -> "TargetGroups":
-        listed = {group.group_id: group for group in target.groups() if group.group_id in groups}
-        unlisted = sorted(set(groups) - listed.keys())
+    def read(
+        cls, target: ClusterAdmin, groups: Collection[str], share_groups: Collection[str] = ()
+    ) -> "TargetGroups":
+        """Of groups that commit, and of share groups."""
+        wanted = {*groups, *share_groups}
+        listed = {group.group_id: group for group in target.groups() if group.group_id in wanted}
+        unlisted = sorted(wanted - listed.keys())
         topic_ids = {name: topic.topic_id for name, topic in target.topics().items()}
-        commits = target.commits(list(listed.values()), topic_ids=topic_ids)
+        sharing = {name for name, group in listed.items() if group.group_type == SHARE}
+        committing = [group for name, group in listed.items() if name in groups and name not in sharing]
+        commits = target.commits(committing, topic_ids=topic_ids) if committing else []
+        committed = {(one.group_id, one.topic, one.partition): one.committed_offset for one in commits}
+        started = _share_offsets(target, sorted(sharing & set(share_groups)))
         return cls(
             listed,
             frozenset(unlisted) - target.dead_groups(unlisted),
             topic_ids,
-            {
-                (one.group_id, one.topic, one.partition): one.committed_offset
-                for one in commits
-                if one.committed_offset is not None
-            },
+            {place: offset for place, offset in {**committed, **started}.items() if offset is not None},
         )
+
+    def is_of_other_type(self, one: Setting) -> bool:
+        """Whether the group at the target, if there is one, takes no offsets of this kind."""
+        listed = self.listed.get(one.group_id)
+        if listed is None or listed.group_type is None:
+            return False
+        return (listed.group_type == SHARE) is not one.is_of_share_group
 
     def has_members(self, group: str) -> bool:
         """Also where the cluster does not say."""
         return group in self.listed and has_members(self.listed[group].group_state) is not False
+
+
+def _share_offsets(target: ClusterAdmin, groups: Sequence[str]) -> dict[Place, int | None]:
+    if not groups:
+        return {}
+    answer = target.share_offsets(groups)
+    for group, why in answer.refused.items():
+        raise PreconditionError(
+            f"cluster {target.alias} does not tell the share-partition start offsets of group {group}: "
+            f"{why.reason}; nothing was set"
+        )
+    return {(one.group_id, one.topic, one.partition): one.start_offset for one in answer.read}
 
 
 def planned(
@@ -78,6 +102,7 @@ def _planned(
     answer: Row, target: TargetGroups, choice: Choice, oddities: Collection[str], several: Collection[Place]
 ) -> Setting:
     group, offset = str(answer["group_id"]), answer["target_offset"]
+    one = Setting(answer, None, Outcome.TO_BE_SET)
     topic, partition = answer["target_topic"], answer["target_partition"]
     former = target.committed.get((group, topic, partition))
     if offset is None:
@@ -89,6 +114,8 @@ def _planned(
         outcome = Outcome.NOT_ACCEPTED
     elif group in target.denied:
         outcome = Outcome.GROUP_DENIED
+    elif target.is_of_other_type(one):
+        outcome = Outcome.OTHER_TYPE
     elif target.has_members(group):
         outcome = Outcome.HAS_MEMBERS
     elif target.topic_ids.get(topic) != answer["target_topic_id"]:
@@ -99,7 +126,7 @@ def _planned(
         outcome = Outcome.NEWER
     else:
         outcome = Outcome.TO_BE_SET
-    return Setting(answer, former, outcome)
+    return replace(one, former=former, outcome=outcome)
 
 
 def set_and_record(
@@ -153,13 +180,14 @@ def _in_parts(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
 
 def carry_out(target: ClusterAdmin, settings: Sequence[Setting]) -> list[Setting]:
     """Set what is to be set, group by group, and read all of it back; all others stay as they are."""
-    to_set = [one for one in settings if one.outcome is Outcome.TO_BE_SET]
-    groups = sorted({one.group_id for one in to_set})
-    refused: dict[tuple[str, str, int], CommitRefusal] = {}
-    for group in groups:
-        answers = target.set_commits(group, [one.commit for one in to_set if one.group_id == group])
+    to_set = by_group(one for one in settings if one.outcome is Outcome.TO_BE_SET)
+    refused: dict[Place, CommitRefusal] = {}
+    for group, of_group in sorted(to_set.items()):
+        set_all = target.set_share_offsets if of_group[0].is_of_share_group else target.set_commits
+        answers = set_all(group, [one.commit for one in of_group])
         refused |= {(group, *at): refusal for at, refusal in answers.items()}
-    there = TargetGroups.read(target, groups) if groups else None
+    share_groups = {group for group, of_group in to_set.items() if of_group[0].is_of_share_group}
+    there = TargetGroups.read(target, to_set.keys() - share_groups, share_groups) if to_set else None
     return [
         replace(one, outcome=_became(one, refused.get((one.group_id, *one.target)), there))
         if one.outcome is Outcome.TO_BE_SET and there is not None

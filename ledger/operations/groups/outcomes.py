@@ -6,10 +6,12 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.domain.group_commits import NewCommit
+from ledger.domain.groups import SHARE
 from ledger.domain.offsets.offset_map import TranslationStatus
 
 Row = Mapping[str, Any]
-"""An answer of `offset_translation`, `uncommitted_partitions` or `group_translation`."""
+"""An answer of `offset_translation`, `uncommitted_partitions` or `group_translation`; of a share group it has the
+`group_type`, and says what its share-partition start offset comes to."""
 Place = tuple[str, str, int]
 """A group, and a topic and partition of it at the target."""
 
@@ -32,6 +34,7 @@ class Outcome(StrEnum):
     SEVERAL_ANSWERS = "several_answers"  # the answer of another topic for the same place has another offset
     NOT_ACCEPTED = "not_accepted"  # its status is to be accepted by name
     GROUP_DENIED = "group_denied"  # a permission on the group is missing
+    OTHER_TYPE = "other_type"  # of both groups of that name one is a share group
     HAS_MEMBERS = "has_members"  # consumers of the group are at work at the target
     OTHER_TOPIC = "other_topic"  # the target topic was deleted, is another one, or is not shown
     ALREADY_SET = "already_set"
@@ -52,6 +55,7 @@ ADVICE: Mapping[Outcome, str] = {
     Outcome.SEVERAL_ANSWERS: "choose one by --topic",
     Outcome.NOT_ACCEPTED: "--accept its status, and that of its absence",
     Outcome.GROUP_DENIED: "grant READ on the group to the mirror's principal at the target",
+    Outcome.OTHER_TYPE: "delete the group of that name at the target, which is of another type",
     Outcome.HAS_MEMBERS: "stop the group's consumers at the target",
     Outcome.OTHER_TOPIC: "the topic of that id is not at the target, or not shown to the mirror's principal",
     Outcome.NEWER: "the group has read on at the target: --overwrite-newer takes it back",
@@ -72,6 +76,10 @@ class Setting:
     @property
     def group_id(self) -> str:
         return str(self.answer["group_id"])
+
+    @property
+    def is_of_share_group(self) -> bool:
+        return self.answer.get("group_type") == SHARE
 
     @property
     def target(self) -> tuple[str, int]:

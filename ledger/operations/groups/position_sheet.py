@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import ADVICE, Choice, Place, Row, Setting, result_row
@@ -104,7 +105,8 @@ def compute_sheet(
     Raises `ClusterUnavailableError` or `PreconditionError` where the target does not tell what it has.
     """
     rows = with_empty_partitions(list(answers), target)
-    groups = TargetGroups.read(target, {str(row["group_id"]) for row in rows})
+    share_groups = {str(row["group_id"]) for row in rows if row.get("group_type") == SHARE}
+    groups = TargetGroups.read(target, {str(row["group_id"]) for row in rows} - share_groups, share_groups)
     return PositionSheet(
         from_cluster=from_cluster,
         to_cluster=target.alias,
@@ -159,4 +161,5 @@ def with_empty_partitions(answers: Sequence[Row], target: ClusterAdmin) -> list[
 
 def sheet_line(one: Setting) -> dict[str, object]:
     """A line of a sheet."""
-    return {**result_row(one), "repeated": one.answer.get("repeated")}
+    group_type = SHARE if one.is_of_share_group else None
+    return {**result_row(one), "repeated": one.answer.get("repeated"), "group_type": group_type}

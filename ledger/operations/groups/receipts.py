@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.domain.groups import SHARE
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.operations.groups.outcomes import Outcome, Place, Row, Setting, by_group
 
@@ -57,6 +58,7 @@ def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) ->
             group=group,
             source_cluster=why.left.cluster,
             target_cluster=target_cluster,
+            group_type=SHARE if of_group[0].is_of_share_group else None,
             cut=why.cut,
             commits=tuple(_intended(one, why.left.of(one.answer)) for one in of_group),
         )

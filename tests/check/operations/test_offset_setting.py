@@ -14,6 +14,7 @@ from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Row, Sett
 from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why, intentions, unfinished
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import Access, MemoryCluster
+from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
@@ -48,7 +49,8 @@ class Target:
         return {**ANSWER, "target_topic_id": topic_id, **values}
 
     def plan(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
-        groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers})
+        shared = {row["group_id"] for row in answers if row.get("group_type") == "share"}
+        groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers} - shared, shared)
         return planned(answers, groups, choice or Choice(), oddities)
 
     def set(self, *answers: Row, choice: Choice | None = None, why: Why = WHY) -> list[Setting]:
@@ -250,6 +252,35 @@ def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Ta
     assert len({operation_id for operation_id, *_ in told}) == 1
     assert [kind for _, kind, _ in told] == ["offsets_set"] * 101 + ["offsets_set_result"] * 101
     assert len(target.ledger.rows("operations")) == 202
+
+
+@pytest.fixture
+def sharing() -> Target:
+    """A target on which the share group `billing` has begun."""
+    cluster = ShareGroupCluster("west", FakeClock())
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    cluster.started[AT] = 3
+    return Target(cluster, MemoryLedger())
+
+
+def test_start_offsets_of_share_groups_are_set_as_commits_are(sharing: Target) -> None:
+    [done] = sharing.set(sharing.answer(group_type="share"))
+    assert (done.outcome, done.former) == (Outcome.SET, 3)
+    assert isinstance(sharing.cluster, ShareGroupCluster)
+    assert (sharing.cluster.started, sharing.cluster.committed) == ({AT: 7}, {})
+    assert sharing.recorded()[0][2]["group_type"] == "share"
+    assert outcomes(sharing.set(sharing.answer(group_type="share"))) == [Outcome.ALREADY_SET]
+    assert outcomes(sharing.plan(sharing.answer(group_type="share", target_offset=6))) == [Outcome.NEWER]
+    sharing.cluster.members.add("billing")
+    joined = sharing.answer(group_type="share", target_offset=8)
+    assert outcomes(sharing.set(joined)) == [Outcome.HAS_MEMBERS]
+
+
+def test_of_two_groups_of_a_name_one_is_no_share_group(sharing: Target, target: Target) -> None:
+    assert outcomes(sharing.set(sharing.answer())) == [Outcome.OTHER_TYPE]
+    target.cluster.committed[AT] = 1
+    assert outcomes(target.set(target.answer(group_type="share"))) == [Outcome.OTHER_TYPE]
+    assert target.recorded() == []
 
 
 def test_two_answers_for_one_place_are_no_answer_unless_they_are_the_same(target: Target) -> None:

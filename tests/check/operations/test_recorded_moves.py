@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.duck import engine
+from ledger.adapters.duck import between_clusters, engine
+from ledger.adapters.duck.share_offsets import share_commits
 from ledger.app.group_offsets import source_commits
 from ledger.catalog import query
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
@@ -205,3 +206,28 @@ def test_who_moved_by_all_flows_and_read_nothing_goes_back_exactly(moved: Moved)
     back = moved.move("west", "east")
     assert {part: offset for part, (offset, *_) in offsets(back).items()} == {0: 120, 1: 100}
     assert offsets(back)[0][1:] == ("exact", "set", 0)
+
+
+def share_row(cluster: str, topic: str, topic_id: str, offset: int, *, number: int) -> dict[str, object]:
+    named = {"cluster": cluster, "group_id": "sharing", "topic": topic, "topic_id": topic_id, "partition": 0}
+    stamp = {"writer": f"recorder:{cluster}", "round": number, "recorded_at_ms": 1000 * number}
+    return row("share_offsets", **named, **stamp, start_offset=offset, lag=7, read_at_ms=1000 * number)
+
+
+def test_where_a_share_group_is_done_it_continues_and_goes_back_exactly(moved: Moved) -> None:
+    def place(here: str, there: str) -> tuple[int | None, str]:
+        at = moved.ledger.at(moved.ledger.latest())
+        shared = {"checkpoints": share_commits(at)}
+        found = between_clusters.translate(at, (here, there), overrides=shared).to_pylist()
+        (answer,) = [one for one in found if one["source_partition"] == 0]
+        assert answer["group_id"] == "sharing"
+        return answer["target_offset"], answer["status"]
+
+    for number, offset in enumerate((103, 120), start=1):
+        moved.ledger.append("share_offsets", [share_row("east", "orders", "T", offset, number=number)])
+    not_begun = {**share_row("east", "orders", "T", 0, number=3), "start_offset": None, "partition": 1}
+    moved.ledger.append("share_offsets", [not_begun])
+    assert place("east", "west") == (20, "exact")
+    at_west = share_row("west", "east.orders", moved.target_id, 20, number=4)
+    moved.ledger.append("share_offsets", [at_west])
+    assert place("west", "east") == (120, "exact")

@@ -20,7 +20,9 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.tables import init_ledger
+from ledger.config.cluster import ClusterConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.group_commits import NewCommit
 from ledger.ports.clusters import GroupListing, TopicDescription
 from ledger.recording.observation import Subject
 from ledger.sandbox import SandboxCluster
@@ -33,13 +35,16 @@ from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.runs import FLOW, run
+from tests.support.share_consumers import share_consumer
 from tests.support.small_topics import send, small_source
+from tests.support.streams_members import streams_member
 from tests.support.waiting import eventually
 
 RECORDS = 60
 TRIMMED_TO = 7
 """The source begins here, the target at 0: no offset is the same on both sides."""
 BY_ALL_FLOWS = ("--from", "east", "--to", "west")
+BY_CONSUMER_PROTOCOL, OF_STREAMS, SHARING = "by-consumer-protocol", "of-streams", "sharing"
 SET, BY_FILE, NEXT_GENERATION, NEWCOMER = "set", "by-file", "next-generation", "newcomer"
 _ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -108,12 +113,23 @@ def moving(
     ):
         plan = {(topic, partition): stop for partition, stop in enumerate(stops)}
         read[name] = consume(servers["east"], GroupPlan(f"{topic}-{name}", {**plan, (topic, 2): 0}))
+    commit_at_source(servers["east"], topic)
     config = write_config(
         tmp_path_factory.mktemp("moving"), servers, {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]"""}
     )
     init_ledger(config)
     run(config, spark, recorded=frozenset(Subject))
     return Moving(topic, servers, config, read_topics(servers["east"], [topic]), read)
+
+
+def commit_at_source(servers: str, topic: str) -> None:
+    """Groups of other types have come as far as this."""
+    admin = KafkaAdmin("east", ClusterConfig(name="east", bootstrap_servers=servers), SystemClock())
+    places = [NewCommit(topic, partition, offset, None) for partition, offset in enumerate((20, 40, 0))]
+    for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS):
+        assert admin.set_commits(f"{topic}-{name}", places) == {}
+    assert admin.set_share_offsets(f"{topic}-{SHARING}", places) == {}
+    admin.close()
 
 
 def topics_of(config: MirrorConfig, alias: str) -> Mapping[str, TopicDescription]:
@@ -268,3 +284,43 @@ def test_kafkas_own_tool_takes_the_file(
     assert told.returncode == 0, told.stderr[:1000]
     at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
     assert moving.unread(BY_FILE, resume(moving.servers["west"], moving.group(BY_FILE), at_target)) == []
+
+
+def test_groups_of_every_type_continue_where_they_stood(moving: Moving, offsets_set: Setter) -> None:
+    west, topic = moving.servers["west"], f"east.{moving.topic}"
+    by_protocol, of_streams = moving.group(BY_CONSUMER_PROTOCOL), moving.group(OF_STREAMS)
+    with (
+        member(west, by_protocol, topic, **{"group.protocol": "consumer"}),
+        streams_member(west, of_streams, topic),
+    ):
+        pass  # so that the target has a group of that type, without members
+    every = ("--group", of_streams, "--group", moving.group(SHARING))
+    done = offsets_set(BY_CONSUMER_PROTOCOL, *every, "--reason", "failover", asked=BY_ALL_FLOWS)
+    assert done.code == 0, done.err
+    rows = json.loads(done.out)
+    wanted = [20 - TRIMMED_TO, 40 - TRIMMED_TO, 0]
+    assert {(row["group_id"], row["target_partition"]): row["target_offset"] for row in rows} == {
+        (moving.group(name), partition): offset
+        for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS, SHARING)
+        for partition, offset in enumerate(wanted)
+    }
+    assert {(row["group_type"], row["result"]) for row in rows} == {(None, "set"), ("share", "set")}
+    for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS):
+        assert [offset for _, (offset, _) in sorted(moving.offsets_at_target(name).items())] == wanted
+    again = offsets_set(BY_CONSUMER_PROTOCOL, *every, asked=BY_ALL_FLOWS)
+    assert {row["result"] for row in json.loads(again.out)} == {"already_set"}
+    unread = {
+        (partition, at) for partition in (0, 1) for at in range(wanted[partition], RECORDS - TRIMMED_TO)
+    }
+    got: set[tuple[int | None, int | None]] = set()
+    with share_consumer(west, moving.group(SHARING), topic) as client:
+
+        def reads_all() -> bool:
+            nonlocal got
+            got |= {(one.partition(), one.offset()) for one in client.poll(0.2)}
+            return got >= unread
+
+        eventually(reads_all, "what was unread is delivered")
+        active = offsets_set.results(SHARING, "--overwrite-newer", asked=BY_ALL_FLOWS, code=5)
+    assert {result for *_, result in active.values()} == {"has_members"}
+    assert got == unread

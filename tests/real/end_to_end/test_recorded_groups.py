@@ -3,12 +3,12 @@
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
@@ -22,6 +22,7 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.guarded import SECRET, Guarded
 from tests.support.recorded import Row, query, rows
+from tests.support.share_consumers import share_consumer
 from tests.support.streams_members import streams_member
 from tests.support.waiting import eventually
 
@@ -80,22 +81,8 @@ class Recorded:
             eventually(lambda: client.poll(0.1) is None and bool(client.assignment()), "partitions")
             yield client
 
-    @contextmanager
-    def share_consumer(self, group: str) -> Iterator[ShareConsumer]:
-        setting = ConfigEntry(
-            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
-        )
-        resource = ConfigResource(ConfigResource.Type.GROUP, self.group(group), incremental_configs=[setting])
-        client_of_groups = AdminClient({"bootstrap.servers": self.servers})
-        client_of_groups.incremental_alter_configs([resource])[resource].result(30)
-        client = ShareConsumer(
-            {"bootstrap.servers": self.servers, "group.id": self.group(group), "log_level": 0}
-        )
-        client.subscribe([self.name])
-        try:
-            yield client
-        finally:
-            client.close()
+    def share_consumer(self, group: str) -> AbstractContextManager[ShareConsumer]:
+        return share_consumer(self.servers, self.group(group), self.name)
 
 
 @pytest.fixture

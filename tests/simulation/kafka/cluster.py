@@ -296,6 +296,11 @@ class MemoryCluster:
     def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
         raise AssertionError(f"no group of a simulation is a share group, and so none of {list(groups)}")
 
+    def set_share_offsets(
+        self, group: str, offsets: Sequence[NewCommit]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        raise AssertionError(f"no group of a simulation is a share group, and so {group} is none: {offsets}")
+
     def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
         dead = self.dead_groups(groups)
         return {name: UnreadGroup(GroupEvent.GONE if name in dead else GroupEvent.HIDDEN) for name in groups}

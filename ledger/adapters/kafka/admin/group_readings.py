@@ -10,11 +10,11 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import ACLOperation, DescribeClusterRequest
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC
 from ledger.adapters.kafka.admin.group_requests import answered_groups, coordinators, described_groups
+from ledger.adapters.kafka.admin.messages import message
 from ledger.domain.groups import GroupEvent, UnreadGroup
 
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
@@ -22,15 +22,8 @@ _UNSTABLE = errors.UnstableOffsetCommitError.errno
 _DEAD = "Dead"
 
 
-def _message(name: str) -> Any:
-    """The class of a message of the folder `messages`, made as the library makes its own."""
-    return type(ApiMessage)(
-        name, (ApiMessage,), {"__module__": __name__}, load_json=f"{__package__}.messages"
-    )
-
-
-_ShareOffsetsRequest = _message("DescribeShareGroupOffsetsRequest")
-_ShareOffsetsResponse = _message("DescribeShareGroupOffsetsResponse")  # the library finds it by its key
+_ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
+_ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Requests about groups: which there are, what their coordinators say, and commits for those without members."""
+"""Requests about groups: which there are, what their coordinators say, and offsets for those without members."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
@@ -11,6 +11,7 @@ from kafka.protocol.consumer import OffsetCommitRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.messages import message
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.ports.clusters import GroupListing
@@ -24,6 +25,8 @@ _NOT_NOW = (
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
 )
+_AlterShareOffsetsRequest = message("AlterShareGroupOffsetsRequest")
+_AlterShareOffsetsResponse = message("AlterShareGroupOffsetsResponse")
 _REFUSALS = {
     errors.GroupAuthorizationFailedError.errno: CommitRefusal.GROUP_DENIED,
     errors.TopicAuthorizationFailedError.errno: CommitRefusal.TOPIC_DENIED,
@@ -31,6 +34,7 @@ _REFUSALS = {
     errors.IllegalGenerationError.errno: CommitRefusal.HAS_MEMBERS,
     errors.StaleMemberEpochError.errno: CommitRefusal.HAS_MEMBERS,
     errors.RebalanceInProgressError.errno: CommitRefusal.HAS_MEMBERS,
+    errors.NonEmptyGroupError.errno: CommitRefusal.HAS_MEMBERS,
     errors.UnknownTopicOrPartitionError.errno: CommitRefusal.NO_TOPIC,
 }
 
@@ -120,15 +124,47 @@ async def set_commits(
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}
     [node] = by_coordinator
     answer = await manager.send(_offset_commit(group, commits), node_id=node)
-    codes = {
-        (topic.name, entry.partition_index): entry.error_code
-        for topic in answer.topics
+    return _refused(group, _codes((topic.name, topic) for topic in answer.topics))
+
+
+async def set_share_offsets(
+    manager: KafkaConnectionManager, group: str, offsets: Sequence[NewCommit]
+) -> dict[tuple[str, int], CommitRefusal]:
+    """What was refused of new share-partition start offsets, which only a share group without members takes."""
+    by_coordinator = await _permitted_coordinators(manager, [group])
+    if not by_coordinator:
+        return {(one.topic, one.partition): CommitRefusal.GROUP_DENIED for one in offsets}
+    [node] = by_coordinator
+    answer = await manager.send(_share_offsets(group, offsets), node_id=node)
+    if answer.error_code:
+        return _refused(group, {(one.topic, one.partition): answer.error_code for one in offsets})
+    return _refused(group, _codes((topic.topic_name, topic) for topic in answer.responses))
+
+
+def _codes(topics: Iterable[tuple[str, Any]]) -> dict[tuple[str, int], int]:
+    return {
+        (name, entry.partition_index): entry.error_code
+        for name, topic in topics
         for entry in topic.partitions
     }
+
+
+def _refused(group: str, codes: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], CommitRefusal]:
+    """By topic and partition why not; raises where the coordinator asks to wait."""
     for code in codes.values():
         if errors.for_code(code) in _NOT_NOW:
             require(code, group)
     return {at: _REFUSALS.get(code, CommitRefusal.OTHER) for at, code in codes.items() if code}
+
+
+def _share_offsets(group: str, offsets: Sequence[NewCommit]) -> Any:
+    of_topic = _AlterShareOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+    of_partition = of_topic.AlterShareGroupOffsetsRequestPartition
+    by_topic = defaultdict(list)
+    for one in offsets:
+        by_topic[one.topic].append(of_partition(partition_index=one.partition, start_offset=one.offset))
+    topics = [of_topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return _AlterShareOffsetsRequest(group_id=group, topics=topics)
 
 
 def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequest:
