@@ -125,4 +125,4 @@ def settlements(rows: Iterable[Row]) -> dict[tuple[str, int], SettledByEpoch]:
         settled = Settled.of_row(row)
         if settled.records:
             found.setdefault((settled.topic_id, settled.partition), {})[row["writer_epoch"]] = settled
-    return found
+    return dict(found)
