@@ -88,7 +88,7 @@ def set_positions(
             operator_operations(config),
             Why(None, sheet.cut, left, reasons.reason, reasons.ticket),
             operation_id=reasons.operation_id,
-            begun=begun_of(config, reasons.operation_id),
+            begun=_begun(config, reasons.operation_id),
         )
 
 
@@ -105,7 +105,7 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
     unread = untranslated_groups_at(at, here, asked.chosen.groups).to_pylist()
     return compute_sheet(
         target,
-        _answers(at, asked),
+        group_answers(at, asked),
         asked.choice,
         oddities,
         from_cluster=here,
@@ -114,8 +114,7 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
     )
 
 
-def begun_of(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
-def _answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
+def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
     found = translate_groups(at, asked.way, Chosen()).to_pylist()

@@ -130,6 +130,7 @@ class RecordedState(ABC):
 
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
 

@@ -122,7 +122,7 @@ def _topics(plan: Plan) -> str:
 def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterable[str]:
     last = applies[-1] if applies else None
     for step in plan.steps:
-        line = f"{step}: {step.title}"
+        line = f"{step}: {step.description}"
         if step in plan.hooks:
             line += f" (hook: {plan.hooks[step]})"
         yield line if last is None else f"{line}{_receipt(last, step)}"

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
+from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
+from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.operations.changeovers import (
     ApplyAlive,
     ApplyClaimed,
@@ -13,8 +15,6 @@ from ledger.domain.operations.changeovers import (
     StepFailed,
     Undone,
 )
-from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
-from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted

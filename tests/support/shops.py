@@ -114,7 +114,7 @@ class Desk:
             while not stop.is_set():
                 messages = consumer.consume(50, timeout=_POLL_S)
                 good = [message for message in messages if message.error() is None]
-                self.processed += [message.value() for message in good]
+                self.processed += [message.value() or b"" for message in good]
                 if good:
                     consumer.commit(asynchronous=False)
         except KafkaException:

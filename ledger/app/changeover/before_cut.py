@@ -6,6 +6,7 @@ import threading
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.acts.fencing import fence_topics
+from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.scene import HOOK_SECONDS, Scene
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
@@ -13,8 +14,9 @@ from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.proof import QuietBounds
 from ledger.domain.fences.receipts import FenceHow
-from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here
+from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError, UnsafeError
+from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.waiting import GroupsAtRest, drain
 from ledger.operations.fencing.parts import AskedFence
@@ -111,9 +113,31 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
     return at_rest.wait(scene.patience(scene.plan.choices.groups_seconds), waits)
 
 
-def settle(scene: Scene, _waits: Waits) -> StepResult:
-    """What the mirror had copied last and nobody has recorded."""
-    raise PreconditionError("not yet")
+def settle_flows(scene: Scene, waits: Waits) -> StepResult:
+    """What each flow had copied last and nobody has recorded; beside a living source or driver the flow finds it."""
+    if scene.is_source_there():
+        return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
+    words, facts = [], {}
+    for name in scene.plan.flows:
+        flow = scene.config.flow(name)
+        claim = scene.state.last_claim(writer_of(name))
+        if driver_verdict(flow, claim, LocalProcesses(), now_ms=SystemClock().now_ms()) is RoleVerdict.IN_USE:
+            words.append(f"{name}: its driver is at work, and has recorded what it copied")
+            continue
+        settled = settle_flow(
+            scene.config,
+            name,
+            reason=scene.asked.reason,
+            ticket=scene.asked.ticket,
+            progress=waits,
+            operation_id=scene.operation_id,
+        )
+        if settled.refused:
+            refused = "; ".join(f"{pair.target.topic} {why}" for pair, why in settled.refused.items())
+            raise PreconditionError(f"{settled.words}: {refused}")
+        words.append(settled.words)
+        facts[name] = settled.facts()
+    return StepResult("; ".join(words), facts)
 
 
 def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:

@@ -12,8 +12,9 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
-from ledger.app.between_clusters import Way, require_way, translate_groups
+from ledger.app.between_clusters import Way, require_way
 from ledger.app.flow_status import with_freshness
+from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin
 from ledger.catalog import query
@@ -27,6 +28,8 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.operations.groups.outcomes import Choice
+from ledger.operations.groups.position_sheet import UNREAD_ADVICE, with_empty_partitions
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
 
@@ -57,10 +60,14 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         flows = [
             flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
         ]
-        places = translate_groups(at, way).to_pylist()
+        places = group_answers(at, Asked(way, Choice()))
+        if there.live_id is not None:
+            places = with_empty_partitions(places, target)
         directions = state.directions()
-        changed = [*directions.promotions(*way_of(pair), None).values()]
-        changed += directions.promotions(*reversed(way_of(pair)), None).values()
+        changed = [
+            *directions.promotions(pair.source, pair.target, None).values(),
+            *directions.promotions(pair.target, pair.source, None).values(),
+        ]
         return Seen(
             source=here,
             target=there,
@@ -72,17 +79,17 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
             places=places,
-            untold=untranslated_groups_at(at, pair.source).to_pylist(),
+            untold=[
+                row
+                for row in untranslated_groups_at(at, pair.source).to_pylist()
+                if row["status"] in UNREAD_ADVICE
+            ],
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=_losses(config, at, flows),
             reverse_flows=reverse_flows(config, flows),
             objections=[],
             cut=at.cut.token,
         )
-
-
-def way_of(pair: Pair) -> tuple[str, str]:
-    return pair.source, pair.target
 
 
 def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:

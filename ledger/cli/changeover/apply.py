@@ -60,11 +60,11 @@ def lines(console: Console) -> Told:
 
     def begins(step: StepName) -> None:
         began[step] = time.monotonic()
-        status.update(step.title)
+        status.update(step.description)
         status.start()
 
     def waits(step: StepName, words: str) -> None:
-        status.update(f"{step.title}: {words}")
+        status.update(f"{step.description}: {words}")
 
     def ends(step: StepName, words: str, is_done: bool) -> None:
         status.stop()

@@ -13,11 +13,12 @@ from ledger.cli.printing import output_option, put, require_tables, say, wide_op
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.errors import UnsafeError, UsageError
+from ledger.operations.groups.outcomes import WITHOUT_OFFSET
+from ledger.operations.groups.position_sheet import UNREAD_ADVICE
 from ledger.reports.plan_text import plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.reports.rendering import ACCEPTABLE
 
 _FORMS = {"table": plan_table, "json": plan_json, "md": plan_markdown}
-_SHARE_GROUP = "share_group"
 _plan_output = click.option(
     "-o", "--output", type=click.Choice(list(_FORMS)), default="table", show_default=True
 )
@@ -106,7 +107,7 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--accept",
             "accepted",
-            type=click.Choice([*(str(status) for status in ACCEPTABLE), _SHARE_GROUP]),
+            type=click.Choice(list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE))))),
             multiple=True,
             help="A status with which groups may move all the same. Can be repeated.",
         ),

@@ -40,7 +40,7 @@ class StepName(StrEnum):
     REPORT = "report"
 
     @property
-    def title(self) -> str:
+    def description(self) -> str:
         """What is done, as people read it."""
         return _TITLES[self]
 

@@ -259,6 +259,8 @@ def _of_groups(seen: Seen, choices: Choices, places: Sequence[Row], oddities: Od
         if row["group_id"] is None:
             continue
         at = f"{row['group_id']} at {row['source_topic']} partition {row['source_partition']}"
+        if row["target_offset"] is None and row["status"] in choices.accepted:
+            continue
         if row["target_offset"] is None:
             yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}")
         elif left := sorted(set(oddities(row)) - set(choices.accepted)):
