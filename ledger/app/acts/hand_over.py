@@ -38,14 +38,23 @@ def show_hand_over(config: MirrorConfig, asked: Asked) -> HandOver:
 
 
 def hand_over(
-    config: MirrorConfig, asked: Asked, *, reason: str, ticket: str | None, progress: Callable[[str], None]
+    config: MirrorConfig,
+    asked: Asked,
+    *,
+    reason: str,
+    ticket: str | None,
+    progress: Callable[[str], None],
+    operation_id: str | None = None,
 ) -> Ready:
-    """Change it. Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises."""
+    """Change it, as an operation of its own or as a part of another one.
+
+    Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises."""
     state = _state(config)
     require_promoted(_known(config, asked, state), state.directions())
     with _planned(config, asked, state) as (plan, admin):
         changes = _changes(config, admin, progress)
-        return changes.hand_over(plan, state.hand_overs(), Why(reason=reason, ticket=ticket))
+        why = Why(reason=reason, ticket=ticket, operation_id=operation_id)
+        return changes.hand_over(plan, state.hand_overs(), why)
 
 
 def undo_hand_over(
