@@ -27,7 +27,8 @@ OF_ONE_CLUSTER = (
 )
 """Settings that say something about brokers or their storage, and nothing to applications."""
 
-_LIMIT = "max.message.bytes"
+LIMIT = "max.message.bytes"
+"""The setting by which a topic is fenced."""
 _IN_SYNC = "min.insync.replicas"
 _RETENTION = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
@@ -126,13 +127,13 @@ class LiveTopic:
 
 def before_fence(own: Settings, earlier: Sequence[Settings]) -> Settings | None:
     """H4: own settings with the limit before a fence, from `earlier` ones, the latest last; None: nobody knows it."""
-    if not is_fence(_LIMIT, own.get(_LIMIT)):
+    if not is_fence(LIMIT, own.get(LIMIT)):
         return own
-    others = {name: value for name, value in own.items() if name != _LIMIT}
+    others = {name: value for name, value in own.items() if name != LIMIT}
     for settings in reversed(earlier):
-        limit = settings.get(_LIMIT)
-        if not is_fence(_LIMIT, limit):
-            return others if limit is None else {**others, _LIMIT: limit}
+        limit = settings.get(LIMIT)
+        if not is_fence(LIMIT, limit):
+            return others if limit is None else {**others, LIMIT: limit}
     return None
 
 
@@ -150,12 +151,12 @@ def for_applications(
         remarks.append(_too_few_replicas(topic, wanted[_IN_SYNC]))
         wanted[_IN_SYNC] = str(topic.replication_factor)
     left_alone = set()
-    if is_fence(_LIMIT, topic.own.get(_LIMIT)):
-        remarks.append(Remark(f"fenced by {_LIMIT} {topic.own[_LIMIT]}: lift the fence", topic.name))
-        left_alone = {_LIMIT}
+    if is_fence(LIMIT, topic.own.get(LIMIT)):
+        remarks.append(Remark(f"fenced by {LIMIT} {topic.own[LIMIT]}: lift the fence", topic.name))
+        left_alone = {LIMIT}
     elif not limit_is_known:
-        remarks.append(Remark(f"{_LIMIT} before the fence is not recorded: set it by hand", topic.name))
-        left_alone = {_LIMIT}
+        remarks.append(Remark(f"{LIMIT} before the fence is not recorded: set it by hand", topic.name))
+        left_alone = {LIMIT}
     removable = (topic.own.keys() & (REQUIRED_AT_TARGET.keys() | set_by_mirror)) - wanted.keys()
     own = {name for name in removable if not matches_any(OF_ONE_CLUSTER, name)}
     to_set = {name: value for name, value in wanted.items() if topic.own.get(name) != value}
@@ -179,9 +180,9 @@ def for_copying(topic: LiveTopic, source: Settings) -> tuple[SettingsChange, lis
     wanted = {name: value for name, value in REQUIRED_AT_TARGET.items() if name in topic.effective}
     wanted |= dict(_at_least(topic.effective, source))
     remarks = []
-    if is_fence(_LIMIT, topic.effective.get(_LIMIT)):
-        wanted.pop(_LIMIT, None)
-        words = f"fenced by {_LIMIT} {topic.effective[_LIMIT]}: nothing can be copied to it before the fence is lifted"
+    if is_fence(LIMIT, topic.effective.get(LIMIT)):
+        wanted.pop(LIMIT, None)
+        words = f"fenced by {LIMIT} {topic.effective[LIMIT]}: nothing can be copied to it before the fence is lifted"
         remarks.append(Remark(words, topic.name))
     to_set = {name: value for name, value in sorted(wanted.items()) if topic.effective.get(name) != value}
     return SettingsChange(to_set), remarks
@@ -189,8 +190,8 @@ def for_copying(topic: LiveTopic, source: Settings) -> tuple[SettingsChange, lis
 
 def _at_least(target: Settings, source: Settings) -> Iterator[tuple[str, str]]:
     """Limits that are lower than those of the source; what is not reported is not compared."""
-    if not is_fence(_LIMIT, source.get(_LIMIT)) and int(target.get(_LIMIT, 0)) < int(source.get(_LIMIT, 0)):
-        yield _LIMIT, source[_LIMIT]
+    if not is_fence(LIMIT, source.get(LIMIT)) and int(target.get(LIMIT, 0)) < int(source.get(LIMIT, 0)):
+        yield LIMIT, source[LIMIT]
     if "delete" in target.get("cleanup.policy", "delete"):
         for name in _RETENTION:
             if name in source and name in target and _bound(target[name]) < _bound(source[name]):

@@ -302,6 +302,12 @@ def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:
             event="configuration_changed",
         )
         pairs.ledger.append(TOPICS.name, [fenced])
+    receipts: list[tuple[str | None, dict[str, str]]] = [("3000", {"max.message.bytes": "3000"}), (None, {})]
+    for before, settings in receipts:
+        [users] = pairs.known("users", limits={"users": before}).topics
+        assert (users.settings, users.limit_is_known) == (settings, True), (
+            "what a fence's receipt says counts"
+        )
     pairs.hand_over()
     assert pairs.now()[0]["users"] == {"max.message.bytes": "4000"}
 
