@@ -24,6 +24,7 @@ from ledger.domain.operations.partition_events import (
     PartitionStopped,
     TailCopiedAgain,
 )
+from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import AcceptForeign, Pause, Resume, Resync, SkipTo, StopRequest
 from ledger.domain.operations.target_changes import AclsFollowed, TopicFollowed
@@ -33,7 +34,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
-        *(Promoted, Demoted, KeysResynced),
+        *(Promoted, Demoted, MirrorShutOut, MirrorLetIn, KeysResynced),
         *(Fence, Unfenced),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain),

@@ -24,6 +24,8 @@ class OperationKind(StrEnum):
     DEMOTED = "demoted"  # they do not any more: these flows continue
     FENCE = "fence"  # applications are kept from writing to a topic of a cluster, or are about to be
     UNFENCED = "unfenced"  # they are so no longer
+    MIRROR_SHUT_OUT = "mirror_shut_out"  # what keeps the mirror from writing to what is promoted
+    MIRROR_LET_IN = "mirror_let_in"  # the rules of that were removed
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
