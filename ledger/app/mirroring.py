@@ -1,8 +1,10 @@
 """A run of a flow: its driver, the recorders and the maintenance beside it."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -27,6 +29,7 @@ from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.writer_roles import LastClaim, writer_of
+from ledger.errors import FencedProducerError, ShutOutError
 from ledger.mirror.driver import flow_driver
 from ledger.mirror.driver.configuration_change import record_change
 from ledger.mirror.driver.flow_driver import FlowPorts
@@ -39,6 +42,9 @@ from ledger.mirror.task.assignments import CopyLimits
 from ledger.ports.ledger import require_recorded
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
+from ledger.recording.writer_session import one_thread
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +196,37 @@ def drive(
             background.start()
             _record_configuration(flow, state, ports, begun.last)
 
-        return flow_driver.run_flow(
+        follow = partial(
+            flow_driver.run_flow,
             flow,
             topics,
-            ports,
             host=begun.host,
             until_caught_up=until_caught_up,
             stop=stop,
-            on_claimed=claimed,
             on_round=on_round,
             restored_by_other_flow=config.restored_by_other_flow(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
-            after=after,
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
         )
+        run = partial(follow, ports, on_claimed=claimed, after=after)
+        while True:
+            try:
+                return run()
+            except FencedProducerError as error:
+                log.warning("%s; this process claims it again", error)
+            again = replace(ports, executor=one_thread())
+            run = partial(follow, again, after=_own_epoch(flow, state, begun.host))
+
+
+def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:
+    """The flow's last epoch; raises `ShutOutError` where it is another process's by now."""
+    last = state.last_claim(writer_of(flow.name))
+    assert last is not None, "this process claimed it"
+    if last.host != host:
+        raise ShutOutError(f"{flow.name} was claimed by {last.host} meanwhile; nothing more was copied")
+    return last.epoch
 
 
 def _record_configuration(

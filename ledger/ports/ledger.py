@@ -15,9 +15,12 @@ from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.finding_events import FindingKey
 from ledger.domain.operations.partition_events import RecordedStop, SettledByEpoch
+from ledger.domain.operations.partition_events import PartitionStopped, RecordedStop
+from ledger.domain.operations.promotion.shut_outs import ShutOuts
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.writer_roles import LastClaim
 from ledger.errors import ShutOutError
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 
@@ -161,6 +164,24 @@ class LedgerState(Protocol):
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         """Names of settings that the flow had set and not removed, by target topic id."""
+        ...
+
+
+class ChangeoverState(LedgerState, Protocol):
+    """What those read besides who promote and demote: the last of other writers."""
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
+        ...
+
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        ...
+
+    def directions(self) -> Directions: ...
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
         ...
 
 

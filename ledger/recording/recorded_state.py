@@ -29,6 +29,12 @@ from ledger.domain.operations.partition_events import (
     settlements,
     stopped_partitions,
 )
+    PartitionStopped,
+    RecordedStop,
+    last_stops,
+    stopped_partitions,
+)
+from ledger.domain.operations.promotion.shut_outs import SHUT_OUT_KINDS, ShutOuts
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
@@ -102,8 +108,11 @@ class RecordedState(ABC):
 
     def identities(self) -> ClusterIdentities:
         claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
-        accepted = self._operations(("kind", "=", OperationKind.CLUSTER_ACCEPTED))
-        return ClusterIdentities.of_rows(claimed, accepted)
+        told = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
+        accepted = [row for row in told if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
+        return ClusterIdentities.of_rows(
+            claimed, accepted, [row for row in told if row["kind"] in SHUT_OUT_KINDS]
+        )
 
     def last_claim(self, writer: str) -> LastClaim | None:
         rows = self._source.claims([("writer", "=", writer)])
@@ -133,6 +142,13 @@ class RecordedState(ABC):
 
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        return list(last_stops(self._of_flow(flow, *STOP_KINDS)).values())
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
+        return ShutOuts.of_rows(self._operations(("kind", "in", SHUT_OUT_KINDS)))
 
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""

@@ -2,10 +2,10 @@
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app.acts.shut_out import copies, let_in
 from ledger.app.wiring import cluster_admin, operator_operations
-from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.directions import DirectionChange, Promoted
+from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
 from ledger.operations.directions import Pair, consequences, is_done, require_promotable
@@ -30,14 +30,21 @@ def change_direction(
     config.cluster(pair.former)
     if pair.cluster == pair.former:
         raise UsageError(f"{pair.cluster} cannot be promoted over itself; nothing was recorded")
-    flows = pair.flows_of(config.flows.values(), lambda flow, topic: _copies(config, flow, topic))
+    flows = pair.flows_of(config.flows.values(), lambda flow, topic: copies(config, flow, topic))
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     directions = state.directions()
     if kind is Promoted:
         require_promotable(pair, flows, directions)
-    if is_done(pair, kind, directions):
+    is_new = not is_done(pair, kind, directions)
+    # Rules first: a flow that may write again and is denied would stop for that.
+    opened = None
+    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
+        opened = let_in(config, pair, state, reason=reason, ticket=ticket)
+    let_in_by = None if opened is None else opened.operation_id
+    said = "" if opened is None else f"{opened.words}; "
+    if not is_new:
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
-        return Declared(None, f"{pair.words} {is_or_not}")
+        return Declared(let_in_by, f"{said}{pair.words} {is_or_not}")
     change = kind(
         cluster=pair.cluster,
         cluster_id=_live_id(config, pair.cluster, state),
@@ -54,6 +61,13 @@ def change_direction(
 def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
     source_topic = flow.naming.source_name(target_topic)
     return source_topic is not None and config.topic_selection(flow.name).selects(source_topic)
+        [change],
+        operation_id=let_in_by,
+        flow=None,
+        reason=reason,
+        ticket=ticket,
+    )
+    return Declared(operation_id, f"{said}{consequences(pair, kind, flows)}")
 
 
 def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:

@@ -76,10 +76,16 @@ class Directions:
 
         Of all changes that are about it the last counts.
         """
-        about = [(change, words) for change, words in self.changes if change.covers(source, target, topic)]
-        if not about or about[-1][0].kind is not OperationKind.PROMOTED:
-            return None
-        return about[-1][1]
+        standing = self.standing(source, target, topic)
+        return standing[-1] if standing else None
+
+    def standing(self, source: str, target: str, topic: str) -> tuple[str, ...]:
+        """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""
+        standing: tuple[str, ...] = ()
+        for change, words in self.changes:
+            if change.covers(source, target, topic):
+                standing = (*standing, words) if change.kind is OperationKind.PROMOTED else ()
+        return standing
 
     def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
         """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.operations.directions import Directions
+from ledger.errors import FencedProducerError
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.stop_events import StopEvents
@@ -16,6 +17,8 @@ class DirectionWatch:
     """As of the last round."""
 
     flow: FlowConfig
+    is_fenced: Callable[[], bool] = lambda: False
+    """Whether markers have shut out the producer id that this run writes with."""
     _directions: Directions = field(default_factory=Directions)
 
     def promotion(self, target_topic: str) -> str | None:
@@ -39,16 +42,24 @@ class DirectionWatch:
         """Stop what is promoted, and continue with what is so no longer.
 
         `copied` waits until what was copied is recorded: it comes before the stop. Returns whether partitions are to
-        be taken on again, for this run has done nothing about them yet.
+        be taken on again, for this run has done nothing about them yet. Raises `FencedProducerError` when it cannot
+        continue with what was demoted.
         """
         self._directions = directions
         for state in progress.states:
             promotion = self.promotion(state.pair.target.topic)
-            if promotion is not None and state.stop is None:
+            if promotion is not None and _is_to_stop(state.stop, promotion):
                 copied()
                 state.stop = Stop(StopCause.PROMOTED, promotion)
                 events.stopped(state.pair, state.stop)
         demoted = [state for state in progress.states if self._is_demoted(state)]
+        if demoted and self.is_fenced():
+            copied()
+            raise FencedProducerError(
+                f"{demoted[0].pair.target.topic} of {self.flow.target} was demoted, and a marker of its promotion "
+                f"refuses the producer id of flow {self.flow.name} there; nothing was written. It continues with "
+                "another id, from its next claim on: start it again"
+            )
         for state in demoted:
             if state.is_waiting:
                 progress.forget(state)
@@ -60,3 +71,8 @@ class DirectionWatch:
     def _is_demoted(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause is StopCause.PROMOTED
         return is_held and self.promotion(state.pair.target.topic) is None
+
+
+def _is_to_stop(stop: Stop | None, promotion: str) -> bool:
+    """What stands still for an earlier promotion says so of this one as well; another stop is not forgotten."""
+    return stop is None or (stop.cause is StopCause.PROMOTED and stop.message != promotion)

@@ -162,7 +162,9 @@ class _Run:
             progress=FlowProgress(ports.state.positions(flow.name), producer),
             stop_events=StopEvents(flow.name, ports.operations),
             reach=reach,
-            directions=DirectionWatch(flow),
+            directions=DirectionWatch(
+                flow, lambda: ports.state.identities().is_fenced(flow.name, target_cluster_id)
+            ),
         )
 
     def findings(self, about: Collection[FindingName]) -> Findings:
@@ -253,6 +255,8 @@ def claim_row_of(
     identities = state.identities()
     identities.require(flow.source, at_source)
     identities.require(flow.target, at_target)
+    known = identities.producers(at_target.cluster_id).get(flow.name)
+    is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,
@@ -262,7 +266,7 @@ def claim_row_of(
         "target_cluster": flow.target,
         "target_cluster_id": at_target.cluster_id,
         "producer_id": _producer_id(flow, target, identities, at_target.cluster_id),
-        "former_producer_id": None,
+        "former_producer_id": known.current if known is not None and is_fenced else None,
         "source_metadata_offset": at_source.metadata_offset,
         "target_metadata_offset": at_target.metadata_offset,
         "config_hash": config_hash(flow),
@@ -276,10 +280,10 @@ def _producer_id(
     """The flow's producer id at this target: allocated once, recorded with the claim, before any write.
 
     Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
-    before proves that the cluster was formatted again.
+    before proves that the cluster was formatted again. One that markers have shut out of partitions is replaced.
     """
     known = identities.producers(target_cluster_id).get(flow.name)
-    if known is not None:
+    if known is not None and not identities.is_fenced(flow.name, target_cluster_id):
         return known.current
     allocated = target.allocate_producer_id()
     if allocated in identities.mirror_ids(target_cluster_id):

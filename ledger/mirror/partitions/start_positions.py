@@ -249,7 +249,11 @@ class StartPositions:
 
     def _unless_recorded(self, state: PartitionState, stop: Stop) -> Stop | None:
         recorded = self.stops.get(key_of(state.pair))
-        return None if recorded is not None and recorded.cause == stop.cause else stop
+        if recorded is None or recorded.cause != stop.cause:
+            return stop
+        # It says of which promotion: that the flow obeys one proves nothing of a later one.
+        is_of_another = stop.cause is StopCause.PROMOTED and recorded.message != stop.message
+        return stop if is_of_another else None
 
 
 def copy_again(
