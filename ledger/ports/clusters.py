@@ -251,6 +251,9 @@ class PermissionAdmin(Protocol):
 
     def delete_permissions(self, permissions: Sequence[Permission]) -> None:
         """Delete exactly these; that one was deleted already is no error."""
+        ...
+
+
 class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
     """A cluster as those reach it who may change its rules, and write markers."""
 

@@ -14,8 +14,7 @@ from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.operations.partition_events import RecordedStop, SettledByEpoch
-from ledger.domain.operations.partition_events import PartitionStopped, RecordedStop
+from ledger.domain.operations.partition_events import PartitionStopped, RecordedStop, SettledByEpoch
 from ledger.domain.operations.promotion.shut_outs import ShutOuts
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests

@@ -24,14 +24,11 @@ from ledger.domain.operations.flow_events import ConfigurationChanged, DriverSta
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.partition_events import (
     STOP_KINDS,
-    RecordedStop,
-    SettledByEpoch,
-    settlements,
-    stopped_partitions,
-)
     PartitionStopped,
     RecordedStop,
+    SettledByEpoch,
     last_stops,
+    settlements,
     stopped_partitions,
 )
 from ledger.domain.operations.promotion.shut_outs import SHUT_OUT_KINDS, ShutOuts

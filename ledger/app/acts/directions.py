@@ -24,7 +24,8 @@ def change_direction(
     """Record that a cluster is promoted over another one, or is so no longer.
 
     Raises, and records nothing, when flows of the pair cannot be, or another cluster answers behind an alias. The
-    cluster that is promoted must answer; of the other one its recorded id is taken where it does not.
+    cluster that is promoted must answer; of the other one its recorded id is taken where it does not. `operation_id`:
+    what it is a part of, None: it is an operation of its own.
     """
     config.cluster(pair.cluster)
     config.cluster(pair.former)
@@ -39,7 +40,7 @@ def change_direction(
     # Rules first: a flow that may write again and is denied would stop for that.
     opened = None
     if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
-        opened = let_in(config, pair, state, reason=reason, ticket=ticket)
+        opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
     let_in_by = None if opened is None else opened.operation_id
     said = "" if opened is None else f"{opened.words}; "
     if not is_new:
@@ -52,22 +53,10 @@ def change_direction(
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    operation_id = operator_operations(config).record_parts(
-        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    recorded = operator_operations(config).record_parts(
+        [change], operation_id=operation_id or let_in_by, flow=None, reason=reason, ticket=ticket
     )
-    return Declared(operation_id, consequences(pair, kind, flows))
-
-
-def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
-    source_topic = flow.naming.source_name(target_topic)
-    return source_topic is not None and config.topic_selection(flow.name).selects(source_topic)
-        [change],
-        operation_id=let_in_by,
-        flow=None,
-        reason=reason,
-        ticket=ticket,
-    )
-    return Declared(operation_id, f"{said}{consequences(pair, kind, flows)}")
+    return Declared(recorded, f"{said}{consequences(pair, kind, flows)}")
 
 
 def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:

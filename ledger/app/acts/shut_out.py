@@ -75,13 +75,19 @@ def shut_out_ports(
 
 
 def let_in(
-    config: MirrorConfig, pair: Pair, state: DeltaLedgerState, *, reason: str, ticket: str | None
+    config: MirrorConfig,
+    pair: Pair,
+    state: DeltaLedgerState,
+    *,
+    reason: str,
+    ticket: str | None,
+    operation_id: str | None = None,
 ) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
     with administered(config, pair.cluster) as administrator:
         require_recorded(state, administrator)
         ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
-        return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket)
+        return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket, operation_id=operation_id)
 
 
 def administered(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
