@@ -1,24 +1,35 @@
 """Which direction of a pair of clusters holds: what `promote` and `demote` record."""
 
+from dataclasses import replace
+
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app.acts.cut import ends_to_keep
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.directions import DirectionChange, Promoted
+from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
 from ledger.operations.directions import Pair, consequences, is_done, require_promotable
 from ledger.ports.ledger import require_recorded
+from ledger.recording.operation_log import random_id
 
 
 def change_direction(
-    config: MirrorConfig, kind: type[DirectionChange], pair: Pair, *, reason: str, ticket: str | None
+    config: MirrorConfig,
+    kind: type[DirectionChange],
+    pair: Pair,
+    *,
+    keep_ends: bool = False,
+    reason: str,
+    ticket: str | None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
-    Raises, and records nothing, when flows of the pair cannot be, or another cluster answers behind an alias. The
-    cluster that is promoted must answer; of the other one its recorded id is taken where it does not.
+    `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. Raises, and
+    records no change, when flows of the pair cannot be, or another cluster answers behind an alias. The cluster that is
+    promoted must answer; of the other one its recorded id is taken where it does not.
     """
     config.cluster(pair.cluster)
     config.cluster(pair.former)
@@ -39,8 +50,15 @@ def change_direction(
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    operation_id = operator_operations(config).record(change, flow=None, reason=reason, ticket=ticket)
-    return Declared(operation_id, consequences(pair, kind, flows))
+    operation_id, words = random_id(), consequences(pair, kind, flows)
+    if keep_ends and isinstance(change, Demoted):
+        cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
+        change = replace(change, cut_operation=cut.operation_id)
+        words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
+    operator_operations(config).record_parts(
+        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
+    return Declared(operation_id, words)
 
 
 def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
