@@ -7,7 +7,7 @@ from typing import Protocol
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark
 from ledger.domain.offsets.adopted import AdoptionHistory
-from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset
 from ledger.domain.offsets.position import Position
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
@@ -144,6 +144,12 @@ class LedgerState(Protocol):
     def cut(self, operation_id: str) -> Cut:
         """What an operation recorded of both sides when it took a cut; empty where it took none."""
         ...
+
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        ...
+
+    def directions(self) -> Directions: ...
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         """By source topic id and partition, what operators accepted last."""

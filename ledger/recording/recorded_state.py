@@ -15,7 +15,7 @@ from ledger.domain.fences.receipts import FENCE_KINDS, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
-from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
@@ -139,6 +139,7 @@ class RecordedState(ABC):
 
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+
     def last_stops(self, flow: str) -> list[PartitionStopped]:
         """Of each partition that stands still, what its last row says."""
         return list(last_stops(self._of_flow(flow, *STOP_KINDS)).values())
@@ -219,6 +220,16 @@ class RecordedState(ABC):
         """What an operation recorded of a cut; of one that recorded none it is empty."""
         rows = self._source.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id)])
         return Cut.of_rows(operation_id, rows)
+
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        of_target: Sequence[Filter] = (
+            ("flow", "=", flow),
+            ("side", "=", CutSide.TARGET),
+            ("topic", "=", topic),
+            ("partition", "=", partition),
+        )
+        return [CutOffset.of_row(row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
 
     # --------------------------------------------------------------------------------------------
 

@@ -151,6 +151,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topics=("orders",),
     ),
     OperationKind.DEMOTED: Demoted(
+        cut_operation="9f1d2c3b4a5e46708192a3b4c5d6e7f8",
         cluster="west",
         cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
         former="east",

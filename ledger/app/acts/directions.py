@@ -1,7 +1,10 @@
 """Which direction of a pair of clusters holds: what `promote` and `demote` record."""
 
+from dataclasses import replace
+
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app.acts.cut import ends_to_keep
 from ledger.app.acts.shut_out import copies, let_in
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
@@ -10,6 +13,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
 from ledger.operations.directions import Pair, consequences, is_done, require_promotable
 from ledger.ports.ledger import require_recorded
+from ledger.recording.operation_log import random_id
 
 
 def change_direction(
@@ -17,15 +21,17 @@ def change_direction(
     kind: type[DirectionChange],
     pair: Pair,
     *,
+    keep_ends: bool = False,
     reason: str,
     ticket: str | None,
     operation_id: str | None = None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
-    Raises, and records nothing, when flows of the pair cannot be, or another cluster answers behind an alias. The
-    cluster that is promoted must answer; of the other one its recorded id is taken where it does not. `operation_id`:
-    what it is a part of, None: it is an operation of its own.
+    `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. `operation_id`:
+    what it is a part of, None: it is an operation of its own. Raises, and records no change, when flows of the pair
+    cannot be, or another cluster answers behind an alias. The cluster that is promoted must answer; of the other one
+    its recorded id is taken where it does not.
     """
     config.cluster(pair.cluster)
     config.cluster(pair.former)
@@ -53,10 +59,16 @@ def change_direction(
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    recorded = operator_operations(config).record_parts(
-        [change], operation_id=operation_id or let_in_by, flow=None, reason=reason, ticket=ticket
+    operation_id = operation_id or let_in_by or random_id()
+    words = f"{said}{consequences(pair, kind, flows)}"
+    if keep_ends and isinstance(change, Demoted):
+        cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
+        change = replace(change, cut_operation=cut.operation_id)
+        words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
+    operator_operations(config).record_parts(
+        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
     )
-    return Declared(recorded, f"{said}{consequences(pair, kind, flows)}")
+    return Declared(operation_id, words)
 
 
 def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:

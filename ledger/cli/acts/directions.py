@@ -97,18 +97,35 @@ def _tell(done: ShutOutResult, *, is_new: bool) -> None:
 
 @click.command()
 @_direction
+@click.option(
+    "--keep-ends", is_flag=True, help="Continue behind what was written at both sides meanwhile, by a cut."
+)
 def demote(
-    context: click.Context, cluster: str, former: str, topics: Sequence[str], reason: str, ticket: str | None
+    context: click.Context,
+    cluster: str,
+    former: str,
+    topics: Sequence[str],
+    reason: str,
+    ticket: str | None,
+    keep_ends: bool,
 ) -> None:
     """Take a promotion of CLUSTER back: flows into it from the other cluster continue."""
-    _change(context, Demoted, Pair(cluster, former, tuple(topics) or None), reason, ticket)
+    pair = Pair(cluster, former, tuple(topics) or None)
+    _change(context, Demoted, pair, reason, ticket, keep_ends=keep_ends)
 
 
 def _change(
-    context: click.Context, kind: type[DirectionChange], pair: Pair, reason: str, ticket: str | None
+    context: click.Context,
+    kind: type[DirectionChange],
+    pair: Pair,
+    reason: str,
+    ticket: str | None,
+    *,
+    keep_ends: bool = False,
 ) -> str | None:
     """Returns the operation, None: there was nothing to record."""
-    changed = change_direction(configuration(context), kind, pair, reason=reason, ticket=ticket)
+    config = configuration(context)
+    changed = change_direction(config, kind, pair, keep_ends=keep_ends, reason=reason, ticket=ticket)
     if changed.operation_id is None:
         say(f"nothing to do: {changed.words}; nothing was recorded")
         return None
