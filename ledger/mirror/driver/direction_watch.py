@@ -32,7 +32,8 @@ class CutReader(Protocol):
 class DirectionWatch:
     """As of the last round. `given`: the cut that the flow was started with.
 
-    `is_fenced`: whether markers have shut out the producer id that this run writes with. `needs_another_producer`: whether the flow may continue behind a cut from there with a later producer id alone.
+    `is_fenced`: whether markers have shut out the producer id that this run writes with. `needs_another_producer`:
+    whether the flow may continue behind a cut from there with a later producer id alone.
     """
 
     flow: FlowConfig
