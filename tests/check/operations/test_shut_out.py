@@ -2,15 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from ledger.domain.facts import PartitionPair, TopicPartition
 from ledger.domain.operations.promotion.shut_outs import MirrorShutOut
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.flow_driver import claim_row
 from ledger.operations.directions import Pair
+from ledger.operations.key_resync.resyncing import ResyncPorts, preview
+from ledger.ports.network import Network
+from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.kafka.fenced_cluster import MIRROR
 from tests.support.shut_outs import DRIVER, FLOW, CrashError, Crashes, Promotion
 
@@ -251,6 +256,19 @@ def test_an_older_copy_may_have_any_id_that_the_flow_ever_had(site: Promotion) -
     [producer] = site.state.identities().producers(site.west.kafka_id).values()
     [former] = producer.former
     assert site.markers("orders", 0) == [(former, 1), (producer.current, 1)]
+
+
+def test_no_tombstones_are_written_to_what_is_promoted(site: Promotion) -> None:
+    [source, target] = [cluster.topics()["orders"] for cluster in (site.east, site.west)]
+    pair = PartitionPair(
+        TopicPartition("orders", source.topic_id, 0), TopicPartition("orders", target.topic_id, 0)
+    )
+    ports = ResyncPorts(
+        site.east, site.west, site.state, ClaimedOperations(operator="anna"), cast(Network, None), site.clock
+    )
+    site.promote()
+    [keys] = preview(FLOW, [pair], ports)
+    assert "orders of west was promoted over east by anna" in str(keys.refused)
 
 
 # Letting it in ---------------------------------------------------------------------------------
