@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from ledger.domain.facts import PartitionPair, TopicPartition
+from ledger.domain.operations.directions import Promoted
 from ledger.domain.operations.promotion.shut_outs import MirrorShutOut
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.domain.writer_roles import writer_of
@@ -125,6 +126,20 @@ def test_what_is_not_promoted_any_more_is_left_alone(site: Promotion) -> None:
 def test_of_a_pair_only_what_is_promoted_is_denied(site: Promotion) -> None:
     stopped(site)
     assert site.shut_out(Pair("west", "east", None)).recorded.topics == ("orders",)
+
+
+def test_a_topic_that_is_not_there_is_denied_by_its_name(site: Promotion) -> None:
+    """A mirror that does not know of the promotion would create it."""
+    site.change(Promoted, "later")
+    done = site.shut_out(Pair("west", "east", ("later",)))
+    assert (done.recorded.topics, done.recorded.proof) == (("later",), ())
+    assert site.west.acls == {replace(DENY, name="later")}
+
+
+def test_a_dead_driver_that_had_stopped_everything_keeps_its_epoch(site: Promotion) -> None:
+    stopped(site)
+    site.clock.now_s += _LONG_S
+    assert site.shut_out().recorded.flows == {"f": 1}
 
 
 def test_a_partition_that_had_stopped_for_another_reason_is_watched_for_two_rounds(site: Promotion) -> None:

@@ -124,7 +124,7 @@ def test_what_stands_still_for_an_earlier_promotion_says_so_of_a_later_one(is_at
     if is_at_work:
         driver.flow.source("other")
         write(driver, 2, "other")
-        driver.steps = [*driver.steps, nothing, then(1, promote_again), then(1, lambda: None)]
+        driver.steps = [*driver.steps, nothing, then(1, promote_again), all_of_it(1)]
         driver.__post_init__()
     driver.run()
     if not is_at_work:
