@@ -50,31 +50,39 @@ class ShutOutScope:
 
 @dataclass(frozen=True, slots=True)
 class PromotedPartitions:
-    """Partitions of the promoted cluster that flows of the pair copy to, as they are there now."""
+    """Partitions of the promoted cluster that flows of the pair copy to, as they are there now.
+
+    `topics`: those of all of them, and those that were promoted by name and are not there.
+    """
 
     by_flow: dict[str, tuple[TopicPartition, ...]]
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        return tuple(sorted({at.topic for found in self.by_flow.values() for at in found}))
+    topics: tuple[str, ...]
 
 
 def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPartitions:
-    """What is promoted now; raises `PreconditionError` where the ledger does not say so of one of the topics."""
-    directions = ports.state.directions()
-    there = [topic for _, topic in sorted(ports.cluster.topics().items()) if not topic.internal]
-    by_flow: dict[str, tuple[TopicPartition, ...]] = {}
-    for flow in scope.flows:
-        copied = [topic for topic in there if scope.pair.names(topic.name) and scope.copies(flow, topic.name)]
-        held = [topic for topic in copied if directions.standing(flow.source, flow.target, topic.name)]
-        if scope.pair.topics is not None and held != copied:
-            raise PreconditionError(
-                f"not all of {scope.pair.words} is promoted now: the mirror is to write to the rest; nothing more was "
-                "denied. Promote it first"
-            )
-        by_flow[flow.name] = tuple(
+    """What is promoted now; raises `PreconditionError` where the ledger does not say so of a topic that is named."""
+    pair, directions = scope.pair, ports.state.directions()
+    named = set(pair.topics or ())
+    if not all(directions.standing(pair.former, pair.cluster, topic) for topic in named):
+        raise PreconditionError(
+            f"not all of {pair.words} is promoted now: the mirror is to write to the rest; nothing more was denied. "
+            "Promote it first"
+        )
+    there = [
+        topic
+        for _, topic in sorted(ports.cluster.topics().items())
+        if pair.names(topic.name)
+        and not topic.internal
+        and directions.standing(pair.former, pair.cluster, topic.name)
+    ]
+    by_flow = {
+        flow.name: tuple(
             TopicPartition(topic.name, topic.topic_id, number)
-            for topic in held
+            for topic in there
+            if scope.copies(flow, topic.name)
             for number in range(topic.partitions)
         )
-    return PromotedPartitions(by_flow)
+        for flow in scope.flows
+    }
+    topics = named | {at.topic for partitions in by_flow.values() for at in partitions}
+    return PromotedPartitions(by_flow, tuple(sorted(topics)))

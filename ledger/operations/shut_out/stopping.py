@@ -91,25 +91,27 @@ class StopWatch:
     ) -> str | None:
         """Take down how the flow stopped; returns what it is still at, in words."""
         claim = self.ports.state.last_claim(writer_of(flow.name))
-        verdict = driver_verdict(flow, claim, self.ports.processes, now_ms=self.ports.clock.now_ms())
+        stopped.epochs[flow.name] = _NEVER_RAN if claim is None else claim.epoch
         if claim is None:
-            stopped.epochs[flow.name] = _NEVER_RAN
             words = dict.fromkeys(partitions, "no driver ever ran")
         elif claim.released:
-            stopped.epochs[flow.name] = claim.epoch
             words = dict.fromkeys(partitions, f"its driver ended: epoch {claim.epoch} was released")
-        elif verdict.is_free and not self._is_alive_here(claim):
-            stopped.epochs[flow.name] = self._claim_for_dead(flow, claim, verdict)
-            said = (
-                f"its driver is dead ({verdict}): epoch {stopped.epochs[flow.name]} was claimed in its place"
-            )
-            words = dict.fromkeys(partitions, said)
         else:
-            stopped.epochs[flow.name] = claim.epoch
             words = self._stops(flow, partitions)
-        stopped.words.update({(flow.name, at.topic, at.partition): said for at, said in words.items()})
         left = [at for at in partitions if at not in words]
+        if claim is not None and left and (verdict := self._death(flow, claim)) is not None:
+            stopped.epochs[flow.name] = epoch = self._claim_for_dead(flow, claim, verdict)
+            said = f"its driver is dead ({verdict}): epoch {epoch} was claimed in its place"
+            words.update(dict.fromkeys(left, said))
+            left = []
+        stopped.words.update({(flow.name, at.topic, at.partition): said for at, said in words.items()})
         return None if claim is None or not left else f"{_driver(flow, claim)} still has {_listed(left)}"
+
+    def _death(self, flow: FlowConfig, claim: LastClaim) -> RoleVerdict | None:
+        """How it is known that the last driver is dead; None: it may be at work."""
+        now_ms = self.ports.clock.now_ms()
+        verdict = driver_verdict(flow, claim, self.ports.processes, now_ms=now_ms)
+        return verdict if verdict.is_free and not self._is_alive_here(claim) else None
 
     def _is_alive_here(self, claim: LastClaim) -> bool:
         holder = ProcessMark.parse(claim.host)

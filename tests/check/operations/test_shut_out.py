@@ -2,15 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from ledger.domain.facts import PartitionPair, TopicPartition
+from ledger.domain.operations.directions import Promoted
 from ledger.domain.operations.promotion.shut_outs import MirrorShutOut
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.flow_driver import claim_row
 from ledger.operations.directions import Pair
+from ledger.operations.key_resync.resyncing import ResyncPorts, preview
+from ledger.ports.network import Network
+from ledger.recording.operation_log import ClaimedOperations
 from tests.simulation.kafka.fenced_cluster import MIRROR
 from tests.support.shut_outs import DRIVER, FLOW, CrashError, Crashes, Promotion
 
@@ -120,6 +126,20 @@ def test_what_is_not_promoted_any_more_is_left_alone(site: Promotion) -> None:
 def test_of_a_pair_only_what_is_promoted_is_denied(site: Promotion) -> None:
     stopped(site)
     assert site.shut_out(Pair("west", "east", None)).recorded.topics == ("orders",)
+
+
+def test_a_topic_that_is_not_there_is_denied_by_its_name(site: Promotion) -> None:
+    """A mirror that does not know of the promotion would create it."""
+    site.change(Promoted, "later")
+    done = site.shut_out(Pair("west", "east", ("later",)))
+    assert (done.recorded.topics, done.recorded.proof) == (("later",), ())
+    assert site.west.acls == {replace(DENY, name="later")}
+
+
+def test_a_dead_driver_that_had_stopped_everything_keeps_its_epoch(site: Promotion) -> None:
+    stopped(site)
+    site.clock.now_s += _LONG_S
+    assert site.shut_out().recorded.flows == {"f": 1}
 
 
 def test_a_partition_that_had_stopped_for_another_reason_is_watched_for_two_rounds(site: Promotion) -> None:
@@ -251,6 +271,19 @@ def test_an_older_copy_may_have_any_id_that_the_flow_ever_had(site: Promotion) -
     [producer] = site.state.identities().producers(site.west.kafka_id).values()
     [former] = producer.former
     assert site.markers("orders", 0) == [(former, 1), (producer.current, 1)]
+
+
+def test_no_tombstones_are_written_to_what_is_promoted(site: Promotion) -> None:
+    [source, target] = [cluster.topics()["orders"] for cluster in (site.east, site.west)]
+    pair = PartitionPair(
+        TopicPartition("orders", source.topic_id, 0), TopicPartition("orders", target.topic_id, 0)
+    )
+    ports = ResyncPorts(
+        site.east, site.west, site.state, ClaimedOperations(operator="anna"), cast(Network, None), site.clock
+    )
+    site.promote()
+    [keys] = preview(FLOW, [pair], ports)
+    assert "orders of west was promoted over east by anna" in str(keys.refused)
 
 
 # Letting it in ---------------------------------------------------------------------------------
