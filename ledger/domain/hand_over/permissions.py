@@ -223,7 +223,7 @@ def in_words(permission: Permission) -> str:
     """A permission as people read it."""
     if permission.kind is PermissionKind.QUOTA:
         who = ", ".join(f"{kind} {name or 'default'}" for kind, name in quota_names(permission).items())
-        return f"quota of {who}: {permission.setting} {permission.value:g}"
+        return f"quota of {who}: {permission.setting} {permission.value:.15g}"
     if permission.kind is PermissionKind.SCRAM_USER:
         return f"SCRAM user {permission.entity} ({permission.setting})"
     resource = (permission.resource_type or "").replace("_", " ")

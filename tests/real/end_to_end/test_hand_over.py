@@ -30,7 +30,7 @@ OWN = {
     "compression.type": "gzip",
     "max.message.bytes": "2000000",
     "message.timestamp.type": "LogAppendTime",
-    "retention.ms": "86400000",
+    "retention.ms": "1209600000",
 }
 PAIR = ("--from", "east", "--to", "west")
 REASON = ("--reason", "a fire")
@@ -186,7 +186,7 @@ def test_settings_come_over_what_is_unknown_is_said_and_the_former_cluster_gets_
         to_west = applied.out.strip()
         assert "unknown: client quotas of east: never_recorded" in applied.err
         assert west.configurations([topic]) == {topic: OWN}
-        longer = {"retention.ms": "172800000", "max.message.bytes": "1000000"}
+        longer = {"retention.ms": "1728000000", "max.message.bytes": "1000000"}
         west.change_settings(topic, to_set=longer, to_remove=[])
         eventually(
             lambda: longer.items() <= west.configurations([topic])[topic].items(), "west keeps for longer"
