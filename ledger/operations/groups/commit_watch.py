@@ -30,8 +30,8 @@ class Watch:
     poll_s: float = 1.0
     say: Callable[[str], None] = field(default=_nothing_said)
 
-    def looks(self) -> Iterator[float]:
-        """The seconds since the first look, at each look, until the limit has come."""
+    def readings(self) -> Iterator[float]:
+        """The seconds since the first reading, at each reading, until the limit has come."""
         began = self.clock.monotonic()
         while True:
             passed = self.clock.monotonic() - began
@@ -100,7 +100,7 @@ def watch_stillness(
     def moving() -> frozenset[str]:
         return frozenset(group for group, at_s in moved_at.items() if watched_s - at_s < watch.quiet_s)
 
-    for watched_s in watch.looks():
+    for watched_s in watch.readings():
         last, found = found, TargetGroups.read(source, groups, share_groups)
         if moved := _moved(last, found):
             moved_at |= dict.fromkeys(moved, watched_s)
@@ -143,7 +143,7 @@ def watch_kept(target: ClusterAdmin, watch: Watch, sheet: PositionSheet) -> Posi
     """
     moved: set[Place] = set()
     groups, share_groups = sheet.groups
-    for watched_s in watch.looks():
+    for watched_s in watch.readings():
         there = TargetGroups.read(target, groups, share_groups)
         taken = {one.place for one in sheet.settings if _is_taken(one, there)} - moved
         if taken:
