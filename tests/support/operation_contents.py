@@ -5,16 +5,6 @@ from collections.abc import Mapping
 from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanRecorded,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -36,6 +26,16 @@ from ledger.domain.operations.partition_events import (
     PartitionStopped,
     Settled,
     TailCopiedAgain,
+)
+from ledger.domain.operations.promotion.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import (
     EpochMarker,

@@ -1,4 +1,4 @@
-"""`apply`, `verify` and `undo`: a plan carried out, read back, and taken back."""
+"""`apply`, `verify` and `undo`: a plan carried out, read back, and undone."""
 
 import sys
 import time

@@ -50,7 +50,7 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--abort-marker",
             is_flag=True,
-            help="Shut the mirror out by an abort marker as well. It cannot be taken back.",
+            help="Shut the mirror out by an abort marker as well. It cannot be undone.",
         ),
         click.option(
             "--accept-unproven-shut-out",

@@ -4,16 +4,6 @@ from collections.abc import Mapping
 
 from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanRecorded,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -35,6 +25,16 @@ from ledger.domain.operations.partition_events import (
     PartitionStopped,
     Settled,
     TailCopiedAgain,
+)
+from ledger.domain.operations.promotion.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut
 from ledger.domain.operations.receipts import Receipt

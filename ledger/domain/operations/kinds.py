@@ -39,7 +39,7 @@ class OperationKind(StrEnum):
     STEP_DONE = "step_done"  # the receipt of a step
     STEP_FAILED = "step_failed"
     APPLY_ENDED = "apply_ended"
-    UNDONE = "undone"  # what an apply had changed was taken back
+    UNDONE = "undone"  # what an apply had changed was undone
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
     CONFIGURATION_CHANGED = (

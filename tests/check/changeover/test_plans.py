@@ -9,7 +9,7 @@ from ledger.domain.changeover.applies import recorded_plan
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
-from ledger.domain.operations.changeovers import PlanRecorded
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.errors import PreconditionError, UsageError
 from tests.support.changeovers import ORDERS, plan, with_hooks
 

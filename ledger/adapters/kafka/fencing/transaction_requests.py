@@ -5,15 +5,12 @@ takes the records of one partition out of it: the producer commits without an er
 """
 
 from kafka.net.manager import KafkaConnectionManager
-
-from ledger.adapters.kafka.admin.producer_requests import active_producers, write_abort_marker
 from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
+from kafka.protocol.producer import InitProducerIdRequest
 
 from ledger.adapters.kafka.admin.answers import require
-from ledger.adapters.kafka.admin.fetch_requests import leader_of
-from ledger.adapters.kafka.admin.producer_requests import active_producers
+from ledger.adapters.kafka.admin.producer_requests import active_producers, write_abort_marker
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
 from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
@@ -81,5 +78,6 @@ async def abort_hanging(manager: KafkaConnectionManager, transaction: OpenTransa
         transaction.partition,
         transaction.producer_id,
         transaction.producer_epoch,
-        coordinator_epoch=transaction.coordinator_epoch,
+        # A partition that no coordinator ever wrote a marker to knows no epoch of one.
+        coordinator_epoch=max(transaction.coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
     )

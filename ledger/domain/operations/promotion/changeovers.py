@@ -92,7 +92,7 @@ class ApplyEnded(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(OperationContent):
-    """What an apply had changed was taken back, step by step."""
+    """What an apply had changed was undone, step by step."""
 
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]
