@@ -67,7 +67,7 @@ def test_a_failover_asks_nothing_of_the_source_that_only_a_living_one_can_do() -
 
 
 def _rows(content: dict[str, object], plan_id: str) -> list[dict[str, object]]:
-    recorded = PlanRecorded(plan_id=plan_id, plan=content, blockers=[], cut="c", forecast={})
+    recorded = PlanRecorded(plan_id=plan_id, plan=content, blockers=(), cut="c", forecast={})
     return [{"operation_id": "o", "content": json.dumps(recorded.content())}]
 
 
