@@ -31,6 +31,7 @@ def run(
     take_over: bool = False,
     allow_scope_reduction: bool = False,
     recorded: frozenset[Subject] = NOTHING,
+    from_cut: str | None = None,
     stop: threading.Event | None = None,
 ) -> RunSummary:
     """One run of a flow, to its end."""
@@ -42,6 +43,7 @@ def run(
         take_over=take_over,
         allow_scope_reduction=allow_scope_reduction,
         recorded=recorded,
+        from_cut=from_cut,
         stop=stop or threading.Event(),
         on_round=lambda _so_far: None,
     )
