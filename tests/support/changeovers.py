@@ -58,7 +58,7 @@ class Stage:
     def apply(self, host: str = "host:1:1:") -> None:
         """As a process that starts now."""
         former = self.applies().open()
-        claim = {**_claim(), "host": host}
+        claim = {**claim(), "host": host}
         session = WriterSession.claimed(
             MemoryFactLog(self.ledger, self.clock), APPLY_WRITER, APPLY_TABLES, claim
         )
@@ -111,7 +111,7 @@ def with_hooks(of: Plan, **hooks: str) -> Plan:
     return replace(of, hooks={StepName(step): command for step, command in hooks.items()})
 
 
-def _claim() -> Row:
+def claim() -> Row:
     whole = row(
         "writers",
         event="claimed",

@@ -9,9 +9,11 @@ from ledger.domain.operations.changeovers import (
     ApplyClaimed,
     ApplyEnded,
     PlanRecorded,
+    Sheet,
     StepBegun,
     StepDone,
     StepFailed,
+    UndoBegun,
     Undone,
 )
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
@@ -46,7 +48,8 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(Promoted, Demoted, KeysResynced),
-        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
+        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
+        *(Sheet, UndoBegun, Undone),
         *(Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(Promoted, Demoted, KeysResynced, Settled),
