@@ -2,7 +2,7 @@
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/mirror_topics.py \\
         --config FILE --flow F [--until-caught-up] [--take-over] \\
-        [--allow-scope-reduction]
+        [--allow-scope-reduction] [--from-cut OPERATION]
 
 Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
 Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
@@ -38,6 +38,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--take-over", action="store_true", help="shut out a driver that may be at work")
     parser.add_argument("--allow-scope-reduction", action="store_true", help="leave out mirrored topics")
+    parser.add_argument("--from-cut", help="begin where this operation's cut of the opposite flow says")
     return parser.parse_args(arguments)
 
 
@@ -52,6 +53,7 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
         until_caught_up=options.until_caught_up,
         take_over=options.take_over,
         allow_scope_reduction=options.allow_scope_reduction,
+        from_cut=options.from_cut,
         stop=stop,
         on_round=lines_on_stderr(options.flow),
     )

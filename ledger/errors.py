@@ -7,6 +7,7 @@ MirrorLedgerError             exit 1
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   ├── ShutOutError          exit 5   a later writer epoch has taken over
+│   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
 │   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
@@ -89,6 +90,10 @@ class PreconditionError(MirrorLedgerError):
 
 class ShutOutError(PreconditionError):
     """A later epoch of the same writer has been claimed, or this one by another process: it may append nothing more."""
+
+
+class FencedProducerError(PreconditionError):
+    """Partitions of a flow refuse its producer id for ever: it continues with another one, which a claim names."""
 
 
 class OtherClusterError(PreconditionError):

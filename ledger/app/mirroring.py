@@ -1,8 +1,10 @@
 """A run of a flow: its driver, the recorders and the maintenance beside it."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -25,8 +27,10 @@ from ledger.app.wiring import (
 )
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.writer_roles import LastClaim, writer_of
+from ledger.errors import FencedProducerError, ShutOutError
 from ledger.mirror.driver import flow_driver
 from ledger.mirror.driver.configuration_change import record_change
 from ledger.mirror.driver.flow_driver import FlowPorts
@@ -35,10 +39,14 @@ from ledger.mirror.driver.run_progress import RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.mirror.driver.scope_reduction import require_scope
 from ledger.mirror.driver.take_over import require_free
+from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.mirror.task.assignments import CopyLimits
 from ledger.ports.ledger import require_recorded
 from ledger.recording.background import BackgroundRecorders
 from ledger.recording.observation import RecorderSettings, Subject
+from ledger.recording.writer_session import one_thread
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +81,21 @@ def run_flow(
     take_over: bool = False,
     allow_scope_reduction: bool = False,
     recorded: frozenset[Subject] = frozenset(Subject),
+    from_cut: str | None = None,
     stop: StopSignal,
     on_round: Callable[[RunProgress], None],
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 
-    Raises `PreconditionError` while another driver may be at work on it, unless it is to be taken over,
-    and when the configuration leaves out topics that were mirrored, unless that is meant.
+    `from_cut`: the operation whose cut of the opposite flow it begins at. Raises `PreconditionError` while another
+    driver may be at work on it, unless it is to be taken over, when the configuration leaves out topics that were
+    mirrored, unless that is meant, and where it cannot begin at the cut.
     """
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
+    cut = None if from_cut is None else state.cut(from_cut)
+    if cut is not None:
+        require_usable(flow, cut)
     if not take_over:
         last = state.last_claim(writer_of(flow.name))
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
@@ -97,6 +110,7 @@ def run_flow(
             recorded=recorded,
             stop=stop,
             on_round=on_round,
+            from_cut=cut,
         )
 
 
@@ -160,10 +174,12 @@ def drive(
     on_round: Callable[[RunProgress], None],
     on_claimed: Callable[[], None] = lambda: None,
     after: int | None = None,
+    from_cut: Cut | None = None,
 ) -> RunSummary:
     """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
 
     `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one.
+    `from_cut`: where it begins, of the opposite flow.
     """
     flow, source, target = connections.flow, connections.source, connections.target
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
@@ -190,22 +206,38 @@ def drive(
             background.start()
             _record_configuration(flow, state, ports, begun.last)
 
-        return flow_driver.run_flow(
+        follow = partial(
+            flow_driver.run_flow,
             flow,
             topics,
-            ports,
             host=begun.host,
             until_caught_up=until_caught_up,
             stop=stop,
-            on_claimed=claimed,
             on_round=on_round,
             restored_by_other_flow=config.restored_by_other_flow(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
-            after=after,
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
+            from_cut=from_cut,
         )
+        run = partial(follow, ports, on_claimed=claimed, after=after)
+        while True:
+            try:
+                return run()
+            except FencedProducerError as error:
+                log.warning("%s; this process claims it again", error)
+            again = replace(ports, executor=one_thread())
+            run = partial(follow, again, after=_own_epoch(flow, state, begun.host))
+
+
+def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:
+    """The flow's last epoch; raises `ShutOutError` where it is another process's by now."""
+    last = state.last_claim(writer_of(flow.name))
+    assert last is not None, "this process claimed it"
+    if last.host != host:
+        raise ShutOutError(f"{flow.name} was claimed by {last.host} meanwhile; nothing more was copied")
+    return last.epoch
 
 
 def _record_configuration(

@@ -1,6 +1,7 @@
 """Position sheets: where all groups of a cluster continue at another, shown, set and read back."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -8,23 +9,25 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import between_clusters, engine
 from ledger.adapters.duck.share_offsets import share_commits
+from ledger.adapters.system import SystemClock
 from ledger.app.between_clusters import Way, require_way, translate_groups
 from ledger.app.group_offsets import ALL, Chosen, source_commits
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
-from ledger.errors import PreconditionError
-from ledger.operations.groups.outcomes import Choice, Place, Row
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_stillness, without_busy
+from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import (
     UNREAD_ADVICE,
     PositionSheet,
     compute_sheet,
     set_sheet,
 )
-from ledger.operations.groups.receipts import SourceCommits, Why, unfinished
+from ledger.operations.groups.receipts import SourceCommits, Why, results, unfinished
 from ledger.ports.clusters import ClusterAdmin
-from ledger.ports.ledger import require_recorded
+from ledger.ports.ledger import OperationLog, require_recorded
 from ledger.reports.rendering import oddities
 from ledger.schema import OPERATIONS
 
@@ -69,27 +72,84 @@ def position_sheet(config: MirrorConfig, at: DeltaSnapshot, asked: Asked) -> Pos
 
 
 def set_positions(
-    config: MirrorConfig, at: DeltaSnapshot, asked: Asked, reasons: Reasons
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    asked: Asked,
+    reasons: Reasons,
+    watch: Watch | None = None,
 ) -> tuple[str | None, PositionSheet]:
     """The same, set and read back; returns the operation id, None: nothing was lacking.
 
-    With an operation id that an earlier attempt had, what that one had begun gets its result.
+    With an operation id that an earlier attempt had, what that one had begun gets its result. `watch`: commits are
+    watched, before where groups leave, and afterwards where they were set.
     """
     with _target(config, at, asked.way) as target:
         sheet = _computed(at, target, asked)
-        here = asked.way.from_cluster
-        shared = {"checkpoints": share_commits(at)}
-        known = source_commits(engine.cluster_commits(at, here, shared))
-        known |= source_commits(engine.cluster_commits(at, here))
-        left = SourceCommits(here, known)
-        return set_sheet(
+        if watch is not None:
+            sheet = _still(config, sheet, watch)
+        operations = operator_operations(config)
+        why = Why(None, sheet.cut, _left(at, asked.way.from_cluster), reasons.reason, reasons.ticket)
+        operation_id, sheet = set_sheet(
             target,
             sheet,
-            operator_operations(config),
-            Why(None, sheet.cut, left, reasons.reason, reasons.ticket),
+            operations,
+            why,
             operation_id=reasons.operation_id,
             begun=_begun(config, reasons.operation_id),
         )
+        return operation_id, sheet if watch is None else _kept(
+            target, sheet, watch, operations, operation_id, why
+        )
+
+
+def quiet_seconds(config: MirrorConfig, way: Way) -> float:
+    """How long commits are watched where nobody says how long: two intervals of their recorders."""
+    names = {way.from_cluster, way.to_cluster}
+    touching = [flow for flow in config.flows.values() if names & {flow.source, flow.target}]
+    return 2 * max((flow.checkpoint_seconds for flow in touching), default=5.0)
+
+
+def watch_for(quiet_s: float, say: Callable[[str], None]) -> Watch:
+    """By this machine's clock; what moves has three times as long to come to rest."""
+    return Watch(SystemClock(), time.sleep, quiet_s, 3 * quiet_s, poll_s=min(1.0, quiet_s / 5), say=say)
+
+
+def _left(at: DeltaSnapshot, cluster: str) -> SourceCommits:
+    shared = engine.cluster_commits(at, cluster, {"checkpoints": share_commits(at)})
+    return SourceCommits(
+        cluster, source_commits(shared) | source_commits(engine.cluster_commits(at, cluster))
+    )
+
+
+def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> PositionSheet:
+    """Without groups that are at work where they leave; where that cluster does not answer it is said."""
+    try:
+        with cluster_admin(config, sheet.from_cluster) as source:
+            require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), source)
+            found = watch_stillness(source, watch, *sheet.groups)
+    except ClusterUnavailableError:
+        watch.say(f"{sheet.from_cluster} does not answer: whether groups commit there still is unknown")
+        return sheet
+    watch.say(found.words)
+    return without_busy(sheet, found.busy)
+
+
+def _kept(
+    target: ClusterAdmin,
+    sheet: PositionSheet,
+    watch: Watch,
+    operations: OperationLog,
+    operation_id: str | None,
+    why: Why,
+) -> PositionSheet:
+    """With what others commit over; it is recorded with what was set."""
+    sheet = watch_kept(target, watch, sheet)
+    moved = [one for one in sheet.settings if one.outcome is Outcome.MOVED_BY_OTHERS]
+    if moved and operation_id is not None:
+        operations.record_parts(
+            results(moved), operation_id=operation_id, flow=None, reason=why.reason, ticket=why.ticket
+        )
+    return sheet
 
 
 @contextmanager

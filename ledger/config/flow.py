@@ -69,6 +69,7 @@ class FlowConfig(Frozen):
     on_target_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
     on_tail_lost: Annotated[TailPolicy | None, Field(strict=False)] = None
     target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
+    opposite: PlainName | None = None
     relay: bool = False
     filter: FilterConfig = FilterConfig()
     round_seconds: Annotated[float, Field(gt=0.2, le=3600)] = 5.0

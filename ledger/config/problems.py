@@ -13,7 +13,7 @@ from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SEC
 from ledger.config.secrets import SecretReference
 from ledger.config.values import NAME_PATTERN
 from ledger.domain.topics.flow_overlaps import FlowCopies, overlap_problems
-from ledger.domain.topics.flow_rings import FlowEdge, ring_problems
+from ledger.domain.topics.flow_rings import FlowEdge, opposite_problems, ring_problems
 from ledger.domain.topics.naming import NamingKind, TopicSelection
 
 Table = dict[str, Any]
@@ -55,6 +55,9 @@ def problems_of(raw: Table) -> Iterator[str]:
     }
     yield from ring_problems(
         [edge for name, table in enabled.items() if (edge := _edge(name, table)) is not None]
+    )
+    yield from opposite_problems(
+        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
     )
     yield from overlap_problems(
         [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
@@ -223,4 +226,5 @@ def _edge(name: str, table: object) -> FlowEdge | None:
         keeps_names=flow.topic_naming is NamingKind.IDENTITY,
         shares_target=flow.target_mode is TargetMode.SHARED,
         relays=flow.relay,
+        opposite=flow.opposite,
     )

@@ -10,10 +10,11 @@ more. Until then it is refused where that is known: the offset of its metadata i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
+from ledger.domain.operations.promotion.shut_outs import ShutOuts
 from ledger.errors import PreconditionError
 
 METADATA_LAG = 1200
@@ -65,15 +66,25 @@ class FlowProducer:
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentities:
-    """What `writers` and acceptances say of clusters; acceptances in the order of the operators' serial."""
+    """What `writers` and acceptances say of clusters; acceptances in the order of the operators' serial.
+
+    `shut_outs`: what says of which producer ids a cluster holds markers.
+    """
 
     writers: Sequence[Row]
     acceptances: Sequence[ClusterAcceptance]
+    shut_outs: ShutOuts = field(default_factory=ShutOuts)
 
     @classmethod
-    def of_rows(cls, writers: Iterable[Row], operations: Iterable[Row]) -> Self:
-        """From rows of `writers`, and those of `operations` of the kind `cluster_accepted`, in order."""
-        return cls(list(writers), [ClusterAcceptance.of_row(row) for row in operations])
+    def of_rows(
+        cls, writers: Iterable[Row], operations: Iterable[Row], shut_outs: Iterable[Row] = ()
+    ) -> Self:
+        """From rows of `writers`, and those of `operations` of the kinds `cluster_accepted` and `SHUT_OUT_KINDS`.
+
+        Those of `operations` in order.
+        """
+        accepted = [ClusterAcceptance.of_row(row) for row in operations]
+        return cls(list(writers), accepted, ShutOuts.of_rows(shut_outs))
 
     # -- aliases ---------------------------------------------------------------------------------
 
@@ -162,6 +173,11 @@ class ClusterIdentities:
     def mirror_ids(self, cluster_id: str) -> frozenset[int]:
         """Every producer id by which a batch of a Kafka cluster is known for a mirror's."""
         return frozenset(int(row["producer_id"]) for row in self._claimed_at(cluster_id))
+
+    def is_fenced(self, flow: str, cluster_id: str) -> bool:
+        """Whether the id that a flow writes with at a Kafka cluster was shut out of partitions by markers."""
+        producer = self.producers(cluster_id).get(flow)
+        return producer is not None and producer.current in self.shut_outs.fenced_ids(cluster_id)
 
     def _claimed_at(self, cluster_id: str) -> list[Row]:
         return [

@@ -49,7 +49,7 @@ class SyncCause(StrEnum):
     EARLIEST = "earliest"  # started at the source's log start
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
-    CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided
+    CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
     ACCEPTED = "accepted"  # unpaired: an operator said to continue after them
@@ -63,6 +63,8 @@ def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
         return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
+    if cause is SyncCause.CUT:
+        return False
     return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
 
 

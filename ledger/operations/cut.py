@@ -3,7 +3,7 @@
 A cluster that answers is read itself; of one that does not the last recorded ends are taken, each with its time.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.topics.naming import NamingKind, TopicSelection
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.mirror.partitions.first_records import first_record
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.ports.ledger import FactLog, FlowPosition
@@ -34,12 +35,11 @@ class CutState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CutFlow:
-    """A flow whose partitions are read; `topics`: names at the target, None: all. `opposite`: the flow back, if any."""
+    """A flow whose partitions are read; `topics`: names at the target, None: all."""
 
     flow: FlowConfig
     selection: TopicSelection
     topics: frozenset[str] | None = None
-    opposite: str | None = None
 
     def takes(self, source_topic: str) -> bool:
         if not self.selection.selects(source_topic):
@@ -106,7 +106,8 @@ class _Reading:
 
     def offsets(self) -> Iterator[CutOffset]:
         positions = {one.flow.name: self.ports.state.positions(one.flow.name) for one in self.flows}
-        back = {one.opposite: self.ports.state.positions(one.opposite) for one in self.flows if one.opposite}
+        opposites = {one.flow.opposite for one in self.flows if one.flow.opposite is not None}
+        back = {opposite: self.ports.state.positions(opposite) for opposite in opposites}
         every = [known for found in positions.values() for known in found]
         source = self._side(
             self.ports.source, [(at.source_topic, at.source_topic_id, at.partition) for at in every]
@@ -213,7 +214,7 @@ class _Reading:
             return at
         returned = [
             known.position.source_offset
-            for known in back.get(one.opposite or "", ())
+            for known in back.get(one.flow.opposite or "", ())
             if (known.source_topic_id, known.partition) == (at.topic_id, at.partition)
         ]
         start = max([at.map_target_end or 0, at.log_start or 0, *returned])
@@ -226,23 +227,6 @@ class _Reading:
         offset, producer_id = found
         is_unrecorded = own is not None and own.wrote(producer_id)
         return at if is_unrecorded else replace(at, reverse_start=offset)
-
-
-def first_record(
-    admin: ClusterAdmin, partition: TopicPartition, start: int, end: int, *, is_decided: Callable[[int], bool]
-) -> tuple[int, int] | None:
-    """The first offset of `[start, end)` with a record, and its producer id; None: control batches and holes alone.
-
-    `is_decided`: of which producer ids records do not count. Each batch before it is a request of its own.
-    """
-    while start < end:
-        found = admin.batch_at(partition, start)
-        if found is None or found.base_offset >= end:
-            return None
-        if found.count and not found.is_control and not is_decided(found.producer_id):
-            return max(found.base_offset, start), found.producer_id
-        start = found.end_offset
-    return None
 
 
 def _described(admin: ClusterAdmin) -> dict[str, _Topic]:

@@ -25,6 +25,10 @@ class Pair:
         what = "all topics" if self.topics is None else ", ".join(self.topics)
         return f"{what} of {self.cluster} over {self.former}"
 
+    def names(self, topic: str) -> bool:
+        """Whether it is about a topic of `cluster`, as far as names say."""
+        return self.topics is None or topic in self.topics
+
     def flows_of(self, flows: Iterable[FlowConfig], copies: Copies) -> list[FlowConfig]:
         """The flows that it is about; raises `UsageError` where there is none, or a topic is of none."""
         found = [flow for flow in flows if (flow.source, flow.target) == (self.former, self.cluster)]

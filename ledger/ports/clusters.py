@@ -263,6 +263,29 @@ class PermissionAdmin(Protocol):
         ...
 
 
+class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
+    """A cluster as those reach it who may change its rules, and write markers."""
+
+    def producer_epoch(self, partition: TopicPartition, producer_id: int) -> int | None:
+        """The epoch that the leader remembers of a producer; None: nothing. Raises as `remembered_producer`."""
+        ...
+
+    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
+        """End a transaction of a producer, of which there need be none: earlier epochs are refused from here on.
+
+        Raises `PreconditionError` where this principal may not, or a later epoch is known.
+        """
+        ...
+
+
+class WriteProbe(Protocol):
+    """A cluster as the mirror reaches it."""
+
+    def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
+        """Of these topics those that some broker lets this principal write to."""
+        ...
+
+
 class ReachProbe(Protocol):
     """Short questions to one cluster, apart from all that copies and administers."""
 

@@ -7,17 +7,19 @@ from typing import Protocol
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark
 from ledger.domain.offsets.adopted import AdoptionHistory
-from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset
 from ledger.domain.offsets.position import Position
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.operations.partition_events import RecordedStop, SettledByEpoch
+from ledger.domain.operations.partition_events import PartitionStopped, RecordedStop, SettledByEpoch
+from ledger.domain.operations.promotion.shut_outs import ShutOuts
 from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.writer_roles import LastClaim
 from ledger.errors import ShutOutError
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 
@@ -143,6 +145,12 @@ class LedgerState(Protocol):
         """What an operation recorded of both sides when it took a cut; empty where it took none."""
         ...
 
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        ...
+
+    def directions(self) -> Directions: ...
+
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
         """By source topic id and partition, what operators accepted last."""
         ...
@@ -161,6 +169,24 @@ class LedgerState(Protocol):
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
         """Names of settings that the flow had set and not removed, by target topic id."""
+        ...
+
+
+class ChangeoverState(LedgerState, Protocol):
+    """What those read besides who promote and demote: the last of other writers."""
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
+        ...
+
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        ...
+
+    def directions(self) -> Directions: ...
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
         ...
 
 

@@ -15,7 +15,7 @@ from ledger.domain.fences.receipts import FENCE_KINDS, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
-from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
@@ -24,11 +24,14 @@ from ledger.domain.operations.flow_events import ConfigurationChanged, DriverSta
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.partition_events import (
     STOP_KINDS,
+    PartitionStopped,
     RecordedStop,
     SettledByEpoch,
+    last_stops,
     settlements,
     stopped_partitions,
 )
+from ledger.domain.operations.promotion.shut_outs import SHUT_OUT_KINDS, ShutOuts
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
 from ledger.domain.operations.target_changes import created_acls, followed_settings
@@ -58,7 +61,7 @@ Rows = list[dict[str, Any]]
 
 
 class RecordedState(ABC):
-    """Implements `recorder.RecordingState`, and with it `ports.LedgerState`."""
+    """Implements `recording_state.RecordingState`, and with it `ports.LedgerState`."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -102,8 +105,11 @@ class RecordedState(ABC):
 
     def identities(self) -> ClusterIdentities:
         claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
-        accepted = self._operations(("kind", "=", OperationKind.CLUSTER_ACCEPTED))
-        return ClusterIdentities.of_rows(claimed, accepted)
+        told = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
+        accepted = [row for row in told if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
+        return ClusterIdentities.of_rows(
+            claimed, accepted, [row for row in told if row["kind"] in SHUT_OUT_KINDS]
+        )
 
     def last_claim(self, writer: str) -> LastClaim | None:
         rows = self._source.claims([("writer", "=", writer)])
@@ -133,6 +139,14 @@ class RecordedState(ABC):
 
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        return list(last_stops(self._of_flow(flow, *STOP_KINDS)).values())
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
+        return ShutOuts.of_rows(self._operations(("kind", "in", SHUT_OUT_KINDS)))
 
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
@@ -206,6 +220,16 @@ class RecordedState(ABC):
         """What an operation recorded of a cut; of one that recorded none it is empty."""
         rows = self._source.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id)])
         return Cut.of_rows(operation_id, rows)
+
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        of_target: Sequence[Filter] = (
+            ("flow", "=", flow),
+            ("side", "=", CutSide.TARGET),
+            ("topic", "=", topic),
+            ("partition", "=", partition),
+        )
+        return [CutOffset.of_row(row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
 
     # --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ledger.config.flow import FlowConfig
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.topics.naming import TopicSelection
 from ledger.domain.topics.topic_acls import AclFollow
 from ledger.domain.topics.topic_following import TopicFollowing
@@ -76,6 +77,8 @@ class FlowDrivers:
         self.source = world.clusters[flow.source]
         self.target = world.clusters[flow.target]
         self.state = StartingState(world.ledger, world.noted, world.tally)
+        self.from_cut: Cut | None = None
+        """Where drivers that start from now on begin."""
         self.meanwhile: Callable[[], None] = lambda: None
         """Happens between a driver's end and the next one's start."""
         self._living: list[RunningDriver] = []
@@ -220,6 +223,7 @@ class FlowDrivers:
             until_caught_up=until_caught_up,
             stop=stop,
             on_round=self._count,
+            from_cut=self.from_cut,
         )
 
     def _count(self, _progress: RunProgress) -> None:

@@ -39,6 +39,8 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
     StopCause.SHUT_OUT: frozenset(),
     StopCause.UNKNOWN: frozenset(),
     StopCause.PROMOTED: frozenset({Fault.DIRECTION_CHANGES}),
+    StopCause.OPPOSITE_HOLDS: frozenset(),
+    StopCause.CUT_NOT_HELD: frozenset(),
 }
 """At least one of the faults must be at work. A cause without any is a defect."""
 

@@ -13,7 +13,7 @@ from ledger.domain.topics.naming import NamingKind
 from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
 from ledger.operations.directions import Pair
 from ledger.operations.hand_over.carrying_out import ClusterChanges, Ready, Why
-from ledger.operations.hand_over.known import KnownPair, known_pair
+from ledger.operations.hand_over.known import NO_LIMITS, KnownPair, known_pair
 from ledger.operations.hand_over.planning import HandOver, planned_for_applications
 from ledger.recording.operation_log import OperatorOperations
 from ledger.schema import PERMISSIONS, TOPICS, WRITERS
@@ -85,11 +85,11 @@ class Pairs:
         return MemoryLedgerState(self.ledger)
 
     def known(
-        self, *topics: str, flow: FlowConfig = FLOW, not_carried: NotCarried | None = None
+        self, *topics: str, flow: FlowConfig = FLOW, limits: Mapping[str, str | None] = NO_LIMITS
     ) -> KnownPair:
         pair = Pair("west", "east", topics or None)
         return known_pair(
-            self.state, pair, [flow], lambda _flow, topic: topic != "other", not_carried or NotCarried()
+            self.state, pair, [flow], lambda _flow, topic: topic != "other", NotCarried(), limits
         )
 
     @property

@@ -39,6 +39,12 @@ from ledger.domain.operations.partition_events import (
     Settled,
     TailCopiedAgain,
 )
+from ledger.domain.operations.promotion.shut_outs import (
+    EpochMarker,
+    MirrorLetIn,
+    MirrorShutOut,
+    ShutOutProof,
+)
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
 from ledger.domain.operations.requests import (
     AcceptForeign,
@@ -61,6 +67,8 @@ def content_of(kind: OperationKind) -> OperationContent:
     """As PROTOCOL.md has it for an example."""
     return _CONTENTS[kind]
 
+
+_DENY = TopicAcl(AclPattern.LITERAL, "orders", "User:mirror", "*", "write", AclPermission.DENY)
 
 _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.STOP: StopRequest(),
@@ -145,6 +153,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topics=("orders",),
     ),
     OperationKind.DEMOTED: Demoted(
+        cut_operation="9f1d2c3b4a5e46708192a3b4c5d6e7f8",
         cluster="west",
         cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
         former="east",
@@ -294,6 +303,38 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         topic_id=SOURCE_ID,
         partition=0,
         message="no record behind target offset 1480 can be proved to be a copy",
+    ),
+    OperationKind.MIRROR_SHUT_OUT: MirrorShutOut(
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        principal="User:mirror",
+        flows={"east-to-west": 4},
+        topics=("orders",),
+        rules=(_DENY,),
+        markers=(
+            EpochMarker(
+                flow="east-to-west",
+                producer_id=4000,
+                producer_epoch=1,
+                topic="orders",
+                topic_id=TARGET_ID,
+                partition=0,
+            ),
+        ),
+        proof=(
+            ShutOutProof(
+                flow="east-to-west",
+                topic="orders",
+                partition=0,
+                stopped="its driver stopped it for the promotion",
+                fences=("deny", "marker"),
+                reason=None,
+            ),
+        ),
+    ),
+    OperationKind.MIRROR_LET_IN: MirrorLetIn(
+        cluster="west", cluster_id="MkU3OEVBNTcwNTJENDM2Qg", topics=("orders",), rules=(_DENY,)
     ),
     OperationKind.FENCE: Fence(
         cluster="east",

@@ -30,6 +30,7 @@ def run(
     until_caught_up: bool = True,
     take_over: bool = False,
     allow_scope_reduction: bool = False,
+    from_cut: str | None = None,
     recorded: frozenset[Subject] = NOTHING,
     stop: threading.Event | None = None,
 ) -> RunSummary:
@@ -41,6 +42,7 @@ def run(
         until_caught_up=until_caught_up,
         take_over=take_over,
         allow_scope_reduction=allow_scope_reduction,
+        from_cut=from_cut,
         recorded=recorded,
         stop=stop or threading.Event(),
         on_round=lambda _so_far: None,

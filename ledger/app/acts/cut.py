@@ -1,14 +1,16 @@
 """Taking a cut of what is copied from one cluster to another."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.system import SystemClock
-from ledger.app.wiring import cluster_admin
+from ledger.app.wiring import cluster_admin, require_stopped
+from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.offsets.cut_offsets import Cut
+from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.operations.cut import CutFlow, CutPorts, take_cut
 from ledger.operations.directions import Pair
 
@@ -25,6 +27,22 @@ def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str) -> Cut:
         return take_cut(flows_of_cut(config, pair), ports, operation_id=operation_id)
 
 
+def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Iterable[FlowConfig], *, operation_id: str) -> Cut:
+    """Of the opposites of flows of a pair that is demoted: where each of these continues, behind what they wrote.
+
+    Raises `UsageError` where a flow has no opposite, `PreconditionError` while a driver of one may be at work, and
+    where nobody knows where a flow is to continue.
+    """
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    for flow in flows:
+        if flow.opposite is not None:
+            require_stopped(config.flow(flow.opposite), state)
+    cut = cut_of_pair(config, Pair(pair.former, pair.cluster, pair.topics), operation_id=operation_id)
+    for flow in flows:
+        require_usable(flow, cut)
+    return cut
+
+
 def flows_of_cut(config: MirrorConfig, pair: Pair) -> list[CutFlow]:
     """The flows of a pair with what a cut reads of them; raises `UsageError` where there is none."""
 
@@ -32,12 +50,8 @@ def flows_of_cut(config: MirrorConfig, pair: Pair) -> list[CutFlow]:
         source_topic = config.flow(flow_name).naming.source_name(topic)
         return source_topic is not None and config.topic_selection(flow_name).selects(source_topic)
 
-    topics: Collection[str] | None = pair.topics
+    chosen = None if pair.topics is None else frozenset(pair.topics)
     return [
-        CutFlow(
-            flow,
-            config.topic_selection(flow.name),
-            None if topics is None else frozenset(topics),
-        )
+        CutFlow(flow, config.topic_selection(flow.name), chosen)
         for flow in pair.flows_of(config.flows.values(), lambda flow, topic: copies(flow.name, topic))
     ]

@@ -1,15 +1,19 @@
 """Which direction of a pair of clusters holds: what `promote` and `demote` record."""
 
+from dataclasses import replace
+
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app.acts.cut import ends_to_keep
+from ledger.app.acts.shut_out import copies, let_in
 from ledger.app.wiring import cluster_admin, operator_operations
-from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.directions import DirectionChange, Promoted
+from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
 from ledger.operations.directions import Pair, consequences, is_done, require_promotable
 from ledger.ports.ledger import require_recorded
+from ledger.recording.operation_log import random_id
 
 
 def change_direction(
@@ -17,27 +21,37 @@ def change_direction(
     kind: type[DirectionChange],
     pair: Pair,
     *,
+    keep_ends: bool = False,
     reason: str,
     ticket: str | None,
     operation_id: str | None = None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
-    Raises, and records nothing, when flows of the pair cannot be, or another cluster answers behind an alias. The
-    cluster that is promoted must answer; of the other one its recorded id is taken where it does not.
+    `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. `operation_id`:
+    what it is a part of, None: it is an operation of its own. Raises, and records no change, when flows of the pair
+    cannot be, or another cluster answers behind an alias. The cluster that is promoted must answer; of the other one
+    its recorded id is taken where it does not.
     """
     config.cluster(pair.cluster)
     config.cluster(pair.former)
     if pair.cluster == pair.former:
         raise UsageError(f"{pair.cluster} cannot be promoted over itself; nothing was recorded")
-    flows = pair.flows_of(config.flows.values(), lambda flow, topic: _copies(config, flow, topic))
+    flows = pair.flows_of(config.flows.values(), lambda flow, topic: copies(config, flow, topic))
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     directions = state.directions()
     if kind is Promoted:
         require_promotable(pair, flows, directions)
-    if is_done(pair, kind, directions):
+    is_new = not is_done(pair, kind, directions)
+    # Rules first: a flow that may write again and is denied would stop for that.
+    opened = None
+    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
+        opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
+    let_in_by = None if opened is None else opened.operation_id
+    said = "" if opened is None else f"{opened.words}; "
+    if not is_new:
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
-        return Declared(None, f"{pair.words} {is_or_not}")
+        return Declared(let_in_by, f"{said}{pair.words} {is_or_not}")
     change = kind(
         cluster=pair.cluster,
         cluster_id=_live_id(config, pair.cluster, state),
@@ -45,15 +59,16 @@ def change_direction(
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    operation_id = operator_operations(config).record_parts(
+    operation_id = operation_id or let_in_by or random_id()
+    words = f"{said}{consequences(pair, kind, flows)}"
+    if keep_ends and isinstance(change, Demoted):
+        cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
+        change = replace(change, cut_operation=cut.operation_id)
+        words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
+    operator_operations(config).record_parts(
         [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
     )
-    return Declared(operation_id, consequences(pair, kind, flows))
-
-
-def _copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
-    source_topic = flow.naming.source_name(target_topic)
-    return source_topic is not None and config.topic_selection(flow.name).selects(source_topic)
+    return Declared(operation_id, words)
 
 
 def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:

@@ -64,9 +64,9 @@ def undo_hand_over(
     reason: str,
     ticket: str | None,
     progress: Callable[[str], None],
-    part_of: str | None = None,
+    undo_id: str | None = None,
 ) -> list[Ready]:
-    """Undo an operation at each cluster that it changed; `part_of`: the operation that undoing it is a part of."""
+    """Undo an operation at each cluster that it changed; `undo_id`: as a part of this one, None: of its own."""
     state = _state(config)
     recorded = state.hand_overs()
     clusters = sorted({one.cluster for one in recorded.handed_over(operation_id)})
@@ -77,8 +77,9 @@ def undo_hand_over(
         with cluster_admin(config, alias) as admin:
             require_recorded(state, admin)
             changes = _changes(config, admin, progress)
-            why = Why(reason=reason, ticket=ticket, operation_id=part_of)
-            done.append(changes.undo(operation_id, recorded, why))
+            done.append(
+                changes.undo(operation_id, recorded, Why(reason=reason, ticket=ticket, operation_id=undo_id))
+            )
     return done
 
 

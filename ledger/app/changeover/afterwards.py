@@ -3,10 +3,15 @@
 from ledger import catalog
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app import answers
+from ledger.app.acts.fencing import unfence_topics
+from ledger.app.acts.hand_over import Asked as AskedHandOver
+from ledger.app.acts.hand_over import hand_over
 from ledger.app.changeover.planning import read_applies
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import reverse_flows
+from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.group_offsets import OffsetsSet
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.words.count_words import counted
@@ -14,6 +19,8 @@ from ledger.domain.words.time_words import duration
 from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.waiting import first_progress
+from ledger.operations.directions import Pair
+from ledger.operations.fencing.lifting import AskedLifting
 from ledger.schema import OPERATIONS
 
 Place = tuple[str, str, int]
@@ -60,14 +67,42 @@ def moved_places(scene: Scene) -> dict[Place, int]:
     }
 
 
-def reverse(scene: Scene, _waits: Waits) -> StepResult:
-    """What is to be run so that the former source gets what is written now."""
-    if not scene.plan.choices.reverse:
+def reverse(scene: Scene, waits: Waits) -> StepResult:
+    """The former source gets what copying back needs; says what is to be run so that it gets what is written now."""
+    plan = scene.plan
+    if not plan.choices.reverse:
         return StepResult("nothing is to be mirrored back", {})
-    flows = [scene.config.flow(name) for name in scene.plan.flows]
+    if plan.choices.fence is FenceChoice.SHUT:
+        _open_shut_topics(scene, waits)
+    mirrors = (scene.config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
+    ready = hand_over(
+        scene.config,
+        AskedHandOver(
+            Pair(plan.to_cluster, plan.from_cluster, scene.topics),
+            Purpose.MIRROR,
+            frozenset(filter(None, mirrors)),
+        ),
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+        progress=waits,
+    )
+    flows = [scene.config.flow(name) for name in plan.flows]
     back = sorted(set(reverse_flows(scene.config, flows).values()))
     commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]
-    return StepResult(f"to mirror back: {'; '.join(commands)}", {"commands": commands})
+    words = f"{ready.words}; to mirror back: {'; '.join(commands)}"
+    return StepResult(words, {"commands": commands, **ready.facts})
+
+
+def _open_shut_topics(scene: Scene, waits: Waits) -> None:
+    """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved."""
+    asked = AskedLifting(
+        cluster=scene.plan.from_cluster,
+        topics=scene.source_topics,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+    )
+    unfence_topics(scene.config, asked, waits)
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:

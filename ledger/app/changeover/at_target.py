@@ -5,14 +5,16 @@ from ledger.app.acts.cut import cut_of_pair
 from ledger.app.acts.directions import change_direction
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import hand_over
+from ledger.app.acts.shut_out import shut_out
 from ledger.app.between_clusters import Way
 from ledger.app.changeover.scene import Scene
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import Asked as AskedPlaces
 from ledger.app.position_sheets import Reasons, set_positions
+from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.directions import Promoted
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.groups.outcomes import Choice
@@ -79,4 +81,21 @@ def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
 
 
 def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:
-    raise PreconditionError("no")
+    """Its drivers have stopped, and the cluster lets it write no more; raises where the latter is not proven."""
+    choices, target = scene.plan.choices, scene.plan.to_cluster
+    done = shut_out(
+        scene.config,
+        directions.Pair(target, scene.plan.from_cluster, choices.topics),
+        with_markers=choices.abort_marker,
+        limit_s=choices.drain_seconds,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+        say=waits,
+    )
+    if done.unproven and not choices.accept_unproven_shut_out:
+        raise UnsafeError(
+            f"the mirror has stopped, and nothing but the ledger keeps it from {target}: {done.unproven[0].reason}. "
+            f"{BlockerCode.MIRROR_NOT_SHUT_OUT.advice}"
+        )
+    return StepResult(done.words, done.facts)

@@ -22,7 +22,6 @@ from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.groups import has_members
-from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
@@ -227,11 +226,8 @@ def _loss(row: Row) -> dict[str, object]:
 
 
 def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:
-    """By flow the enabled one that copies the same topics back."""
-    found: dict[str, str] = {}
-    for flow in flows:
-        for other in config.enabled_flows:
-            is_back = (other.source, other.target) == (flow.target, flow.source)
-            if is_back and other.topic_naming is NamingKind.IDENTITY is flow.topic_naming:
-                found[flow.name] = other.name
-    return found
+    """By flow its opposite, where it has one that is enabled."""
+    enabled = {flow.name for flow in config.enabled_flows}
+    return {
+        flow.name: flow.opposite for flow in flows if flow.opposite in enabled and flow.opposite is not None
+    }

@@ -200,7 +200,7 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
         reason=back.reason,
         ticket=back.ticket,
         progress=waits,
-        part_of=operation_id,
+        undo_id=operation_id,
     )
     return StepResult("; ".join(one.words for one in done), {"clusters": [one.facts for one in done]})
 

@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 import click
 
 from ledger.app.acts.directions import change_direction
+from ledger.app.acts.shut_out import shut_out
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
+from ledger.errors import UnsafeError, UsageError
 from ledger.operations.directions import Pair
+from ledger.operations.shut_out.shutting_out import ShutOutResult
 
 
 def _direction(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,28 +34,101 @@ def _direction(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @_direction
+@click.option("--shut-out", "is_shut_out", is_flag=True, help="Wait for drivers, deny the mirror, prove it.")
+@click.option(
+    "--abort-marker",
+    "with_markers",
+    is_flag=True,
+    help="With --shut-out: also end the flows' producer epochs at CLUSTER. It cannot be undone.",
+)
+@click.option(
+    "--wait",
+    "limit_s",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --shut-out: for drivers to stop.",
+)
 def promote(
-    context: click.Context, cluster: str, former: str, topics: Sequence[str], reason: str, ticket: str | None
+    context: click.Context,
+    cluster: str,
+    former: str,
+    topics: Sequence[str],
+    reason: str,
+    ticket: str | None,
+    is_shut_out: bool,
+    with_markers: bool,
+    limit_s: float,
 ) -> None:
     """Let CLUSTER be where applications write: flows into it from the other cluster stop, whatever restarts them."""
-    _change(context, Promoted, Pair(cluster, former, tuple(topics) or None), reason, ticket)
+    if with_markers and not is_shut_out:
+        raise UsageError("--abort-marker is a part of --shut-out; nothing was recorded")
+    pair = Pair(cluster, former, tuple(topics) or None)
+    promoted = _change(context, Promoted, pair, reason, ticket)
+    if not is_shut_out:
+        return
+    done = shut_out(
+        configuration(context),
+        pair,
+        with_markers=with_markers,
+        limit_s=limit_s,
+        reason=reason,
+        ticket=ticket,
+        operation_id=promoted,
+        say=say,
+    )
+    _tell(done, is_new=promoted is None)
+
+
+def _tell(done: ShutOutResult, *, is_new: bool) -> None:
+    for proof in done.recorded.proof or ():
+        fences = " and ".join(proof.fences) or "nothing"
+        proven = "proven" if proof.is_proven else "unproven"
+        say(
+            f"{proven}: {proof.topic} partition {proof.partition} of flow {proof.flow}: {proof.stopped}; {fences}"
+        )
+    say(done.words)
+    if is_new:
+        click.echo(done.operation_id)
+    if done.unproven:
+        raise UnsafeError(f"it is promoted, and the shut-out is not proven: {done.unproven[0].reason}")
 
 
 @click.command()
 @_direction
+@click.option(
+    "--keep-ends", is_flag=True, help="Continue behind what was written at both sides meanwhile, by a cut."
+)
 def demote(
-    context: click.Context, cluster: str, former: str, topics: Sequence[str], reason: str, ticket: str | None
+    context: click.Context,
+    cluster: str,
+    former: str,
+    topics: Sequence[str],
+    reason: str,
+    ticket: str | None,
+    keep_ends: bool,
 ) -> None:
     """Take a promotion of CLUSTER back: flows into it from the other cluster continue."""
-    _change(context, Demoted, Pair(cluster, former, tuple(topics) or None), reason, ticket)
+    pair = Pair(cluster, former, tuple(topics) or None)
+    _change(context, Demoted, pair, reason, ticket, keep_ends=keep_ends)
 
 
 def _change(
-    context: click.Context, kind: type[DirectionChange], pair: Pair, reason: str, ticket: str | None
-) -> None:
-    changed = change_direction(configuration(context), kind, pair, reason=reason, ticket=ticket)
+    context: click.Context,
+    kind: type[DirectionChange],
+    pair: Pair,
+    reason: str,
+    ticket: str | None,
+    *,
+    keep_ends: bool = False,
+) -> str | None:
+    """Returns the operation, None: there was nothing to record."""
+    config = configuration(context)
+    changed = change_direction(config, kind, pair, keep_ends=keep_ends, reason=reason, ticket=ticket)
     if changed.operation_id is None:
         say(f"nothing to do: {changed.words}; nothing was recorded")
-        return
+        return None
     say(changed.words)
     click.echo(changed.operation_id)
+    return changed.operation_id

@@ -10,7 +10,7 @@ from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
 from ledger.app.between_clusters import Way
 from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import Asked, Reasons, position_sheet, set_positions
+from ledger.app.position_sheets import Asked, Reasons, position_sheet, set_positions, watch_for
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
@@ -39,6 +39,12 @@ from ledger.reports.rendering import ACCEPTABLE
     help="A status with which an offset is set, or a partition left, all the same. Can be repeated.",
 )
 @click.option("--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer.")
+@click.option(
+    "--watch",
+    "watch_s",
+    type=click.FloatRange(min=0, max=3600, min_open=True),
+    help="With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
+)
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
 @click.option("--reason", help="Why, for the ledger.")
 @click.option("--ticket", help="Reference to a ticket, for the ledger.")
@@ -57,6 +63,7 @@ def set_offsets(
     as_of: str | None,
     accepted: tuple[str, ...],
     overwrite_newer: bool,
+    watch_s: float | None,
     dry_run: bool,
     reason: str | None,
     ticket: str | None,
@@ -73,6 +80,8 @@ def set_offsets(
         )
     if partition is not None and topic is None:
         raise UsageError("--partition needs --topic; no offset was set")
+    if watch_s is not None and (dry_run or isinstance(asked, str)):
+        raise UsageError("--watch goes with --from and --to, and without --dry-run; no offset was set")
     require_tables(output, wide=wide)
     config = configuration(context)
     choice = Choice(accepted, overwrite_newer=overwrite_newer)
@@ -91,7 +100,13 @@ def set_offsets(
         operation_id, sheet = (
             (None, position_sheet(config, ledger.snapshot, of_all))
             if dry_run
-            else set_positions(config, ledger.snapshot, of_all, Reasons(reason, ticket))
+            else set_positions(
+                config,
+                ledger.snapshot,
+                of_all,
+                Reasons(reason, ticket),
+                None if watch_s is None else watch_for(watch_s, say),
+            )
         )
         _show(ledger.cut, sheet.lines, _SHEET_SCHEMA, output, wide=wide)
         left_out = _blocked(sheet)

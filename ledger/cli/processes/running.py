@@ -39,6 +39,7 @@ def init(context: click.Context) -> None:
 @click.option(
     "--allow-scope-reduction", is_flag=True, help="Leave out mirrored topics that are no longer selected."
 )
+@click.option("--from-cut", help="Begin where this operation's cut of the opposite flow says.")
 @click.pass_context
 def run(
     context: click.Context,
@@ -47,12 +48,13 @@ def run(
     take_over: bool,
     standby: bool,
     allow_scope_reduction: bool,
+    from_cut: str | None,
 ) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
-    if standby and (until_caught_up or take_over):
+    if standby and (until_caught_up or take_over or from_cut is not None):
         raise UsageError(
             "--standby waits for a driver to die and then runs on: it goes with neither --until-caught-up "
-            "nor --take-over; nothing was started"
+            "nor --take-over nor --from-cut; nothing was started"
         )
     config = configuration(context)
     tasks = config.flow(flow).tasks
@@ -72,6 +74,7 @@ def run(
             until_caught_up=until_caught_up,
             take_over=take_over,
             allow_scope_reduction=allow_scope_reduction,
+            from_cut=from_cut,
             stop=stop_signal,
             on_round=tell,
         )

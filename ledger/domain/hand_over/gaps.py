@@ -168,7 +168,7 @@ def _quotas(former: Side, new: Side, not_carried: NotCarried) -> PermissionGaps:
 
 
 def _left(quota: Permission, there: Permission | None, former: Side, new: Side) -> str:
-    value = "none" if there is None else f"{there.value:g}"
+    value = "none" if there is None else f"{there.value:.15g}"
     return f"{former.alias} has {in_words(quota)}, {new.alias} has {value}: it was left so"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ledger.domain.permissions import Permission, PermissionKind
+from ledger.domain.topics.topic_acls import TopicAcl
 
 EVERYBODY = "User:*"
 _CARRIED = ("group", "transactional_id")
@@ -43,6 +44,20 @@ class TopicNames:
         """Whether all that begins so is carried, under its name."""
         renamed = any(source != target for source, target in self.beginning(prefix).items())
         return not renamed and not any(name.startswith(prefix) for name in self.others)
+
+
+def of_topic_acl(acl: TopicAcl) -> Permission:
+    """A rule about topics, as all permissions are recorded."""
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission.value,
+        resource_type="topic",
+        resource_name=acl.name,
+        pattern_type=acl.pattern.value,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +223,7 @@ def in_words(permission: Permission) -> str:
     """A permission as people read it."""
     if permission.kind is PermissionKind.QUOTA:
         who = ", ".join(f"{kind} {name or 'default'}" for kind, name in quota_names(permission).items())
-        return f"quota of {who}: {permission.setting} {permission.value:g}"
+        return f"quota of {who}: {permission.setting} {permission.value:.15g}"
     if permission.kind is PermissionKind.SCRAM_USER:
         return f"SCRAM user {permission.entity} ({permission.setting})"
     resource = (permission.resource_type or "").replace("_", " ")

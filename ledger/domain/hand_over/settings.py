@@ -6,7 +6,8 @@ Rules
     H2  what copying needed, and what the flow had set, is removed there where the other side has no such setting
     H3  what somebody else has set there stays, and so do settings that belong to one cluster
     H4  a fence (tiny `max.message.bytes`) is never carried: the limit before it is. A fence on the topic itself stays
-    H5  a topic to which a flow is to copy gets what copying needs: the bytes and times as they are, batches as large
+    H5  nothing is kept for less long, or in less room: that deletes records, and cannot be undone
+    H6  a topic to which a flow is to copy gets what copying needs: the bytes and times as they are, batches as large
         and kept as long as at the source of the flow
 """
 
@@ -27,7 +28,8 @@ OF_ONE_CLUSTER = (
 )
 """Settings that say something about brokers or their storage, and nothing to applications."""
 
-_LIMIT = "max.message.bytes"
+LIMIT = "max.message.bytes"
+"""The setting by which a topic is fenced."""
 _IN_SYNC = "min.insync.replicas"
 _RETENTION = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
@@ -65,6 +67,11 @@ class TopicHandOver:
             topic=topic, topic_id=topic_id, change=change, former={name: own.get(name) for name in names}
         )
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which incarnation it is about."""
+        return self.topic, self.topic_id
+
     def is_made(self, own: Settings) -> bool:
         """Whether the topic's own settings are as wanted."""
         is_set = all(own.get(name) == value for name, value in self.change.to_set.items())
@@ -92,9 +99,8 @@ def merged(parts: Iterable[TopicHandOver]) -> list[TopicHandOver]:
     """One for each incarnation of a topic, of what several runs did in turn: the first former values, the last ones."""
     by_topic: dict[tuple[str, str], TopicHandOver] = {}
     for part in parts:
-        key = (part.topic, part.topic_id)
-        before = by_topic.get(key)
-        by_topic[key] = part if before is None else _after(before, part)
+        before = by_topic.get(part.key)
+        by_topic[part.key] = part if before is None else _after(before, part)
     return list(by_topic.values())
 
 
@@ -126,20 +132,20 @@ class LiveTopic:
 
 def before_fence(own: Settings, earlier: Sequence[Settings]) -> Settings | None:
     """H4: own settings with the limit before a fence, from `earlier` ones, the latest last; None: nobody knows it."""
-    if not is_fence(_LIMIT, own.get(_LIMIT)):
+    if not is_fence(LIMIT, own.get(LIMIT)):
         return own
-    others = {name: value for name, value in own.items() if name != _LIMIT}
+    others = {name: value for name, value in own.items() if name != LIMIT}
     for settings in reversed(earlier):
-        limit = settings.get(_LIMIT)
-        if not is_fence(_LIMIT, limit):
-            return others if limit is None else {**others, _LIMIT: limit}
+        limit = settings.get(LIMIT)
+        if not is_fence(LIMIT, limit):
+            return others if limit is None else {**others, LIMIT: limit}
     return None
 
 
 def for_applications(
     topic: LiveTopic, former_side: Settings, *, limit_is_known: bool, set_by_mirror: frozenset[str]
 ) -> tuple[SettingsChange, list[Remark]]:
-    """H1 to H4. `former_side`: own settings of the topic where applications wrote before; see `before_fence`."""
+    """H1 to H5. `former_side`: own settings of the topic where applications wrote before; see `before_fence`."""
     carried = {name: value for name, value in former_side.items() if not matches_any(OF_ONE_CLUSTER, name)}
     unknown = carried.keys() - topic.effective.keys()
     wanted = {name: value for name, value in carried.items() if name not in unknown}
@@ -149,17 +155,29 @@ def for_applications(
     if int(wanted.get(_IN_SYNC, 0)) > topic.replication_factor:
         remarks.append(_too_few_replicas(topic, wanted[_IN_SYNC]))
         wanted[_IN_SYNC] = str(topic.replication_factor)
-    left_alone = set()
-    if is_fence(_LIMIT, topic.own.get(_LIMIT)):
-        remarks.append(Remark(f"fenced by {_LIMIT} {topic.own[_LIMIT]}: lift the fence", topic.name))
-        left_alone = {_LIMIT}
+    left_alone = set(_RETENTION) - wanted.keys()
+    for name, value in _kept_for_longer(wanted, topic.effective):
+        remarks.append(
+            Remark(f"{name} is {topic.effective[name]}, not {value}: to lower it deletes records", topic.name)
+        )
+        left_alone.add(name)
+    if is_fence(LIMIT, topic.own.get(LIMIT)):
+        remarks.append(Remark(f"fenced by {LIMIT} {topic.own[LIMIT]}: lift the fence", topic.name))
+        left_alone.add(LIMIT)
     elif not limit_is_known:
-        remarks.append(Remark(f"{_LIMIT} before the fence is not recorded: set it by hand", topic.name))
-        left_alone = {_LIMIT}
+        remarks.append(Remark(f"{LIMIT} before the fence is not recorded: set it by hand", topic.name))
+        left_alone.add(LIMIT)
     removable = (topic.own.keys() & (REQUIRED_AT_TARGET.keys() | set_by_mirror)) - wanted.keys()
     own = {name for name in removable if not matches_any(OF_ONE_CLUSTER, name)}
     to_set = {name: value for name, value in wanted.items() if topic.own.get(name) != value}
     return _without(SettingsChange(to_set, tuple(sorted(own))), left_alone), remarks
+
+
+def _kept_for_longer(wanted: Settings, effective: Settings) -> Iterator[tuple[str, str]]:
+    """H5: what is wanted and would keep less than now."""
+    for name in _RETENTION:
+        if name in wanted and _bound(wanted[name]) < _bound(effective[name]):
+            yield name, wanted[name]
 
 
 def _too_few_replicas(topic: LiveTopic, wanted: str) -> Remark:
@@ -175,13 +193,13 @@ def _without(change: SettingsChange, left_alone: set[str]) -> SettingsChange:
 
 
 def for_copying(topic: LiveTopic, source: Settings) -> tuple[SettingsChange, list[Remark]]:
-    """H5. `source`: all settings in effect at the topic that is to be copied here."""
+    """H6. `source`: all settings in effect at the topic that is to be copied here."""
     wanted = {name: value for name, value in REQUIRED_AT_TARGET.items() if name in topic.effective}
     wanted |= dict(_at_least(topic.effective, source))
     remarks = []
-    if is_fence(_LIMIT, topic.effective.get(_LIMIT)):
-        wanted.pop(_LIMIT, None)
-        words = f"fenced by {_LIMIT} {topic.effective[_LIMIT]}: nothing can be copied to it before the fence is lifted"
+    if is_fence(LIMIT, topic.effective.get(LIMIT)):
+        wanted.pop(LIMIT, None)
+        words = f"fenced by {LIMIT} {topic.effective[LIMIT]}: nothing can be copied to it before the fence is lifted"
         remarks.append(Remark(words, topic.name))
     to_set = {name: value for name, value in sorted(wanted.items()) if topic.effective.get(name) != value}
     return SettingsChange(to_set), remarks
@@ -189,8 +207,8 @@ def for_copying(topic: LiveTopic, source: Settings) -> tuple[SettingsChange, lis
 
 def _at_least(target: Settings, source: Settings) -> Iterator[tuple[str, str]]:
     """Limits that are lower than those of the source; what is not reported is not compared."""
-    if not is_fence(_LIMIT, source.get(_LIMIT)) and int(target.get(_LIMIT, 0)) < int(source.get(_LIMIT, 0)):
-        yield _LIMIT, source[_LIMIT]
+    if not is_fence(LIMIT, source.get(LIMIT)) and int(target.get(LIMIT, 0)) < int(source.get(LIMIT, 0)):
+        yield LIMIT, source[LIMIT]
     if "delete" in target.get("cleanup.policy", "delete"):
         for name in _RETENTION:
             if name in source and name in target and _bound(target[name]) < _bound(source[name]):

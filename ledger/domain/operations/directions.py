@@ -1,7 +1,7 @@
 """Which direction of a pair of clusters holds: promotions of a cluster, and what takes them back."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from ledger.domain.operations.content import OperationContent, Row
@@ -25,14 +25,18 @@ class DirectionChange(OperationContent):
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
-        topics = content["topics"]
-        named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
-        return cls(**named, topics=None if topics is None else tuple(topics))
+        return cls(**_keys(content))
 
     def covers(self, source: str, target: str, topic: str) -> bool:
         """Whether it is about a flow from `source` into this topic of `target`."""
         is_of_pair = (self.former, self.cluster) == (source, target)
         return is_of_pair and (self.topics is None or topic in self.topics)
+
+
+def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
+    topics = content["topics"]
+    named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
+    return {**named, "topics": None if topics is None else tuple(topics)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,42 +48,87 @@ class Promoted(DirectionChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demoted(DirectionChange):
-    """Applications do not write at `cluster` any more: flows from `former` may again."""
+    """Applications do not write at `cluster` any more: flows from `former` may again.
+
+    `cut_operation`: whose cut says where these continue; None: where they stood.
+    """
 
     kind: ClassVar = OperationKind.DEMOTED
+    cut_operation: str | None = None
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(**_keys(content), cut_operation=content.get("cut_operation"))
+
+    def content(self) -> dict[str, object]:
+        found = OperationContent.content(self)
+        return {key: value for key, value in found.items() if key != "cut_operation" or value is not None}
 
 
 Promotion = Callable[[str], str | None]
-"""Why a flow may not write to a topic of its target, in words; None: it may."""
+"""Why a flow may not write to a topic of its target at present, in words; None: it may."""
 
 
 def nothing_promoted(_target_topic: str) -> str | None:
     return None
 
 
-DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
+DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED, OperationKind.DRIVER_STARTING)
+"""Changes of direction, and which flow was started before which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """All changes of direction, in the order of the operators' serial, each with who made it, in words."""
+    """All changes of direction, in the order of the operators' serial, each with who made it, in words.
+
+    `started`: by flow, where in that serial its first driver was started: before that driver's claim, so before
+    anything that the flow wrote, and by no clock.
+    """
 
     changes: tuple[tuple[DirectionChange, str], ...] = ()
+    started: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
         """From rows of `operations` of `DIRECTION_KINDS`, in the order of their stamps."""
-        return cls(tuple((_change(row), _made_by(row)) for row in rows))
+        changes: list[tuple[DirectionChange, str]] = []
+        started: dict[str, int] = {}
+        for row in rows:
+            if row["kind"] == OperationKind.DRIVER_STARTING:
+                started.setdefault(row["flow"], row["round"])
+            else:
+                changes.append((_change(row), _made_by(row)))
+        return cls(tuple(changes), started)
 
     def promotion(self, source: str, target: str, topic: str) -> str | None:
         """Who promoted a topic of `target` over `source`, and when, in words; None: it is not promoted now.
 
         Of all changes that are about it the last counts.
         """
-        about = [(change, words) for change, words in self.changes if change.covers(source, target, topic)]
-        if not about or about[-1][0].kind is not OperationKind.PROMOTED:
-            return None
-        return about[-1][1]
+        standing = self.standing(source, target, topic)
+        return standing[-1] if standing else None
+
+    def standing(self, source: str, target: str, topic: str) -> tuple[str, ...]:
+        """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""
+        standing: tuple[str, ...] = ()
+        for change, words in self.changes:
+            if change.covers(source, target, topic):
+                standing = (*standing, words) if change.kind is OperationKind.PROMOTED else ()
+        return standing
+
+    def kept_ends(self, source: str, target: str, topic: str) -> str | None:
+        """Whose cut says where a flow from `source` continues with a demoted topic of `target`; None: no cut does."""
+        last = self._last(source, target, topic)
+        return last[0].cut_operation if last is not None and isinstance(last[0], Demoted) else None
+
+    def _last(self, source: str, target: str, topic: str) -> tuple[DirectionChange, str] | None:
+        about = [made for made in self.changes if made[0].covers(source, target, topic)]
+        return about[-1] if about else None
+
+    def goes_before(self, flow: str, opposite: str) -> bool:
+        """Whether it is this flow whose direction holds while nobody has said where applications write."""
+        own, other = self.started.get(flow), self.started.get(opposite)
+        return other is None or (own is not None and own < other)
 
     def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
         """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.

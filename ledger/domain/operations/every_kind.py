@@ -38,6 +38,7 @@ from ledger.domain.operations.partition_events import (
     Settled,
     TailCopiedAgain,
 )
+from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import AcceptForeign, Pause, Resume, Resync, SkipTo, StopRequest
 from ledger.domain.operations.target_changes import AclsFollowed, TopicFollowed
@@ -47,9 +48,9 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
-        *(Promoted, Demoted, KeysResynced),
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
         *(Sheet, UndoBegun, Undone),
+        *(Promoted, Demoted, MirrorShutOut, MirrorLetIn, KeysResynced),
         *(Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(Promoted, Demoted, KeysResynced, Settled),

@@ -28,6 +28,8 @@ class OperationKind(StrEnum):
     HAND_OVER_UNDONE = "hand_over_undone"  # they are about to be as they were
     HAND_OVER_RESULT = "hand_over_result"  # what became of that, as it was read back
     SETTLED = "settled"  # the end of a target partition was recorded without its source
+    MIRROR_SHUT_OUT = "mirror_shut_out"  # what keeps the mirror from writing to what is promoted
+    MIRROR_LET_IN = "mirror_let_in"  # the rules of that were removed
     KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
     # Of changes of direction.
     PLAN = "plan"  # what a change of direction would do, and what stands against it

@@ -53,14 +53,19 @@ STOP_KINDS = (PartitionResumed.kind, PartitionStopped.kind)
 
 
 def stopped_partitions(rows: Sequence[Row]) -> dict[tuple[str, int], RecordedStop]:
-    """Partitions that stand still by topic id and number, from rows of `STOP_KINDS`; of a round a stop comes last."""
-    stopped: dict[tuple[str, int], RecordedStop] = {}
+    """Partitions that stand still by topic id and number, from rows of `STOP_KINDS`."""
+    return {place: RecordedStop(stop.cause, stop.message) for place, stop in last_stops(rows).items()}
+
+
+def last_stops(rows: Sequence[Row]) -> dict[tuple[str, int], PartitionStopped]:
+    """The same with all that the last row of each says; of a round a stop comes last."""
+    stopped: dict[tuple[str, int], PartitionStopped] = {}
     for row in sorted(
         rows, key=lambda row: (row["writer_epoch"], row["round"], STOP_KINDS.index(row["kind"]))
     ):
         if row["kind"] == PartitionStopped.kind:
             stop = PartitionStopped.of_row(row)
-            stopped[stop.place] = RecordedStop(stop.cause, stop.message)
+            stopped[stop.place] = stop
         else:
             stopped.pop(PartitionResumed.of_row(row).place, None)
     return stopped

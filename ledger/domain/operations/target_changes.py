@@ -83,10 +83,11 @@ class AclsFollowed(OperationContent):
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(content["action"], tuple(_known_acls(content["acls"])))
+        return cls(content["action"], tuple(known_acls(content["acls"])))
 
 
-def _known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
+def known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
+    """Access control lists as rows have them."""
     patterns, permissions = set(AclPattern), set(AclPermission)
     for fields in recorded:
         if fields["pattern"] in patterns and fields["permission"] in permissions:

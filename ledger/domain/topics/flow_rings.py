@@ -18,6 +18,7 @@ class FlowEdge:
     keeps_names: bool = False
     shares_target: bool = False
     relays: bool = False
+    opposite: str | None = None
 
 
 def ring_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
@@ -28,7 +29,8 @@ def ring_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
             yield f"flows.{flow.name}.relay: relaying flows form a ring through {flow.source!r}; records would circle"
     same_names = [flow for flow in flows if flow.keeps_names and flow.source != flow.target]
     for flow in same_names:
-        if is_in_ring(flow, same_names):
+        # Of two opposite flows one holds at a time: only the others can lead back.
+        if is_in_ring(flow, [other for other in same_names if other.name != flow.opposite]):
             yield from _same_name_problems(flow)
 
 
@@ -40,6 +42,36 @@ def _same_name_problems(flow: FlowEdge) -> Iterator[str]:
             f"flows.{flow.name}.target_mode: flows that keep names lead from {flow.target!r} back to "
             f'{flow.source!r}, so others write to the same topics too: each of them needs "shared"'
         )
+
+
+def opposite_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
+    """What opposite flows have to be: each other's, the way back of each other, with targets that are their own."""
+    by_name = {flow.name: flow for flow in flows}
+    for flow in flows:
+        if flow.opposite is not None:
+            yield from (
+                f"flows.{flow.name}.opposite: {problem}"
+                for problem in _problems_of_opposite(flow, flow.opposite, by_name.get(flow.opposite))
+            )
+
+
+def _problems_of_opposite(flow: FlowEdge, name: str, other: FlowEdge | None) -> Iterator[str]:
+    if other is None:
+        yield f"there is no flow {name!r}, or it has problems of its own"
+        return
+    if other.opposite != flow.name:
+        yield f"flows.{name} does not say opposite = {flow.name!r}: both say it, or neither does"
+    if (other.source, other.target) != (flow.target, flow.source):
+        yield (
+            f"flows.{name} goes from {other.source!r} to {other.target!r}, which is not the way back of "
+            f"{flow.source!r} to {flow.target!r}"
+        )
+    if not flow.keeps_names:
+        yield 'one direction takes over from the other where topics keep their names: topic_naming = "identity"'
+    if flow.shares_target:
+        yield 'both directions hold at any time where target_mode is "shared": leave one of the two keys out'
+    if flow.relays:
+        yield "a relaying flow would bring records back to where they were written"
 
 
 def is_in_ring(flow: FlowEdge, flows: Sequence[FlowEdge]) -> bool:

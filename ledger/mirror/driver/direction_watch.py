@@ -1,32 +1,81 @@
-"""Which target topics of a flow are promoted: the flow leaves these alone until they are demoted."""
+"""Which target topics of a flow the other direction holds: the flow leaves these alone until that is over.
 
-from collections.abc import Callable
+Of two opposite flows one holds at a time. Where applications write was said last by `promoted` and `demoted`; where
+nobody has said it, the flow whose driver was started first holds. That is the order of the operators' serial, in which
+a driver's start has its place before its claim, so before anything that it wrote: both flows read the same, whatever
+their clocks say. The other one stands still partition by partition, with its driver at work: it continues in the round
+after a promotion, and one topic may be promoted before the others.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ledger.config.flow import FlowConfig
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.directions import Directions
+from ledger.errors import FencedProducerError, PreconditionError
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.partitions.stop_events import StopEvents
-from ledger.mirror.task.assignments import Stop, StopCause
+from ledger.mirror.task.assignments import OF_DIRECTION, Stop, StopCause
+from ledger.ports.ledger import FlowPosition
+
+
+class CutReader(Protocol):
+    """Where cuts are read."""
+
+    def cut(self, operation_id: str) -> Cut: ...
 
 
 @dataclass(slots=True)
 class DirectionWatch:
-    """As of the last round."""
+    """As of the last round. `given`: the cut that the flow was started with.
+
+    `is_fenced`: whether markers have shut out the producer id that this run writes with. `needs_another_producer`:
+    whether the flow may continue behind a cut from there with a later producer id alone.
+    """
 
     flow: FlowConfig
-    _directions: Directions = field(default_factory=Directions)
+    cuts: CutReader
+    given: Cut | None = None
+    directions: Directions = field(default_factory=Directions)
+    needs_another_producer: Callable[[FlowPosition], bool] = lambda _position: False
+    is_fenced: Callable[[], bool] = lambda: False
+    _read: dict[str, Cut] = field(default_factory=dict)
 
     def promotion(self, target_topic: str) -> str | None:
         """Why nothing may be written to a target topic, in words; None: it may."""
-        made_by = self._directions.promotion(self.flow.source, self.flow.target, target_topic)
-        if made_by is None:
+        hold = self.hold(target_topic)
+        return None if hold is None else hold.message
+
+    def hold(self, target_topic: str) -> Stop | None:
+        """Why nothing may be written to a target topic; None: it may."""
+        source, target = self.flow.source, self.flow.target
+        made_by = self.directions.promotion(source, target, target_topic)
+        if made_by is not None:
+            message = (
+                f"{target_topic} of {target} was promoted over {source} {made_by}: applications write there"
+            )
+            return Stop(StopCause.PROMOTED, f"{message}; nothing was written")
+        opposite = self.flow.opposite
+        is_own = opposite is None or self.directions.promotion(target, source, target_topic) is not None
+        if opposite is None or is_own or self.directions.goes_before(self.flow.name, opposite):
             return None
-        return (
-            f"{target_topic} of {self.flow.target} was promoted over {self.flow.source} {made_by}: applications "
-            "write there; nothing was written"
+        return Stop(
+            StopCause.OPPOSITE_HOLDS,
+            f"{target_topic} of {source} is not promoted over {target}, and flow {opposite}, which brings it the other "
+            "way, was started first: applications write at the target; nothing was written",
         )
+
+    def cut_of(self, target_topic: str) -> Cut | None:
+        """Where partitions of a topic begin or continue: the cut that was given, or that its demotion kept."""
+        if self.given is not None:
+            return self.given
+        kept = self.directions.kept_ends(self.flow.source, self.flow.target, target_topic)
+        if kept is not None and kept not in self._read:
+            self._read[kept] = self.cuts.cut(kept)
+        return None if kept is None else self._read[kept]
 
     def obey(
         self,
@@ -36,27 +85,57 @@ class DirectionWatch:
         *,
         copied: Callable[[], None],
     ) -> bool:
-        """Stop what is promoted, and continue with what is so no longer.
+        """Stop what the other direction holds, and continue with what it holds no longer.
 
         `copied` waits until what was copied is recorded: it comes before the stop. Returns whether partitions are to
-        be taken on again, for this run has done nothing about them yet.
+        be taken on again, for this run has done nothing about them yet, or they continue behind a cut. Raises
+        `FencedProducerError` and `PreconditionError` where they continue with another producer id, which only a claim
+        can give the flow.
         """
-        self._directions = directions
+        self.directions = directions
         for state in progress.states:
-            promotion = self.promotion(state.pair.target.topic)
-            if promotion is not None and state.stop is None:
+            hold = self.hold(state.pair.target.topic)
+            if hold is not None and _is_to_stop(state.stop, hold):
                 copied()
-                state.stop = Stop(StopCause.PROMOTED, promotion)
+                state.stop = hold
                 events.stopped(state.pair, state.stop)
-        demoted = [state for state in progress.states if self._is_demoted(state)]
-        for state in demoted:
+        freed = [state for state in progress.states if self._is_free_again(state)]
+        behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
+        self._require_own_producer(freed, behind_cut, copied)
+        for state in freed:
             if state.is_waiting:
                 progress.forget(state)
+            elif state in behind_cut:
+                progress.put_back(state)
             else:
                 state.stop = None
                 events.resumed(state.pair)
-        return any(state.is_waiting for state in demoted)
+        return any(state.is_waiting or state in behind_cut for state in freed)
 
-    def _is_demoted(self, state: PartitionState) -> bool:
-        is_held = state.stop is not None and state.stop.cause is StopCause.PROMOTED
-        return is_held and self.promotion(state.pair.target.topic) is None
+    def _require_own_producer(
+        self,
+        freed: Sequence[PartitionState],
+        behind_cut: Sequence[PartitionState],
+        copied: Callable[[], None],
+    ) -> None:
+        if freed and self.is_fenced():
+            copied()
+            raise FencedProducerError(
+                f"{freed[0].pair.target.topic} of {self.flow.target} was demoted, and a marker of its promotion "
+                f"refuses the producer id of flow {self.flow.name} there; nothing was written. It continues with "
+                "another id, from its next claim on: start it again"
+            )
+        if any(self.needs_another_producer(state.as_recorded()) for state in behind_cut):
+            raise PreconditionError(
+                f"flow {self.flow.name} continues behind what applications wrote at {self.flow.target} meanwhile, and "
+                "gets another producer id for that when it is started: start it again; nothing was written"
+            )
+
+    def _is_free_again(self, state: PartitionState) -> bool:
+        is_held = state.stop is not None and state.stop.cause in OF_DIRECTION
+        return is_held and self.hold(state.pair.target.topic) is None
+
+
+def _is_to_stop(stop: Stop | None, hold: Stop) -> bool:
+    """What stands still for an earlier promotion says so of this one as well; another stop is not forgotten."""
+    return stop is None or (stop.cause in OF_DIRECTION and stop != hold)

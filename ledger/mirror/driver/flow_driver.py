@@ -9,6 +9,7 @@ from typing import Self
 from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.domain.facts import SyncCause, WriterEvent
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.offsets.supersession import RecordedSync
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
@@ -23,6 +24,7 @@ from ledger.mirror.findings.finding_log import FindingName, Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, ReachWatch
 from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
+from ledger.mirror.partitions.cut_starts import CutStarts
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.loss_cause import loss_cause
@@ -75,19 +77,34 @@ def run_flow(
     after: int | None = None,
     recording_troubles: Troubles = dict,
     looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
+    from_cut: Cut | None = None,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer.
+    `from_cut`: partitions that it is about begin there, or continue behind it.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
     """
     if last_stop is None:
         last_stop = ports.state.requests(flow.name).last_stop
-    row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
+    directions = DirectionWatch(flow, ports.state, from_cut, ports.state.directions())
+    row = claim_row(
+        flow,
+        source=ports.source,
+        target=ports.target,
+        state=ports.state,
+        host=host,
+        is_renewed=lambda known: any(
+            map(
+                _at_cut(flow, ports, directions, known).needs_another_producer,
+                ports.state.positions(flow.name),
+            )
+        ),
+    )
     is_first_run = not ports.state.has_run(flow.name)
     session = WriterSession.claimed(
         ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor, after=after
@@ -95,7 +112,7 @@ def run_flow(
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
     ports.operations.begin(session)
     on_claimed()
-    run = _Run.of(flow, ports, str(row["target_cluster_id"]))
+    run = _Run.of(flow, ports, str(row["target_cluster_id"]), directions)
     with session, looking_out(run.reach):
         loop = RoundLoop(
             flow=flow,
@@ -143,9 +160,12 @@ class _Run:
     stop_events: StopEvents
     reach: ReachWatch
     directions: DirectionWatch
+    at_cut: CutStarts
 
     @classmethod
-    def of(cls, flow: FlowConfig, ports: FlowPorts, target_cluster_id: str) -> Self:
+    def of(
+        cls, flow: FlowConfig, ports: FlowPorts, target_cluster_id: str, directions: DirectionWatch
+    ) -> Self:
         """As the ledger is after the claim."""
         # Two first drivers may each have allocated an id: the first claim's is the flow's.
         producer = ports.state.identities().producers(target_cluster_id)[flow.name]
@@ -154,6 +174,9 @@ class _Run:
             ports.clock,
             {Side.SOURCE: flow.source, Side.TARGET: flow.target},
         )
+        at_cut = _at_cut(flow, ports, directions, producer)
+        directions.needs_another_producer = at_cut.needs_another_producer
+        directions.is_fenced = lambda: ports.state.identities().is_fenced(flow.name, target_cluster_id)
         return cls(
             flow=flow,
             ports=ports,
@@ -162,7 +185,8 @@ class _Run:
             progress=FlowProgress(ports.state.positions(flow.name), producer),
             stop_events=StopEvents(flow.name, ports.operations),
             reach=reach,
-            directions=DirectionWatch(flow),
+            directions=directions,
+            at_cut=at_cut,
         )
 
     def findings(self, about: Collection[FindingName]) -> Findings:
@@ -178,7 +202,8 @@ class _Run:
             state.acceptances(self.flow.name),
             is_first_run,
             OtherFlows(self.flow.name, state, also_copied_by),
-            self.directions.promotion,
+            self.directions.hold,
+            self.at_cut,
             Settlements(self.flow.name, state, self.producer.current).before,
         )
 
@@ -206,7 +231,7 @@ class _Run:
             self.ports.source,
             self.ports.target,
             lambda state: self.stop_events.resumed(state.pair),
-            self.directions.promotion,
+            self.directions.hold,
         )
         return RequestHandler(self.flow.name, moved, self.ports.operations)
 
@@ -223,6 +248,12 @@ class _Run:
         )
 
 
+def _at_cut(
+    flow: FlowConfig, ports: FlowPorts, directions: DirectionWatch, producer: FlowProducer
+) -> CutStarts:
+    return CutStarts(flow, ports.source, ports.target, ports.state, producer, directions.cut_of)
+
+
 @contextmanager
 def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
     """At once: it cannot be recorded, and what is under way may take its time to end."""
@@ -236,23 +267,43 @@ def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
 
 
 def claim_row(
-    flow: FlowConfig, *, source: ClusterAdmin, target: ClusterAdmin, state: LedgerState, host: str
+    flow: FlowConfig,
+    *,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    state: LedgerState,
+    host: str,
+    is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
 ) -> Row:
     """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
 
+    `is_renewed`: whether the flow needs another id than those that it has, for another reason than that markers have
+    shut its id out of partitions.
+
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
-    return claim_row_of(flow, live_cluster(source), target=target, state=state, host=host)
+    return claim_row_of(
+        flow, live_cluster(source), target=target, state=state, host=host, is_renewed=is_renewed
+    )
 
 
 def claim_row_of(
-    flow: FlowConfig, at_source: LiveCluster, *, target: ClusterAdmin, state: LedgerState, host: str
+    flow: FlowConfig,
+    at_source: LiveCluster,
+    *,
+    target: ClusterAdmin,
+    state: LedgerState,
+    host: str,
+    is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
 ) -> Row:
     """The same where it is known already which cluster the source is."""
     at_target = live_cluster(target)
     identities = state.identities()
     identities.require(flow.source, at_source)
     identities.require(flow.target, at_target)
+    known = identities.producers(at_target.cluster_id).get(flow.name)
+    is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
+    former = known if known is not None and (is_fenced or is_renewed(known)) else None
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,
@@ -261,8 +312,10 @@ def claim_row_of(
         "source_cluster_id": at_source.cluster_id,
         "target_cluster": flow.target,
         "target_cluster_id": at_target.cluster_id,
-        "producer_id": _producer_id(flow, target, identities, at_target.cluster_id),
-        "former_producer_id": None,
+        "producer_id": known.current
+        if known is not None and former is None
+        else _new_producer_id(flow, target, identities, at_target.cluster_id),
+        "former_producer_id": None if former is None else former.current,
         "source_metadata_offset": at_source.metadata_offset,
         "target_metadata_offset": at_target.metadata_offset,
         "config_hash": config_hash(flow),
@@ -270,17 +323,14 @@ def claim_row_of(
     }
 
 
-def _producer_id(
+def _new_producer_id(
     flow: FlowConfig, target: ClusterAdmin, identities: ClusterIdentities, target_cluster_id: str
 ) -> int:
-    """The flow's producer id at this target: allocated once, recorded with the claim, before any write.
+    """A producer id for the flow at this target: recorded with the claim, before any write.
 
     Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
     before proves that the cluster was formatted again.
     """
-    known = identities.producers(target_cluster_id).get(flow.name)
-    if known is not None:
-        return known.current
     allocated = target.allocate_producer_id()
     if allocated in identities.mirror_ids(target_cluster_id):
         raise PreconditionError(

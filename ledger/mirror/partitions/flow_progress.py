@@ -93,6 +93,11 @@ class FlowProgress:
         """It is not taken care of any more: where it stands is as it was recorded."""
         del self._states[key_of(state.pair)]
 
+    def put_back(self, state: PartitionState) -> None:
+        """It is to be taken on again from where it stands now."""
+        self.forget(state)
+        self._recorded[key_of(state.pair)] = state.as_recorded()
+
     def leave(self, topic: str, topic_ids: frozenset[str]) -> list[PartitionState]:
         """Earlier incarnations of a topic are no longer taken care of; returns what was.
 

@@ -5,7 +5,15 @@ Each method that moves the state returns the fact to record, so that the two can
 
 from dataclasses import dataclass, replace
 
-from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause, SyncKind, source_may_be_gone
+from ledger.domain.facts import (
+    Gap,
+    GapCause,
+    OffsetSync,
+    PartitionPair,
+    SyncCause,
+    SyncKind,
+    source_may_be_gone,
+)
 from ledger.domain.offsets.position import NOTHING_KNOWN, Position, TailKnowledge
 from ledger.mirror.task.assignments import Stop
 from ledger.ports.clusters import PartitionEnds
@@ -65,6 +73,20 @@ class PartitionState:
         self.is_first_time, self.is_waiting = True, False
         return self._fact(SyncKind.STARTED, cause)
 
+    def pass_copies(self, source_end: int, *, target_end: int) -> OffsetSync:
+        """Source offsets up to `source_end` hold what the opposite flow wrote: continue behind both sides of a cut."""
+        at = self.position
+        self.position = replace(at, target_offset=target_end, leader_epoch=None)
+        passed = self._fact(SyncKind.COPIED, None, source_end=source_end)
+        self.position = replace(self.position, source_offset=source_end)
+        return replace(passed, gaps=(Gap(at.source_offset, source_end, GapCause.MIRROR_WRITE),))
+
+    def pass_target(self, target_end: int) -> OffsetSync:
+        """What others wrote at the target up to there, while it was promoted, is neither read nor foreign."""
+        passed = replace(self._fact(SyncKind.UNPAIRED, SyncCause.CUT), target_end=target_end)
+        self.position = replace(self.position, target_offset=target_end)
+        return passed
+
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
         """Source offsets up to `source_end` are not copied (L6): continue there."""
         fact = self._fact(SyncKind.LOST, cause, source_end=source_end)
@@ -89,7 +111,7 @@ class PartitionState:
         self.target_log_start = 0
         return self._fact(SyncKind.SUPERSEDED, cause, source_end=source_end)
 
-    def _fact(self, kind: SyncKind, cause: SyncCause, *, source_end: int | None = None) -> OffsetSync:
+    def _fact(self, kind: SyncKind, cause: SyncCause | None, *, source_end: int | None = None) -> OffsetSync:
         """From the source offset where it stands up to `source_end`, or of none."""
         at = self.position
         return OffsetSync(

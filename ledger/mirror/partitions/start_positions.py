@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ledger.config.flow import FlowConfig, Policy, StartAt
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncCause
 from ledger.domain.offsets.position import Position
-from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.operations.receipts import Acceptance
+from ledger.mirror.partitions.cut_starts import CutStarts
 from ledger.mirror.partitions.flow_progress import FlowProgress, PartitionKey, key_of
 from ledger.mirror.partitions.partition_state import PartitionState
 from ledger.mirror.task.assignments import AT_THE_TARGET, NOT_BY_REQUEST, Stop, StopCause
@@ -21,6 +21,14 @@ from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 from ledger.ports.ledger import FlowPosition
 
 Ends = Mapping[tuple[str, int], PartitionEnds]
+
+Hold = Callable[[str], Stop | None]
+"""Why a flow may not write to a topic of its target at present; None: it may."""
+
+
+def nothing_held(_target_topic: str) -> Stop | None:
+    return None
+
 
 CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
 """Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
@@ -63,7 +71,8 @@ class StartPositions:
     acceptances: Mapping[PartitionKey, Acceptance]
     is_first_run: bool
     copied_by_others: CopiedByOthers
-    promotion: Promotion = nothing_promoted
+    hold: Hold = nothing_held
+    at_cut: CutStarts | None = None
     before_settling: BeforeSettling = never_settled
 
     def note(self, pair: PartitionPair, stop: Stop) -> None:
@@ -103,10 +112,13 @@ class StartPositions:
 
         `taken_already`: what says that another flow copies it.
         """
-        promotion = self.promotion(pair.target.topic)
-        if promotion is not None:
-            return self._promoted(pair, source, target, promotion)
+        hold = self.hold(pair.target.topic)
+        if hold is not None:
+            return self._held(pair, source, target, hold)
         recorded = self.progress.recorded(pair)
+        taken = self._taken_at_cut(pair, recorded, source, target)
+        if taken is not None:
+            return taken
         if recorded is None and taken_already is not None:
             return self._taken_already(pair, source, target, taken_already)
         if recorded is None:
@@ -140,16 +152,33 @@ class StartPositions:
         recorded = self.stops.get(key_of(pair))
         return recorded is not None and recorded.cause in NOT_BY_REQUEST
 
-    def _promoted(
-        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, promotion: str
-    ) -> TakenOn:
+    def _taken_at_cut(
+        self,
+        pair: PartitionPair,
+        recorded: FlowPosition | None,
+        source: PartitionEnds,
+        target: PartitionEnds,
+    ) -> TakenOn | None:
+        """Behind a cut, where there is one that is about it; what has stopped it otherwise comes first."""
+        is_another = recorded is not None and recorded.target_topic_id != pair.target.topic_id
+        begins_again = recorded is None and bool(self.progress.other_incarnations(pair))
+        if self.at_cut is None or is_another or begins_again or self._recorded_stop(pair) is not None:
+            return None
+        taken = self.at_cut.take_on(pair, None if recorded is None else recorded.position, source, target)
+        if taken is None:
+            return None
+        taken.state.stop = taken.stop
+        new_stop = None if taken.stop is None else self._unless_recorded(taken.state, taken.stop)
+        return TakenOn(taken.state, taken.facts, new_stop, goes_on=taken.stop is None and self._is_over(pair))
+
+    def _held(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop) -> TakenOn:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""
         recorded = self.progress.recorded(pair)
         if recorded is None:
             state = self._beginning(pair, source, target)
         else:
             state = PartitionState(pair, recorded.position, is_waiting=True)
-        state.stop = self._recorded_stop(pair) or Stop(StopCause.PROMOTED, promotion)
+        state.stop = self._recorded_stop(pair) or hold
         return TakenOn(state, new_stop=self._unless_recorded(state, state.stop))
 
     def _taken_already(
@@ -180,7 +209,8 @@ class StartPositions:
             return self._source_recreated(pair, others, source, target)
         if others:
             return self._begin_again(pair, source, target)
-        applies = self.is_first_run and is_first_refresh
+        goes_back = self.at_cut is not None and self.at_cut.cut_of(pair.target.topic) is not None
+        applies = self.is_first_run and is_first_refresh and not goes_back
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         state = PartitionState(pair, _unwritten(start, target))
         return TakenOn(state, (state.started(cause),), goes_on=self._is_over(pair))
@@ -249,7 +279,11 @@ class StartPositions:
 
     def _unless_recorded(self, state: PartitionState, stop: Stop) -> Stop | None:
         recorded = self.stops.get(key_of(state.pair))
-        return None if recorded is not None and recorded.cause == stop.cause else stop
+        if recorded is None or recorded.cause != stop.cause:
+            return stop
+        # It says of which promotion: that the flow obeys one proves nothing of a later one.
+        is_of_another = stop.cause is StopCause.PROMOTED and recorded.message != stop.message
+        return stop if is_of_another else None
 
 
 def copy_again(

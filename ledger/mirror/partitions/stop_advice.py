@@ -97,6 +97,15 @@ ADVICE = {
     StopCause.PROMOTED: Advice(
         "nothing while applications write at the target; it continues when the target is demoted", None
     ),
+    StopCause.OPPOSITE_HOLDS: Advice(
+        "nothing while applications write at the target; where they write at the source, `promote` it over the target",
+        None,
+    ),
+    StopCause.CUT_NOT_HELD: Advice(
+        "take a cut again and start the flow with that (run --from-cut, or promote and demote --keep-ends); or start "
+        "it without one: it reads all that is there, and `accept-foreign` continues behind it",
+        None,
+    ),
 }
 
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import OffsetSync, SyncCause, TopicPartition
-from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.domain.operations.requests import OperatorRequest, Reached
 from ledger.mirror.partitions.ends_of_incarnation import ends_of_incarnation
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
-from ledger.mirror.partitions.start_positions import copy_again
+from ledger.mirror.partitions.start_positions import Hold, copy_again, nothing_held
 from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.task.assignments import NOT_BY_REQUEST, Stop, StopCause
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds
@@ -27,7 +26,7 @@ class MovedPartitions:
     source: ClusterAdmin
     target: ClusterAdmin
     on_resumed: Callable[[PartitionState], None]
-    promotion: Promotion = nothing_promoted
+    hold: Hold = nothing_held
 
     def concerned(self, request: OperatorRequest) -> list[PartitionState]:
         return [
@@ -59,9 +58,9 @@ class MovedPartitions:
         Two flows that copy one partition to one target topic would bring all of it twice. Behind what applications
         have written at a promoted target nothing may be appended.
         """
-        promotion = self.promotion(state.pair.target.topic)
-        if promotion is not None:
-            return Stop(StopCause.PROMOTED, promotion)
+        hold = self.hold(state.pair.target.topic)
+        if hold is not None:
+            return hold
         return state.stop if state.stop is not None and state.stop.cause in NOT_BY_REQUEST else None
 
     def begun_again(self, states: Sequence[PartitionState]) -> list[OffsetSync]:

@@ -34,6 +34,8 @@ class StopCause(StrEnum):
     UNKNOWN = "unknown"
     COPIED_BY_ANOTHER_FLOW = "copied_by_another_flow"
     PROMOTED = "promoted"
+    OPPOSITE_HOLDS = "opposite_holds"
+    CUT_NOT_HELD = "cut_not_held"
 
     @classmethod
     def of(cls, recorded: str) -> "StopCause":
@@ -41,7 +43,10 @@ class StopCause(StrEnum):
         return cls(recorded) if recorded in set(cls) else cls.UNKNOWN
 
 
-NOT_BY_REQUEST = frozenset({StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.PROMOTED})
+OF_DIRECTION = frozenset({StopCause.PROMOTED, StopCause.OPPOSITE_HOLDS})
+"""Causes that end when the other direction of a pair holds."""
+
+NOT_BY_REQUEST = OF_DIRECTION | {StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.CUT_NOT_HELD}
 """Causes that no request lifts: they end with what they are about."""
 
 AT_THE_TARGET = frozenset(

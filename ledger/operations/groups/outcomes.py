@@ -39,10 +39,16 @@ class Outcome(StrEnum):
     OTHER_TOPIC = "other_topic"  # the target topic was deleted, is another one, or is not shown
     ALREADY_SET = "already_set"
     NEWER = "newer"  # the group has a commit at the target beyond the answer
+    STILL_READING = (
+        "still_reading"  # it has members, or commits, where it leaves: seen while that was watched
+    )
     TO_BE_SET = "to_be_set"
     TOPIC_DENIED = "topic_denied"  # a permission on the topic is missing
     REFUSED = "refused"  # by the target, for another reason
     NOT_KEPT = "not_kept"  # another offset was read back
+    MOVED_BY_OTHERS = (
+        "moved_by_others"  # a commit left what was set, and the group has no members: `assign()`
+    )
     SET = "set"
 
     @property
@@ -61,6 +67,8 @@ ADVICE: Mapping[Outcome, str] = {
     Outcome.NEWER: "the group has read on at the target: --overwrite-newer takes it back",
     Outcome.TOPIC_DENIED: "grant READ on the topic to the mirror's principal at the target",
     Outcome.REFUSED: "the target's log says why",
+    Outcome.STILL_READING: "stop its consumers where it leaves, those that assign themselves partitions too",
+    Outcome.MOVED_BY_OTHERS: "stop the consumer at the target that assigns itself partitions, and set it again",
     Outcome.NOT_KEPT: "somebody else commits for the group: ask again",
 }
 

@@ -36,6 +36,12 @@ class PositionSheet:
     unread_groups: Mapping[str, str]
 
     @property
+    def groups(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Groups that commit, and share groups."""
+        shared = frozenset(one.group_id for one in self.settings if one.is_of_share_group)
+        return frozenset(one.group_id for one in self.settings) - shared, shared
+
+    @property
     def left_out(self) -> list[Setting]:
         """What is not as answered, and keeps its group from continuing where it should."""
         return [one for one in self.settings if not one.outcome.is_as_wanted]

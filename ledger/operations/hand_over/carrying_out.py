@@ -5,14 +5,14 @@ operation id. So where there is an intention without a result, each of its parts
 does what is lacking under the same operation, and undoing it finds all parts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.domain.hand_over.permissions import in_words
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOvers, HandOverUndone
 from ledger.domain.hand_over.settings import Settings, TopicHandOver, merged
 from ledger.domain.operations.content import OperationContent
-from ledger.domain.permissions import Permission, PermissionKind
+from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.hand_over.planning import HandOver
 from ledger.ports.clock import Clock
@@ -20,9 +20,10 @@ from ledger.ports.clusters import ClusterAdmin, PermissionAdmin
 from ledger.ports.ledger import OperationLog
 
 READ_BACK_S = 15.0
-"""How long all brokers may take to show what was changed."""
+"""How long brokers may take to show what was changed."""
 _POLL_S = 0.2
 _PERMISSIONS_AT_ONCE = 500
+_TOPICS_A_LINE = 100
 
 
 def _silent(_words: str) -> None:
@@ -144,21 +145,19 @@ class ClusterChanges:
     def _undoing(self, operation_id: str, parts: Sequence[HandedOver]) -> HandOverUndone:
         last = parts[-1]
         topics = merged(topic for part in parts for topic in part.topics)
-        own = self._own(topics)
-        kept = [topic for topic in topics if (topic.topic, topic.topic_id) in own]
-        left = [f"{topic.topic} (another topic, or not shown)" for topic in topics if topic not in kept]
-        left += [
-            f"{name} of {topic.topic}"
-            for topic in kept
-            for name in topic.changed_since(own[topic.topic, topic.topic_id])
-        ]
         created = {permission for part in parts for permission in part.permissions}
-        there = self._there(created)
-        left += sorted(in_words(one) for one in created - there if _identity_is_there(one, self._found()))
+        own, found = self._own(topics), self._found({one.kind for one in created})
+        kept = [topic for topic in topics if topic.key in own]
+        changed = {one.identity for one in found - created if one.kind is PermissionKind.QUOTA}
+        left = [
+            *(f"{topic.topic} (another topic, or not shown)" for topic in topics if topic.key not in own),
+            *(f"{name} of {topic.topic}" for topic in kept for name in topic.changed_since(own[topic.key])),
+            *sorted(in_words(one) for one in created - found if one.identity in changed),
+        ]
         back = (
             TopicHandOver.of(topic.topic, topic.topic_id, topic.way_back(settings), settings)
             for topic in kept
-            for settings in [own[topic.topic, topic.topic_id]]
+            for settings in [own[topic.key]]
         )
         return HandOverUndone(
             cluster=last.cluster,
@@ -166,10 +165,17 @@ class ClusterChanges:
             former=last.former,
             purpose=last.purpose,
             topics=tuple(topic for topic in back if topic.change),
-            permissions=tuple(sorted(there, key=in_words)),
+            permissions=tuple(sorted(created & found, key=in_words)),
             handed_over=operation_id,
             left=tuple(left),
         )
+
+    def verify(self, operation_id: str, recorded: HandOvers) -> list[str]:
+        """What of an operation is not as it was made at this cluster now, in words. Changes nothing."""
+        parts = [one for one in recorded.handed_over(operation_id) if one.cluster == self.admin.alias]
+        topics = merged(topic for part in parts for topic in part.topics)
+        created = sorted({one for part in parts for one in part.permissions}, key=in_words)
+        return self._unlike(topics, created, create=True)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -180,12 +186,19 @@ class ClusterChanges:
         read = self.admin.topic_settings(sorted(names)).read
         return {(name, described[name].topic_id): settings.own for name, settings in read.items()}
 
-    def _found(self) -> frozenset[Permission]:
-        return frozenset(one for kind in self.permissions.permissions().values() for one in kind.found)
-
-    def _there(self, permissions: Iterable[Permission]) -> frozenset[Permission]:
-        wanted = frozenset(permissions)
-        return wanted & self._found() if wanted else wanted
+    def _found(self, kinds: Collection[PermissionKind]) -> frozenset[Permission]:
+        """Permissions of these kinds; raises `PreconditionError` where nobody knows which there are."""
+        if not kinds:
+            return frozenset()
+        read = self.permissions.permissions()
+        for kind in kinds:
+            if read[kind].reading is not PermissionEvent.READABLE:
+                raise PreconditionError(
+                    f"cluster {self.admin.alias}: permissions of kind {kind} cannot be read ({read[kind].reading}), so "
+                    "it is unknown which are there; nothing more was changed. Grant Describe and DescribeConfigs on "
+                    "the cluster to the principal that asks"
+                )
+        return frozenset(one for kind in kinds for one in read[kind].found)
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -193,13 +206,13 @@ class ClusterChanges:
         self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
     ) -> list[str]:
         """Change all; returns what was refused, and what is not read back in time, in words."""
-        refused = {topic.topic: words for topic in topics if (words := self._set(topic)) is not None}
-        if topics:
-            self.progress(f"{self.admin.alias}: settings of {len(topics)} topics changed")
+        refused: dict[str, str] = {}
+        for number, topic in enumerate(topics, start=1):
+            if (words := self._set(topic)) is not None:
+                refused[topic.topic] = words
+            if number % _TOPICS_A_LINE == 0 or number == len(topics):
+                self.progress(f"{self.admin.alias}: settings of {number} of {len(topics)} topics")
         not_allowed = self._allowed(permissions, create=create)
-        if permissions:
-            done = "created" if create else "deleted"
-            self.progress(f"{self.admin.alias}: {len(permissions)} permissions {done}")
         done_topics = [topic for topic in topics if topic.topic not in refused]
         not_kept = self._not_read_back(done_topics, () if not_allowed else permissions, create=create)
         return [*refused.values(), *not_allowed, *not_kept]
@@ -223,6 +236,7 @@ class ClusterChanges:
                 change(some)
             except PreconditionError as error:
                 refused.append(f"{len(some)} permissions: {error}")
+            self.progress(f"{self.admin.alias}: {start + len(some)} of {len(permissions)} permissions")
         return refused
 
     def _not_read_back(
@@ -230,18 +244,24 @@ class ClusterChanges:
     ) -> list[str]:
         deadline = self.clock.monotonic() + self.read_back_s
         while True:
-            own = self._own(topics)
-            wrong = [one for one in topics if not one.is_made(own.get((one.topic, one.topic_id), {}))]
-            there = self._there(permissions)
-            missing = [one for one in permissions if (one in there) != create]
-            if not wrong and not missing:
-                return []
-            if self.clock.monotonic() >= deadline:
-                return [
-                    *(f"settings of {one.topic}: not as they were set" for one in wrong),
-                    *(f"{in_words(one)}: {'not there' if create else 'still there'}" for one in missing),
-                ]
+            unlike = self._unlike(topics, permissions, create=create)
+            if not unlike or self.clock.monotonic() >= deadline:
+                return unlike
             self.sleep(_POLL_S)
+
+    def _unlike(
+        self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
+    ) -> list[str]:
+        own, there = self._own(topics), self._found({one.kind for one in permissions})
+        state = "not there" if create else "still there"
+        return [
+            *(
+                f"settings of {one.topic}: not as they were set"
+                for one in topics
+                if not one.is_made(own.get(one.key, {}))
+            ),
+            *(f"{in_words(one)}: {state}" for one in permissions if (one in there) != create),
+        ]
 
     # -- what is recorded ------------------------------------------------------------------------
 
@@ -262,12 +282,6 @@ class ClusterChanges:
             f"back; mend the cause and ask again, or undo:\n  {lines}"
         )
         raise PreconditionError(message) if len(failed) == count else UnsafeError(message)
-
-
-def _identity_is_there(permission: Permission, found: Iterable[Permission]) -> bool:
-    """Whether a quota has another limit now; a rule has no value, so it is there as it is or not at all."""
-    is_quota = permission.kind is PermissionKind.QUOTA
-    return is_quota and any(one.identity == permission.identity for one in found)
 
 
 def _counted(topics: Sequence[TopicHandOver], permissions: Sequence[Permission]) -> str:

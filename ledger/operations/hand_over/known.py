@@ -8,7 +8,7 @@ from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import TopicState
 from ledger.domain.hand_over.permissions import NotCarried, TopicNames
-from ledger.domain.hand_over.settings import Settings, before_fence
+from ledger.domain.hand_over.settings import LIMIT, Settings, before_fence
 from ledger.domain.operations.directions import Directions
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.naming import NamingKind
@@ -18,6 +18,9 @@ from ledger.ports.ledger import FlowPosition
 
 Selects = Callable[[FlowConfig, str], bool]
 """Whether a flow copies this topic of its source."""
+
+
+NO_LIMITS: Mapping[str, str | None] = {}
 
 
 class RecordedPair(Protocol):
@@ -72,10 +75,14 @@ def known_pair(
     flows: Sequence[FlowConfig],
     selects: Selects,
     not_carried: NotCarried,
+    limits: Mapping[str, str | None] = NO_LIMITS,
 ) -> KnownPair:
-    """From the newest ledger; raises `PreconditionError` when it knows no topic of the pair."""
+    """From the newest ledger; raises `PreconditionError` when it knows no topic of the pair.
+
+    `limits`: own `max.message.bytes` of fenced topics of the former cluster before the fence, as its receipt has it.
+    """
     states = {one.topic: one for one in state.last_topic_states(pair.former)}
-    earlier = _history(state, pair.former, states)
+    earlier = _history(state, pair.former, states, limits)
     topics = [topic for flow in flows for topic in _topics_of(flow, state, states, earlier, selects)]
     wanted = [topic for topic in topics if pair.topics is None or topic.target in pair.topics]
     missing = set(pair.topics or ()) - {topic.target for topic in wanted}
@@ -96,13 +103,18 @@ def known_pair(
 
 
 def _history(
-    state: RecordedPair, cluster: str, states: Mapping[str, TopicState]
+    state: RecordedPair, cluster: str, states: Mapping[str, TopicState], limits: Mapping[str, str | None]
 ) -> dict[str, list[Settings]]:
-    """Earlier settings by topic id, where some topic is fenced: only then somebody asks."""
+    """Earlier settings of fenced topics by topic id; what receipts of fences say counts before what was seen."""
+    fenced = [one for one in states.values() if before_fence(dict(one.configuration), ()) is None]
     found: dict[str, list[Settings]] = {}
-    if any(before_fence(dict(one.configuration), ()) is None for one in states.values()):
+    if any(one.topic not in limits for one in fenced):
         for one in state.topic_history(cluster):
             found.setdefault(one.topic_id, []).append(dict(one.configuration))
+    for one in fenced:
+        if one.topic in limits:
+            limit = limits[one.topic]
+            found[one.topic_id] = [{} if limit is None else {LIMIT: limit}]
     return found
 
 

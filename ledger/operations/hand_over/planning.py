@@ -139,7 +139,9 @@ def planned_for_mirror(known: KnownPair, former: ClusterAdmin, cluster: ClusterA
     there = _Settings(former, [topic.source for topic in promotable])
     written = _Settings(cluster, [topic.target for topic in promotable])
     readable = [topic for topic in promotable if written.topic(topic.target) is not None]
-    unread = [written.why_unknown(topic.target) for topic in promotable if topic not in readable]
+    unread = [
+        written.why_unknown(topic.target) for topic in promotable if written.topic(topic.target) is None
+    ]
 
     def change(topic: KnownTopic, live: LiveTopic) -> tuple[SettingsChange, list[Remark]]:
         return for_copying(live, _effective(written, topic))

@@ -139,6 +139,7 @@ class _Comparison:
     def __init__(self, flow: FlowConfig, ports: ResyncPorts) -> None:
         self._flow = flow
         self._ports = ports
+        self._directions = ports.state.requests_and_directions(flow.name)[1]
         self._positions: Mapping[_PositionKey, FlowPosition] = {
             (position.source_topic_id, position.partition): position
             for position in ports.state.positions(flow.name)
@@ -146,6 +147,12 @@ class _Comparison:
 
     def recorded(self, pair: PartitionPair) -> FlowPosition:
         """Where the flow stands. Raises `RefusedPartitionError` when the ledger does not know."""
+        flow, topic = self._flow, pair.target.topic
+        promotion = self._directions.promotion(flow.source, flow.target, topic)
+        if promotion is not None:
+            raise RefusedPartitionError(
+                f"{topic} of {flow.target} was promoted over {flow.source} {promotion}: applications write there"
+            )
         found = self._positions.get((pair.source.topic_id, pair.source.partition))
         if found is None or found.target_topic_id != pair.target.topic_id:
             raise RefusedPartitionError(

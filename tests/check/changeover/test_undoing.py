@@ -48,9 +48,7 @@ class Undo:
     def undo(self, host: str = "host:1:1:") -> dict[str, str]:
         of = self.stage.last
         fact_log = MemoryFactLog(self.stage.ledger, self.stage.clock)
-        session = WriterSession.claimed(
-            fact_log, APPLY_WRITER, APPLY_TABLES, {**claim(), "host": host}
-        )
+        session = WriterSession.claimed(fact_log, APPLY_WRITER, APPLY_TABLES, {**claim(), "host": host})
         with session:
             operations = ClaimedOperations(operator="ben")
             operations.begin(session)
@@ -250,7 +248,9 @@ def moved(cluster: MemoryCluster, **changed: object) -> MovedCommit:
 
 def test_commits_that_are_what_was_set_go_back_and_the_rest_is_left() -> None:
     cluster = west()
-    cluster.committed.update({("billing", "orders", 0): 7, ("billing", "orders", 1): 7, ("b", "orders", 0): 3})
+    cluster.committed.update(
+        {("billing", "orders", 0): 7, ("billing", "orders", 1): 7, ("b", "orders", 0): 3}
+    )
     cluster.committed[("c", "orders", 0)] = 7
     of_all = [
         moved(cluster),
@@ -343,5 +343,3 @@ def test_of_several_attempts_the_first_knows_what_was_there_and_what_was_refused
     assert told(intended(2, 5), result("set"), intended(5, 7), result("refused")) == [(2, (5, 7))]
     assert told(intended(2, 5)) == [(2, (5,))], "it may be there"
     assert told(intended(2, 5), result("refused")) == []
-
-

@@ -14,6 +14,7 @@ SET = ("offsets", "set", "--flow")
         (("east-to-west", "--all-groups", "--group", "g"), "one of both; none was set"),
         (("east-to-west", "--all-groups", "--partition", "1"), "--partition needs --topic"),
         (("nope", "--all-groups"), "nope"),
+        (("east-to-west", "--all-groups", "--watch", "5"), "--watch goes with --from and --to"),
         (("east-to-west", "--all-groups", "--accept", "exact"), "exact"),
         (
             ("east-to-west", "--from", "east", "--to", "west", "--all-groups"),

@@ -60,7 +60,7 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
-        *("# configuration_exclude", "# configuration_follow", "# on_tail_lost"),
+        *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
@@ -255,6 +255,13 @@ def test_flows_that_keep_names_in_both_directions_share_their_targets(tmp_path: 
     [problem] = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME + SHARED)
     assert problem.startswith("flows.east-to-west.target_mode: ")
     load(tmp_path, BASE + FLOW + SAME + SHARED + REVERSE + SAME + SHARED)
+
+
+def test_opposite_flows_keep_names_in_both_directions_and_share_nothing(tmp_path: Path) -> None:
+    flows = FLOW + SAME + 'opposite = "back"\n' + REVERSE + SAME
+    assert load(tmp_path, BASE + flows + 'opposite = "east-to-west"').flow("back").opposite == "east-to-west"
+    [problem] = [one for one in problems(tmp_path, BASE + flows) if "opposite" in one]
+    assert problem.startswith("flows.east-to-west.opposite: flows.back does not say opposite")
 
 
 def test_other_names_or_other_topics_need_no_sharing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.fenced_cluster import FencedCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule
 from tests.support.contracts.broker_rules import Broker, BrokerContract
@@ -14,6 +15,6 @@ class TestMemoryBroker(BrokerContract):
     @pytest.fixture
     def broker(self) -> Broker:
         schedule = Schedule()
-        west = MemoryCluster("west", schedule)
+        west = FencedCluster("west", schedule)
         network = MemoryNetwork(MemoryCluster("east", schedule), west, schedule, CalmWeather())
         return Broker(Site(west, MemoryApplications(west)), network)

@@ -75,13 +75,27 @@ def test_applications_find_the_settings_of_the_other_side(
     assert changed(own, former_side) == (to_set, to_remove, [])
 
 
-def test_what_the_flow_had_set_is_removed_and_nothing_else() -> None:
-    own = {"retention.ms": "1", "segment.bytes": "7"}
-    assert changed(own, {}, mirrored=frozenset({"retention.ms", "cleanup.policy"})) == (
-        {},
-        ("retention.ms",),
-        [],
-    )
+def test_what_the_flow_had_set_is_removed_but_no_bound_of_what_is_kept() -> None:
+    own = {"flush.ms": "1", "segment.bytes": "7", "retention.ms": "8"}
+    mirrored = frozenset({"flush.ms", "cleanup.policy", "retention.ms"})
+    assert changed(own, {}, mirrored=mirrored) == ({}, ("flush.ms",), [])
+
+
+@pytest.mark.parametrize(
+    ("own", "former_side", "is_left"),
+    [
+        ({}, {"retention.ms": "604799999"}, True),
+        ({}, {"retention.ms": "604800000"}, False),
+        ({}, {"retention.ms": "-1"}, False),
+        ({"retention.ms": "-1"}, {"retention.ms": "604800000"}, True),
+        ({}, {"retention.bytes": "1"}, True),
+        ({"retention.bytes": "1"}, {"retention.bytes": "-1"}, False),
+    ],
+)
+def test_nothing_is_kept_for_less_long(own: Settings, former_side: Settings, is_left: bool) -> None:
+    to_set, to_remove, words = changed(own, former_side, mirrored=frozenset({"retention.ms"}))
+    assert (to_set, to_remove) == ({} if is_left else former_side, ())
+    assert [word.endswith("to lower it deletes records") for word in words] == [True] * is_left
 
 
 def test_more_replicas_in_sync_than_there_are_is_lowered_and_said() -> None:

@@ -92,7 +92,12 @@ class Clusters:
         self, operation_id: str = "op", *, topics: frozenset[str] | None = None, **changed: object
     ) -> Cut:
         flow = FlowConfig(
-            name=FORWARD, source="east", target="west", topics=(".*",), topic_naming=NamingKind.IDENTITY
+            name=FORWARD,
+            source="east",
+            target="west",
+            topics=(".*",),
+            topic_naming=NamingKind.IDENTITY,
+            opposite=BACK,
         ).model_copy(update=changed)
         ports = CutPorts(
             self.east,
@@ -102,7 +107,7 @@ class Clusters:
             self.clock,
         )
         selection = TopicSelection(flow.topics, naming=flow.naming)
-        return take_cut([CutFlow(flow, selection, topics, BACK)], ports, operation_id=operation_id)
+        return take_cut([CutFlow(flow, selection, topics)], ports, operation_id=operation_id)
 
     def pair(self, **changed: object) -> CutPair:
         return self.cut(**changed).pairs(FORWARD)["t", 0]  # type: ignore[arg-type]

@@ -155,9 +155,36 @@ def test_undoing_leaves_what_somebody_has_changed_since_and_what_was_there_befor
     assert settings == {"orders": {**REQUIRED_AT_TARGET, "retention.ms": "7"}, "users": REQUIRED_AT_TARGET}
     assert {one for one in permissions if one.kind is PermissionKind.ACL} == {THERE}
     assert [one.value for one in permissions if one.kind is PermissionKind.QUOTA] == [5.0]
-    assert undone.manual == ("retention.ms of orders", "quota of client-id app: producer_byte_rate 1e+06")
+    assert undone.manual == ("retention.ms of orders", "quota of client-id app: producer_byte_rate 1000000")
     again = pairs.undo(done.operation_id)
     assert again.operation_id is None
+
+
+def test_permissions_that_cannot_be_read_are_not_taken_for_undone(pairs: Pairs) -> None:
+    done = pairs.hand_over()
+    assert done.operation_id is not None
+    rows, at_west = pairs.recorded(), pairs.now()
+    pairs.west.allowed.unread = {PermissionKind.ACL: PermissionEvent.NOT_PERMITTED}
+    with pytest.raises(PreconditionError, match=r"kind acl cannot be read \(not_permitted\)"):
+        pairs.undo(done.operation_id)
+    pairs.west.allowed.unread = {}
+    assert (pairs.recorded(), pairs.now()) == (rows, at_west)
+
+
+def test_what_is_no_longer_as_it_was_made_is_found(pairs: Pairs) -> None:
+    done = pairs.hand_over()
+    assert done.operation_id is not None
+
+    def verified() -> list[str]:
+        return pairs.changes.verify(done.operation_id or "", pairs.state.hand_overs())
+
+    assert verified() == []
+    pairs.west.change_settings("users", to_set={"compression.type": "gzip"}, to_remove=[])
+    pairs.permissions.delete_permissions([WANTED[1]])
+    assert verified() == [
+        "settings of users: not as they were set",
+        "allow User:app read on group billing: not there",
+    ]
 
 
 def test_a_topic_that_was_created_again_is_left(pairs: Pairs) -> None:
@@ -302,6 +329,12 @@ def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:
             event="configuration_changed",
         )
         pairs.ledger.append(TOPICS.name, [fenced])
+    receipts: list[tuple[str | None, dict[str, str]]] = [("3000", {"max.message.bytes": "3000"}), (None, {})]
+    for before, settings in receipts:
+        [users] = pairs.known("users", limits={"users": before}).topics
+        assert (users.settings, users.limit_is_known) == (settings, True), (
+            "what a fence's receipt says counts"
+        )
     pairs.hand_over()
     assert pairs.now()[0]["users"] == {"max.message.bytes": "4000"}
 

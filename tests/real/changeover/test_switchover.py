@@ -11,9 +11,9 @@ from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
-from tests.support.following import Pair, config_of, copying, name_of
+from tests.support.following import Pair, config_of, copying, name_of, values
 from tests.support.recorded import operations, query
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
 
@@ -69,3 +69,45 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
         eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
+
+
+def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    with running(config, spark, recorded=frozenset(Subject)):
+        with desk.open(east, [topic]), shop.selling(east):
+            eventually(lambda: len(desk.processed) > 200, "the group is at work")
+        plan_id = planned(
+            capsys,
+            config,
+            *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
+            *("--accept-unproven-shut-out", "--topic", topic),
+        )
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+    with desk.open(west, [topic]):
+        shop.sell(west, 100)
+        eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+    assert shop.refused == []
+    assert sorted(desk.processed) == sorted(shop.written)
+    [operation_id] = applied.out.split()
+    back = command(capsys, config, "plan", "show", plan_id, "-o", "json")
+    [receipts] = [one for one in json.loads(back.out)[0]["applies"]]
+    assert receipts["operation_id"] == operation_id
+    run(config, spark, "west-to-east", from_cut=operation_id)
+    assert sorted(values(east, topic)) == sorted(shop.written)
+
+
+def both_ways(topic: str) -> dict[str, str]:
+    """Flows of the same names in both directions, of which one holds."""
+    names = 'topic_naming = "identity"\n'
+    return {
+        FLOW: f'opposite = "west-to-east"\n{copying(topic, names + _OFTEN)}',
+        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names + _OFTEN)}',
+    }

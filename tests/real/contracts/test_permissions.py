@@ -15,7 +15,8 @@ from kafka.admin import (
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
-from ledger.domain.permissions import PermissionEvent, PermissionKind
+from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
+from ledger.errors import PreconditionError
 from tests.support import quotas
 from tests.support.contracts.permissions import PermissionsContract, PermissionSite
 from tests.support.guarded import Guarded
@@ -26,6 +27,8 @@ _MECHANISM = ScramMechanism.SCRAM_SHA_512
 
 class GuardedSite(PermissionSite):
     """The guarded cluster: `admin` comes by the open listener, `stranger` as a user that may do nothing."""
+
+    stranger: KafkaAdmin
 
     def __init__(self, guarded: Guarded, admin: KafkaAdmin, stranger: KafkaAdmin) -> None:
         self._guarded = guarded
@@ -63,6 +66,26 @@ class TestGuardedCluster(PermissionsContract):
             closing(KafkaAdmin("solo", known, SystemClock())) as stranger,
         ):
             yield GuardedSite(guarded, admin, stranger)
+
+    @pytest.mark.parametrize("kind", [PermissionKind.ACL, PermissionKind.QUOTA])
+    def test_who_may_not_change_permissions_is_refused(self, site: GuardedSite, kind: PermissionKind) -> None:
+        acl = Permission(
+            kind=kind,
+            entity=f"User:{site.name}",
+            host="*",
+            operation="read",
+            permission_type="allow",
+            resource_type="group",
+            resource_name=site.name,
+            pattern_type="literal",
+        )
+        quota = Permission(
+            kind=kind, entity=f'{{"user":"{site.name}"}}', setting="producer_byte_rate", value=1.0
+        )
+        refused = acl if kind is PermissionKind.ACL else quota
+        for change in (site.stranger.create_permissions, site.stranger.delete_permissions):
+            with pytest.raises(PreconditionError, match="does not allow this principal to"):
+                change([refused])
 
 
 def test_a_cluster_without_an_authorizer_has_no_access_control_lists(admin: KafkaAdmin) -> None:

@@ -1,8 +1,10 @@
 """Groups move by `offsets set`, and by the file that Kafka's own tool reads, and go on at the first unread record."""
 
+import itertools
 import json
 import os
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +47,7 @@ TRIMMED_TO = 7
 """The source begins here, the target at 0: no offset is the same on both sides."""
 BY_ALL_FLOWS = ("--from", "east", "--to", "west")
 BY_CONSUMER_PROTOCOL, OF_STREAMS, SHARING = "by-consumer-protocol", "of-streams", "sharing"
+ASSIGNED = "assigned"
 SET, BY_FILE, NEXT_GENERATION, NEWCOMER = "set", "by-file", "next-generation", "newcomer"
 _ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -126,7 +129,7 @@ def commit_at_source(servers: str, topic: str) -> None:
     """Groups of other types have come as far as this."""
     admin = KafkaAdmin("east", ClusterConfig(name="east", bootstrap_servers=servers), SystemClock())
     places = [NewCommit(topic, partition, offset, None) for partition, offset in enumerate((20, 40, 0))]
-    for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS):
+    for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS, ASSIGNED):
         assert admin.set_commits(f"{topic}-{name}", places) == {}
     assert admin.set_share_offsets(f"{topic}-{SHARING}", places) == {}
     admin.close()
@@ -284,6 +287,46 @@ def test_kafkas_own_tool_takes_the_file(
     assert told.returncode == 0, told.stderr[:1000]
     at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
     assert moving.unread(BY_FILE, resume(moving.servers["west"], moving.group(BY_FILE), at_target)) == []
+
+
+@contextmanager
+def assigned(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A consumer that assigns itself a partition, and commits a few times a second what lies below all answers."""
+    over = threading.Event()
+
+    def commit() -> None:
+        consumer = Consumer(reader_properties(servers, group))
+        consumer.assign([TopicPartition(topic, 0)])
+        for offset in itertools.cycle(range(8, 13)):
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+            if over.wait(0.1):
+                break
+        consumer.close()
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_consumers_that_are_no_members_are_found_where_they_leave_and_where_they_were_set(
+    moving: Moving, offsets_set: Setter
+) -> None:
+    group, watch = moving.group(ASSIGNED), ("--watch", "0.5")
+    with assigned(moving.servers["east"], group, moving.topic):
+        found = offsets_set.results(ASSIGNED, *watch, asked=BY_ALL_FLOWS, code=5)
+    assert {result for *_, result in found.values()} == {"still_reading"}
+    assert moving.offsets_at_target(ASSIGNED) == {}
+    with assigned(moving.servers["west"], group, f"east.{moving.topic}"):
+        eventually(lambda: moving.offsets_at_target(ASSIGNED) != {}, "it is at work")
+        found = offsets_set.results(ASSIGNED, *watch, asked=BY_ALL_FLOWS, code=4)
+    assert found[0][2] in ("moved_by_others", "not_kept")
+    assert {found[partition][2] for partition in (1, 2)} == {"set"}
+    done = offsets_set.results(ASSIGNED, *watch, asked=BY_ALL_FLOWS)
+    assert [result for *_, result in done.values()] == ["set", "already_set", "already_set"]
 
 
 def test_groups_of_every_type_continue_where_they_stood(moving: Moving, offsets_set: Setter) -> None:

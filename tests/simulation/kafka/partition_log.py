@@ -159,6 +159,9 @@ class PartitionLog:
         last = self._producers.last_of(producer_id)
         return None if last is None else last.max_timestamp
 
+    def producer_epoch(self, producer_id: int) -> int | None:
+        return self._producers.epoch_of(producer_id)
+
     def has_open_transaction(self, producer_id: int) -> bool:
         return producer_id in self._open
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ledger.domain.hand_over.permissions import of_topic_acl
 from ledger.domain.permissions import (
     Permission,
     PermissionEvent,
@@ -21,7 +22,7 @@ class MemoryPermissions:
     unread: dict[PermissionKind, PermissionEvent] = field(default_factory=dict)
 
     def told(self, topic_acls: Iterable[TopicAcl]) -> Permissions:
-        allowed = {*map(_permission, topic_acls), *self.others}
+        allowed = {*map(of_topic_acl, topic_acls), *self.others}
         return {
             kind: PermissionsOfKind(self.unread[kind])
             if kind in self.unread
@@ -30,16 +31,3 @@ class MemoryPermissions:
             )
             for kind in PermissionKind
         }
-
-
-def _permission(acl: TopicAcl) -> Permission:
-    return Permission(
-        kind=PermissionKind.ACL,
-        entity=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission.value,
-        resource_type="topic",
-        resource_name=acl.name,
-        pattern_type=acl.pattern.value,
-    )

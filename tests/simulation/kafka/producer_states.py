@@ -82,6 +82,11 @@ class ProducerStates:
         state = self._states.get(producer_id)
         return state.batches[-1] if state is not None and state.batches else None
 
+    def epoch_of(self, producer_id: int) -> int | None:
+        """The last epoch of a producer; None without state."""
+        state = self._states.get(producer_id)
+        return None if state is None else state.epoch
+
     def is_last(self, header: BatchHeader) -> bool:
         """Whether the batch is the last one of its producer."""
         state = self._states.get(header.producer_id)

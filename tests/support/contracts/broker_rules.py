@@ -7,11 +7,13 @@ tests of their own on real brokers.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import crc32c
 import pytest
 
 from ledger.domain.facts import TopicPartition
+from ledger.ports.clusters import ShutOutCluster
 from ledger.ports.network import Completion, FetchItem, Network, ProduceItem
 from ledger.wire.error_codes import ErrorCode
 from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
@@ -153,6 +155,23 @@ class BrokerContract:
         assert broker.produce(2, epoch=1)[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert broker.produce(0, epoch=1) == (0, 2)
         assert broker.produce(2)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    @pytest.mark.parametrize("is_known", [True, False])
+    def test_b2_a_marker_shuts_earlier_epochs_out(self, broker: Broker, is_known: bool) -> None:
+        """Whether the leader remembers the producer or not; it takes one offset, and leaves nothing open."""
+        broker.make_topic()
+        cluster = cast(ShutOutCluster, broker.site.admin)
+        if is_known:
+            assert broker.produce(0) == (0, 0)
+        begin = 2 if is_known else 0
+        assert cluster.producer_epoch(broker.at, broker.producer_id) == (0 if is_known else None)
+        cluster.write_abort_marker(broker.at, producer_id=broker.producer_id, producer_epoch=1)
+        assert cluster.producer_epoch(broker.at, broker.producer_id) == 1
+        assert broker.produce(begin)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+        ends = cluster.ends([(broker.at.topic, 0)])[(broker.at.topic, 0)]
+        assert (ends.last_stable, ends.high_watermark) == (begin + 1, begin + 1)
+        broker.producer_id += 1
+        assert broker.produce(0) == (0, begin + 1), "another producer is not concerned"
 
     def test_b2_somebody_elses_records_between_do_not_disturb(self, broker: Broker) -> None:
         broker.make_topic()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import (
     ACLOperation,
@@ -14,7 +15,8 @@ from kafka.protocol.admin import (
     DescribeAclsRequest,
 )
 
-from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC, is_present, require
+from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 
 _PATTERNS = {
@@ -49,6 +51,21 @@ async def described_acls(manager: KafkaConnectionManager, broker: int | None = N
     """All rules about topics, as this broker has them; None: any."""
     found = await described_rules(manager, ACLResourceType.TOPIC, broker)
     return frozenset(_acl(resource, acl) for resource, acl in found)
+
+
+async def writable_topics(manager: KafkaConnectionManager, topics: Sequence[str]) -> frozenset[str]:
+    """Those that some broker lets this principal write to: each has its own copy of the rules."""
+    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
+    answers = [await metadata(manager, topics, operations=True, node_id=node) for node in nodes]
+    return frozenset(topic.name for answer in answers for topic in answer.topics if _is_writable(topic))
+
+
+def _is_writable(topic: Any) -> bool:
+    """A topic that this principal may not even describe, or that is not there, it cannot write to."""
+    absent = (*ABSENT_TOPIC, errors.TopicAuthorizationFailedError)
+    if not is_present(topic.error_code, topic.name, absent):
+        return False
+    return ACLOperation.WRITE.value in topic.authorized_operations
 
 
 def _acl(resource: Any, acl: Any) -> TopicAcl:

@@ -16,11 +16,15 @@ from ledger.ports.clusters import NewTopic, TopicDescription
 
 
 async def metadata(
-    manager: KafkaConnectionManager, names: Iterable[str] | None, *, operations: bool = False
+    manager: KafkaConnectionManager,
+    names: Iterable[str] | None,
+    *,
+    operations: bool = False,
+    node_id: int | None = None,
 ) -> Any:
     """Topics and brokers as some broker sees them; the manager learns the brokers' addresses.
 
-    `operations`: with what this principal may do with each topic.
+    `operations`: with what this principal may do with each topic. `node_id`: the broker that is asked, None: any.
     """
     # Not by `describe_topics`, which always asks for operations: it takes twice the time.
     topic = MetadataRequest.MetadataRequestTopic
@@ -29,7 +33,7 @@ async def metadata(
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=operations,
     )
-    answer = await manager.send(request)
+    answer = await manager.send(request, node_id=node_id)
     manager.cluster.update_metadata(answer)
     return answer
 

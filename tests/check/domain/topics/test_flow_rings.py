@@ -1,10 +1,17 @@
 """Which flows lead back to where they start."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from ledger.domain.topics.flow_rings import FlowEdge, is_in_ring, may_overlap
+from ledger.domain.topics.flow_rings import (
+    FlowEdge,
+    is_in_ring,
+    may_overlap,
+    opposite_problems,
+    ring_problems,
+)
 
 
 def edges(*directions: str, topics: Sequence[str] = ("orders",)) -> list[FlowEdge]:
@@ -54,3 +61,40 @@ def test_plain_names_are_tried_and_patterns_may_always_overlap(
 ) -> None:
     assert may_overlap(left, right) is overlap
     assert may_overlap(right, left) is overlap
+
+
+def opposites(**back: object) -> list[FlowEdge]:
+    """Two flows that say `opposite` of each other; `back`: what one says otherwise."""
+    there, here = edges("ab", "ba")
+    return [
+        replace(there, keeps_names=True, opposite="ba"),
+        replace(replace(here, keeps_names=True, opposite="ab"), **back),  # type: ignore[arg-type]
+    ]
+
+
+def test_opposite_flows_have_targets_of_their_own() -> None:
+    assert list(opposite_problems(opposites())) == []
+    assert list(ring_problems(opposites())) == []
+
+
+@pytest.mark.parametrize(
+    ("back", "problem"),
+    [
+        ({"opposite": None}, "flows.ab.opposite: flows.ba does not say opposite = 'ab'"),
+        ({"source": "c"}, "flows.ab.opposite: flows.ba goes from 'c' to 'a', which is not the way back"),
+        (
+            {"keeps_names": False},
+            "flows.ba.opposite: one direction takes over from the other where topics keep",
+        ),
+        ({"shares_target": True}, "flows.ba.opposite: both directions hold at any time where target_mode"),
+        ({"relays": True}, "flows.ba.opposite: a relaying flow would bring records back"),
+        ({"name": "bb"}, "flows.ab.opposite: there is no flow 'ba'"),
+    ],
+)
+def test_what_opposite_flows_may_not_be(back: dict[str, object], problem: str) -> None:
+    assert any(found.startswith(problem) for found in opposite_problems(opposites(**back)))
+
+
+def test_a_third_flow_that_leads_back_needs_sharing_all_the_same() -> None:
+    ring = [replace(edge, keeps_names=True) for edge in edges("bc", "ca")]
+    assert sum(".target_mode: " in problem for problem in ring_problems([*opposites(), *ring])) == 3

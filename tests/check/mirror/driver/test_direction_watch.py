@@ -5,14 +5,27 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
+from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorShutOut
 from ledger.domain.operations.requests import AcceptForeign, Request, Resume, Resync, SkipTo
 from ledger.domain.topics.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
+from ledger.errors import FencedProducerError
 from ledger.mirror.driver.run_summary import RunEnd
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
-from tests.support.stepped_drivers import Driver, Step, WhenAwaited, all_of_it, asked, copied, stopped, write
+from tests.support.stepped_drivers import (
+    Driver,
+    Step,
+    WhenAwaited,
+    all_of_it,
+    asked,
+    copied,
+    nothing,
+    stopped,
+    write,
+)
 
 WEST_OVER_EAST = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
 PAIR, TOPIC, ANOTHER = None, ("east.t",), ("east.other",)
@@ -96,6 +109,29 @@ def test_no_restart_lifts_it_and_a_demotion_does() -> None:
     [assignment] = run_again(driver, all_of_it(6)).assigned
     assert (assignment.position.source_offset, assignment.position.target_offset) == (3, 3)
     assert (stops(driver), resumed(driver)) == (["promoted"], 1)
+
+
+@pytest.mark.parametrize("is_at_work", [True, False])
+def test_what_stands_still_for_an_earlier_promotion_says_so_of_a_later_one(is_at_work: bool) -> None:
+    """What proves that the flow has stopped is a row that names the promotion that holds."""
+
+    def promote_again() -> None:
+        change(driver, Demoted, TOPIC)
+        change(driver, Promoted, ("east.t", "east.none"))
+
+    driver = Driver([then(3, lambda: change(driver, Promoted, TOPIC))], until_caught_up=True)
+    write(driver, 9)
+    if is_at_work:
+        driver.flow.source("other")
+        write(driver, 2, "other")
+        driver.steps = [*driver.steps, nothing, then(1, promote_again), all_of_it(1)]
+        driver.__post_init__()
+    driver.run()
+    if not is_at_work:
+        promote_again()
+        run_again(driver)
+    messages = [str(content["message"]) for content in driver.flow.operations("partition_stopped")]
+    assert (len(messages), len(set(messages)), resumed(driver)) == (2, 2, 0)
 
 
 def test_a_driver_at_work_continues_when_it_is_demoted() -> None:
@@ -197,6 +233,63 @@ def test_no_topic_is_created_while_the_pair_is_promoted() -> None:
     change(driver, Demoted)
     run_again(driver, all_of_it(9))
     assert "east.t" in driver.flow.west.topics()
+
+
+@pytest.mark.parametrize("is_at_work", [True, False])
+def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_out(is_at_work: bool) -> None:
+    """A driver that was at work all the time ends, for it writes with that id; nothing is written with it again."""
+    driver = Driver([lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    change(driver, Promoted, TOPIC)
+    [first] = ids(driver)
+    if is_at_work:
+        acts = [lambda: shut_out(driver, first.current), lambda: change(driver, Demoted, TOPIC)]
+        driver.flow.source("other")
+        write(driver, 9, "other")
+        steps = [then(1, acts[0]), then(1, acts[1])]
+        with pytest.raises(
+            FencedProducerError, match="refuses the producer id of flow f there; nothing was written"
+        ):
+            run_again(driver, *steps)
+    else:
+        shut_out(driver, first.current)
+        change(driver, Demoted, TOPIC)
+    [assignment] = [one for one in run_again(driver, *[nothing_left] * 2).assigned if one.source.topic == "t"]
+    [second] = ids(driver)
+    assert (second.former, second.current == first.current) == (frozenset({first.current}), False)
+    assert (assignment.producer_id, assignment.former_producer_ids) == (second.current, second.former)
+    assert (assignment.position.next_sequence, assignment.position.target_offset) == (0, 3)
+
+
+def nothing_left(assignment: Assignment) -> PartitionResult:
+    """A task that copies all that there is."""
+    return all_of_it(9 - assignment.position.source_offset)(assignment)
+
+
+def ids(driver: Driver) -> list[FlowProducer]:
+    """Of the flow at its target."""
+    west = driver.flow.west
+    return list(MemoryLedgerState(driver.flow.ledger).identities().producers(west.cluster_id()).values())
+
+
+def shut_out(driver: Driver, producer_id: int) -> None:
+    west = driver.flow.west
+    marker = EpochMarker(
+        flow="f", producer_id=producer_id, producer_epoch=1, topic="east.t", topic_id="T", partition=0
+    )
+    shut = MirrorShutOut(
+        cluster="west",
+        cluster_id=west.cluster_id(),
+        former="east",
+        principal=None,
+        flows={"f": 1},
+        topics=("east.t",),
+        rules=(),
+        markers=(marker,),
+        proof=None,
+    )
+    asked(driver, shut, flow=None)
 
 
 def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:

@@ -59,6 +59,28 @@ def test_an_unrecorded_tail_of_the_former_id_is_recognised_and_written_behind() 
     assert (result.position.next_sequence, result.position.former_sequence) == (4, None)
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_the_marker_that_shut_the_former_id_out_is_no_foreign_write(is_recorded: bool) -> None:
+    """It lies behind what the flow wrote with that id, recorded or not, and holds no record."""
+    bench = Bench()
+    bench.write(2, 3)
+    bench.run(bench.assignment())
+    bench.target_log().end_transaction(OLD, 1, commit=False, now_ms=NOW_MS)
+    bench.write(4)
+    told = bench.assignment()
+    if is_recorded:
+        told = moved(told, source_offset=5, target_offset=5)
+    assert told.exclusive
+    [result] = bench.run(with_new_id(told, old_next=5 if is_recorded else 0))
+    assert (result.stop, bench.is_copied()) == (None, True)
+    assert [row for row in written(bench) if row[0] == NEW] == [(NEW, 0, 4)]
+    recovered = [] if is_recorded else [(SyncKind.COPIED, 0, 5, 0, OLD)]
+    assert rows(result) == [*recovered, (SyncKind.COPIED, 6, 10, 0, None)]
+    after = moved(told, source_offset=9, target_offset=10, next_sequence=4)
+    [idle] = bench.run(replace(after, producer_id=NEW, former_producer_ids=frozenset({OLD}), end_offset=9))
+    assert (idle.stop, idle.syncs) == (None, ())
+
+
 @pytest.mark.parametrize("old_next", [None, 2])
 def test_a_batch_of_the_former_id_out_of_its_sequence_stops_the_partition(old_next: int | None) -> None:
     bench = Bench()

@@ -1,0 +1,86 @@
+"""Letting the mirror in again: exactly the rules that a shut-out had created are removed."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ledger.domain.operations.promotion.shut_outs import MirrorLetIn
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.errors import PreconditionError
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ShutOutCluster
+from ledger.ports.ledger import ChangeoverState, OperationLog
+
+_POLL_S = 0.25
+_GONE_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LetInResult:
+    """`operation_id` None: there was nothing to remove, and nothing was recorded."""
+
+    operation_id: str | None
+    rules: tuple[TopicAcl, ...]
+
+    @property
+    def words(self) -> str:
+        if self.operation_id is None:
+            return "no rule had shut the mirror out"
+        return f"the mirror may write again: {len(self.rules)} rules were removed"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return {"rules": [rule.name for rule in self.rules]}
+
+
+@dataclass(frozen=True, slots=True)
+class LetInPorts:
+    """`cluster`: the promoted one as who may change rules reaches it."""
+
+    cluster: ShutOutCluster
+    state: ChangeoverState
+    operations: OperationLog
+    clock: Clock
+    sleep: Callable[[float], None]
+
+
+def let_mirror_in(
+    topics: Collection[str] | None,
+    ports: LetInPorts,
+    *,
+    reason: str,
+    ticket: str | None = None,
+    operation_id: str | None = None,
+) -> LetInResult:
+    """Remove what shut the mirror out of these topics of the cluster (None: all), and record it.
+
+    Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
+    """
+    cluster_id = ports.cluster.cluster_id()
+    rules = tuple(sorted(ports.state.shut_outs().rules(cluster_id, topics)))
+    if not rules:
+        return LetInResult(None, ())
+    ports.cluster.delete_acls(rules)
+    _wait_until_gone(frozenset(rules), ports)
+    let_in = MirrorLetIn(
+        cluster=ports.cluster.alias,
+        cluster_id=cluster_id,
+        topics=tuple(sorted({rule.name for rule in rules})),
+        rules=rules,
+    )
+    recorded = ports.operations.record_parts(
+        [let_in], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
+    return LetInResult(recorded, rules)
+
+
+def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
+    deadline = ports.clock.monotonic() + _GONE_WITHIN_S
+    while left := rules & ports.cluster.topic_acls():
+        if ports.clock.monotonic() >= deadline:
+            names = ", ".join(sorted(rule.name for rule in left))
+            raise PreconditionError(
+                f"{ports.cluster.alias} still has the rules that shut the mirror out of {names}, though it accepted "
+                "their removal; nothing was recorded. Try again"
+            )
+        ports.sleep(_POLL_S)

@@ -1,0 +1,161 @@
+"""A mirror that goes by an older copy of the ledger writes nothing to a promoted target, until it is demoted."""
+
+from pathlib import Path
+
+import pytest
+from kafka.admin import ACLOperation
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import Done, command
+from tests.support.config_files import write_config
+from tests.support.following import OFTEN, Pair, admin_of, config_of, copying, name_of, produce, values
+from tests.support.guarded import Guarded
+from tests.support.ledger_copies import copied_to
+from tests.support.recorded import broken_invariants, operations, rows
+from tests.support.runs import FLOW, run, running
+from tests.support.waiting import eventually
+
+IDENTITY = 'topic_naming = "identity"'
+MIRROR, ADMINISTRATOR = "ada", "root"
+
+
+def on_a_copy(config: MirrorConfig, folder: Path) -> MirrorConfig:
+    """The configuration of a mirror whose ledger is a copy of what there is now."""
+    path = copied_to(folder, Path(config.ledger.path))
+    file = Path(config.file).with_name("zombie.toml")
+    file.write_text(Path(config.file).read_text().replace(config.ledger.path, path))
+    return load_config(file)
+
+
+def ask(capsys: pytest.CaptureFixture[str], config: MirrorConfig, act: str, topic: str, *more: str) -> Done:
+    told = ("west", "--over", "east", "--topic", topic, "--reason", "a fire", *more)
+    return command(capsys, config, act, *told)
+
+
+def guarded_config(folder: Path, pair: Pair, guarded: Guarded, topic: str, mirror: str) -> MirrorConfig:
+    """West is the guarded cluster: the mirror is one user there, another one changes rules."""
+    (folder / "password").write_text(guarded.password)
+    west = f"""
+mirror_principal = "User:{mirror}"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "PLAIN"
+sasl.username = "{mirror}"
+sasl.password = {{ file = "password" }}
+[clusters.west.admin]
+sasl.username = "{ADMINISTRATOR}"
+"""
+    servers = {"east": pair["east"].bootstrap_servers, "west": guarded.without_tls}
+    flow = OFTEN + copying(topic, IDENTITY)
+    return write_config(folder, servers, {FLOW: flow}, properties={"west": west})
+
+
+def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(
+    broker_pair: Pair,
+    guarded: Guarded,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    east, topic = broker_pair["east"].bootstrap_servers, name_of("orders")
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, "e0", "e1")
+    for operation in (
+        ACLOperation.CREATE,
+        ACLOperation.WRITE,
+        ACLOperation.READ,
+        ACLOperation.DESCRIBE_CONFIGS,
+    ):
+        guarded.allow(MIRROR, topic, operation)
+    config = guarded_config(tmp_path, broker_pair, guarded, topic, MIRROR)
+    init_ledger(config)
+    assert run(config, spark).records == 2
+    zombie = on_a_copy(config, tmp_path / "older")
+    with admin_of(config.model_copy(update={"clusters": as_administrator(config)}), "west") as west:
+        before = west.topic_acls()
+
+        done = ask(capsys, config, "promote", topic, "--shut-out")
+        assert (done.code, len(done.out.split())) == (0, 1), done.err
+        assert (
+            f"proven: {topic} partition 0 of flow {FLOW}: its driver ended: epoch 1 was released; deny"
+            in done.err
+        )
+        produce(east, topic, "e2")
+        assert [one.cause for one in run(zombie, spark).stopped] == ["denied"]
+        assert values(guarded.open, topic) == [b"e0", b"e1"]
+
+        demoted = ask(capsys, config, "demote", topic)
+        assert (demoted.code, "1 rules were removed" in demoted.err) == (0, True), demoted.err
+        assert west.topic_acls() == before
+    assert run(config, spark).records == 1
+    assert values(guarded.open, topic) == [b"e0", b"e1", b"e2"]
+    [shut_out, proof] = operations(config, "mirror_shut_out")
+    [let_in] = operations(config, "mirror_let_in")
+    assert (shut_out["proof"], proof["rules"]) == (None, let_in["rules"])
+
+
+def as_administrator(config: MirrorConfig) -> dict[str, object]:
+    return {**config.clusters, "west": config.cluster("west").for_administration}
+
+
+def test_nothing_is_denied_to_a_super_user(
+    broker_pair: Pair, guarded: Guarded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No driver ever ran."""
+    topic = name_of("orders")
+    create_topics(guarded.open, [topic], partitions=1)
+    config = guarded_config(tmp_path, broker_pair, guarded, topic, ADMINISTRATOR)
+    init_ledger(config)
+    done = ask(capsys, config, "promote", topic, "--shut-out")
+    assert (done.code, len(done.out.split())) == (4, 1), done.err
+    assert "it is a super user" in done.err
+
+
+def test_a_marker_alone_keeps_it_out_and_the_flow_continues_with_another_producer_id(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A driver is at work all the time."""
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, "e0", "e1")
+    config = config_of(
+        tmp_path, broker_pair, {FLOW: copying(topic, IDENTITY)}, 'mirror_principal = "User:mirror"'
+    )
+    init_ledger(config)
+    assert run(config, spark).records == 2
+    zombie = on_a_copy(config, tmp_path / "older")
+    with running(config, spark):
+        eventually(lambda: len(claims(config)) == 2, "the next driver is at work")
+        done = ask(capsys, config, "promote", topic, "--shut-out", "--abort-marker")
+        assert done.code == 0, done.err
+        assert (
+            f"proven: {topic} partition 0 of flow {FLOW}: its driver stopped it for the promotion; marker"
+            in (done.err)
+        )
+        produce(east, topic, "e2", "e3")
+        assert [one.cause for one in run(zombie, spark).stopped] == ["shut_out"]
+        assert values(west, topic) == [b"e0", b"e1"]
+        again = ask(capsys, config, "promote", topic, "--shut-out", "--abort-marker")
+        assert (again.code, "abort markers: 0 written, 1 were there" in again.err) == (0, True), again.err
+
+        assert ask(capsys, config, "demote", topic).code == 0
+        eventually(lambda: values(west, topic) == [b"e0", b"e1", b"e2", b"e3"], "the driver continues")
+    produce(east, topic, "e4")
+    assert run(config, spark).records == 1
+    assert values(west, topic) == [b"e0", b"e1", b"e2", b"e3", b"e4"]
+    first, _, third, fourth = claims(config)
+    assert (third[0] != first[0], third[1], fourth) == (True, first[0], (third[0], None))
+    assert broken_invariants(config) == {}
+
+
+def claims(config: MirrorConfig) -> list[tuple[int, int | None]]:
+    """Producer id of each claim of the flow, and the one that it replaces."""
+    claimed = sorted(
+        (row for row in rows(config, "writers") if row["event"] == "claimed"),
+        key=lambda row: row["writer_epoch"],
+    )
+    return [(row["producer_id"], row["former_producer_id"]) for row in claimed]

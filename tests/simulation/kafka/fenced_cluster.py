@@ -1,0 +1,39 @@
+"""An in-memory cluster that may shut the mirror out: by rules, and by markers."""
+
+from collections.abc import Sequence
+
+from ledger.domain.facts import TopicPartition
+from ledger.domain.topics.topic_acls import AclPermission
+from ledger.wire.error_codes import ErrorCode
+from tests.simulation.kafka.cluster import Access, MemoryCluster
+from tests.simulation.kafka.partition_log import PartitionLog
+
+MIRROR = "User:mirror"
+"""Whom it takes the mirror for."""
+
+
+class FencedCluster(MemoryCluster):
+    """Implements `ports.ShutOutCluster` and `ports.WriteProbe`. `exempts_mirror`: the mirror is a super user."""
+
+    exempts_mirror: bool = False
+
+    def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
+        self.topics()
+        return frozenset(topic for topic in topics if not self._denies(topic))
+
+    def producer_epoch(self, partition: TopicPartition, producer_id: int) -> int | None:
+        return self._living_log(partition).producer_epoch(producer_id)
+
+    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
+        log = self._living_log(partition)
+        log.end_transaction(producer_id, producer_epoch, commit=False, now_ms=self.clock.now_ms())
+
+    def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
+        if access is Access.WRITE and self._denies(partition.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return super()._led_by(node, partition, access)
+
+    def _denies(self, topic: str) -> bool:
+        denied = (MIRROR, "write", AclPermission.DENY, topic)
+        rules = {(acl.principal, acl.operation, acl.permission, acl.name) for acl in self.acls}
+        return not self.exempts_mirror and denied in rules
