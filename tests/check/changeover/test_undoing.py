@@ -170,7 +170,7 @@ def test_what_came_later_about_the_same_topics_is_taken_back_first() -> None:
     assert found[0].operation_id == "op0"
     assert to_take_back(applies(ApplyState.DONE, ApplyState.UNDONE), "op0", lambda _plan_id: plan())
     for state in (ApplyState.OPEN, ApplyState.UNDOING):
-        with pytest.raises(PreconditionError, match="op1 .*has not come to its end"):
+        with pytest.raises(PreconditionError, match=r"op1 .*has not come to its end"):
             to_take_back(applies(ApplyState.DONE, state), "op0", lambda _plan_id: of_others)
 
 
