@@ -37,6 +37,8 @@ _PLACES = {
     "demote": "acts.directions:demote",
     "plan": "changeover.plan:plan",
     "apply": "changeover.apply:apply_command",
+    "verify": "changeover.verify:verify",
+    "undo": "changeover.undo:undo",
     "cut": "acts.cut:cut",
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",

@@ -199,6 +199,15 @@ class ClusterAdmin(Protocol):
         """
         ...
 
+    def delete_commits(
+        self, group: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        """Remove committed offsets of a group that has no members; returns by topic and partition what was refused.
+
+        That there was none, or no such group, is no error. Unknown when it raises.
+        """
+        ...
+
     def set_share_offsets(
         self, group: str, offsets: Sequence[NewCommit]
     ) -> dict[tuple[str, int], CommitRefusal]:

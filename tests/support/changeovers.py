@@ -58,9 +58,9 @@ class Stage:
     def apply(self, host: str = "host:1:1:") -> None:
         """As a process that starts now."""
         former = self.applies().open()
-        claim = {**_claim(), "host": host}
+        claimed = {**claim(), "host": host}
         session = WriterSession.claimed(
-            MemoryFactLog(self.ledger, self.clock), APPLY_WRITER, APPLY_TABLES, claim
+            MemoryFactLog(self.ledger, self.clock), APPLY_WRITER, APPLY_TABLES, claimed
         )
         with session:
             operations = ClaimedOperations(operator="ana")
@@ -111,7 +111,8 @@ def with_hooks(of: Plan, **hooks: str) -> Plan:
     return replace(of, hooks={StepName(step): command for step, command in hooks.items()})
 
 
-def _claim() -> Row:
+def claim() -> Row:
+    """A row of `writers` without its stamp."""
     whole = row(
         "writers",
         event="claimed",

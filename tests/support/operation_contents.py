@@ -5,6 +5,18 @@ from collections.abc import Mapping
 from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.hand_over.settings import TopicHandOver
+from ledger.domain.operations.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    Sheet,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+    Undone,
+)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -257,7 +269,37 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.APPLY_ENDED: ApplyEnded(
         result="done", words="all steps are done", figures={"downtime_seconds": 14.2}
     ),
-    OperationKind.UNDONE: Undone(steps={"move_groups": "3 groups as they were"}),
+    OperationKind.SHEET: Sheet(
+        plan_id="1e17325e88da7520",
+        group="billing",
+        source_cluster="east",
+        target_cluster="west",
+        group_type=None,
+        cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
+        commits=(
+            IntendedCommit(
+                topic="orders",
+                topic_id=TARGET_ID,
+                partition=0,
+                former=None,
+                to=1380,
+                source_topic="orders",
+                source_topic_id=SOURCE_ID,
+                source_partition=0,
+                source_offset=1400,
+                source_leader_epoch=5,
+                source_made_after_ms=1766303980000,
+                status="exact",
+            ),
+        ),
+    ),
+    OperationKind.UNDO_BEGUN: UndoBegun(
+        plan_id="1e17325e88da7520", host="ops-1:4711:1766303990:3c9e", is_continued=False
+    ),
+    OperationKind.UNDONE: Undone(
+        steps={"promote": "all topics of west over east is promoted no more"},
+        read_back={"promote": {"is_new": True}},
+    ),
     OperationKind.PARTITION_STOPPED: PartitionStopped(
         topic="orders",
         topic_id=SOURCE_ID,

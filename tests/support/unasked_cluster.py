@@ -104,6 +104,11 @@ class UnaskedCluster:
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
         self._unasked("set_commits", group, commits)
 
+    def delete_commits(
+        self, group: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        self._unasked("delete_commits", group, places)
+
     def set_share_offsets(
         self, group: str, offsets: Sequence[NewCommit]
     ) -> dict[tuple[str, int], CommitRefusal]:

@@ -45,11 +45,13 @@ def fence_topics(
         )
 
 
-def unfence_topics(config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None]) -> UnfenceResult:
-    """Lift fences of a cluster."""
+def unfence_topics(
+    config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None], *, operation_id: str | None = None
+) -> UnfenceResult:
+    """Lift fences of a cluster; `operation_id`: what that is a part of, None: it is an operation of its own."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with fence_parts(config, asked.cluster, state, say) as parts:
-        return unfence(asked, parts)
+        return unfence(asked, parts, operation_id=operation_id)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
             DeltaFactLog(config.ledger.path, clock),
             APPLY_WRITER,
             APPLY_TABLES,
-            _claim_row(before.plan, host),
+            claim_row(before.plan, host),
             after=after or None,
         )
         with session:
@@ -65,7 +65,8 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     return operation_id
 
 
-def _claim_row(plan: Plan, host: str) -> Row:
+def claim_row(plan: Plan, host: str) -> Row:
+    """The row of `writers` of who carries out a plan, or takes back what it changed."""
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,

@@ -25,6 +25,7 @@ APPLY_KINDS = (
     OperationKind.STEP_DONE,
     OperationKind.STEP_FAILED,
     OperationKind.APPLY_ENDED,
+    OperationKind.UNDO_BEGUN,
     OperationKind.UNDONE,
 )
 
@@ -34,6 +35,7 @@ class ApplyState(StrEnum):
 
     OPEN = "open"  # begun, or failed at a step: it can be continued
     DONE = "done"
+    UNDOING = "undoing"  # it is being taken back, or that was interrupted: it can only be taken back
     UNDONE = "undone"
 
 
@@ -75,6 +77,8 @@ class Apply:
                 ended = ApplyEnded.of_row(row)
                 self.figures = ended.figures
                 self.state = ApplyState.DONE if ended.result == "done" else ApplyState.OPEN
+            case OperationKind.UNDO_BEGUN:
+                self.state = ApplyState.UNDOING
             case OperationKind.UNDONE:
                 self.state = ApplyState.UNDONE
 
@@ -105,8 +109,9 @@ class Applies:
         return cls(found)
 
     def open(self) -> Apply | None:
-        """The one that has begun and not come to its end; there is one at most."""
-        return next((one for one in self.by_id.values() if one.state is ApplyState.OPEN), None)
+        """The one that has begun, or is being taken back, and has not come to its end; there is one at most."""
+        between = (ApplyState.OPEN, ApplyState.UNDOING)
+        return next((one for one in self.by_id.values() if one.state in between), None)
 
     def of_plan(self, plan_id: str) -> list[Apply]:
         return [one for one in self.by_id.values() if one.plan_id == plan_id]
@@ -114,7 +119,10 @@ class Applies:
     def the(self, operation_id: str) -> Apply:
         """Raises `UsageError` for an operation that nobody has begun."""
         if operation_id not in self.by_id:
-            raise UsageError(f"no plan was carried out by operation {operation_id!r}; nothing was done")
+            raise UsageError(
+                f"no plan was carried out by operation {operation_id!r}; nothing was done. mirror-ledger plan list "
+                "names those that were; an older copy of a ledger lacks the later ones"
+            )
         return self.by_id[operation_id]
 
 

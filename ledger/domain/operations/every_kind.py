@@ -4,6 +4,18 @@ from collections.abc import Mapping
 
 from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
+from ledger.domain.operations.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    Sheet,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+    Undone,
+)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -46,8 +58,8 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
-        *(Promoted, Demoted, KeysResynced),
-        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded, Undone),
+        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
+        *(Sheet, UndoBegun, Undone),
         *(Promoted, Demoted, MirrorShutOut, MirrorLetIn, KeysResynced),
         *(Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),

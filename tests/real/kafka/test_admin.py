@@ -108,6 +108,7 @@ def test_commits_of_a_group_without_members_are_set(
     consumer.subscribe([topic])
     eventually(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), "partitions are assigned")
     assert set(admin.set_commits(group, wanted[:1]).values()) == {CommitRefusal.HAS_MEMBERS}
+    assert admin.delete_commits(group, [(topic, 0)]) == {(topic, 0): CommitRefusal.HAS_MEMBERS}
     consumer.close()
 
 

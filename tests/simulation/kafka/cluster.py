@@ -322,6 +322,16 @@ class MemoryCluster:
             self.committed_epochs[key] = None
         return refused
 
+    def delete_commits(
+        self, group: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], CommitRefusal]:
+        self._reach()
+        refused = {place: why for place in places if (why := self._refusal_of(group, *place))}
+        for place in places:
+            if place not in refused:
+                self.committed.pop((group, *place), None)
+        return {place: why for place, why in refused.items() if why is not CommitRefusal.NO_TOPIC}
+
     def _refusal_of(self, group: str, topic: str, partition: int) -> CommitRefusal | None:
         if group in self.denied_groups:
             return CommitRefusal.GROUP_DENIED

@@ -164,6 +164,16 @@ class ClusterAdminContract:
         assert (listed.group_type, listed.group_state) == ("classic", "Empty")
         assert _commits(site, f"{group}-2") == []
 
+    def test_commits_are_deleted_for_a_group_without_members(self, site: Site) -> None:
+        site.topic(partitions=2)
+        group, name = f"{site.name}-group", site.name
+        assert site.admin.delete_commits(group, [(name, 0)]) == {}, "no such group"
+        wanted = [NewCommit(name, partition, 5, "") for partition in (0, 1)]
+        assert site.admin.set_commits(group, wanted) == {}
+        for _ in range(2):
+            assert site.admin.delete_commits(group, [(name, 0), (name, 9), ("no-such-topic", 0)]) == {}
+            assert _commits(site, group) == [(name, "the-id", 1, 5, "")]
+
     def test_groups_that_are_not_listed_are_deleted_for_certain_or_not(self, site: Site) -> None:
         site.topic()
         group = f"{site.name}-group"

@@ -96,6 +96,10 @@ class KafkaGroups:
         operation = f"set the committed offsets of group {group}"
         return self.connection.run(operation, group_requests.set_commits, group, commits)
 
+    def delete_commits(self, group: str, places: Sequence[Partition]) -> dict[Partition, CommitRefusal]:
+        operation = f"delete committed offsets of group {group}"
+        return self.connection.run(operation, group_requests.delete_commits, group, places)
+
     def set_share_offsets(self, group: str, offsets: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
         operation = f"set the share-partition start offsets of group {group}"
         return self.connection.run(operation, group_requests.set_share_offsets, group, offsets)

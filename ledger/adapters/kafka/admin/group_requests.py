@@ -7,7 +7,7 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.adapters.kafka.admin.answers import require
@@ -25,6 +25,8 @@ _NOT_NOW = (
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
 )
+_NO_SUCH_GROUP = errors.GroupIdNotFoundError.errno
+_SUBSCRIBED = errors.GroupSubscribedToTopicError.errno
 _AlterShareOffsetsRequest = message("AlterShareGroupOffsetsRequest")
 _AlterShareOffsetsResponse = message("AlterShareGroupOffsetsResponse")
 _REFUSALS = {
@@ -35,6 +37,7 @@ _REFUSALS = {
     errors.StaleMemberEpochError.errno: CommitRefusal.HAS_MEMBERS,
     errors.RebalanceInProgressError.errno: CommitRefusal.HAS_MEMBERS,
     errors.NonEmptyGroupError.errno: CommitRefusal.HAS_MEMBERS,
+    _SUBSCRIBED: CommitRefusal.HAS_MEMBERS,
     errors.UnknownTopicOrPartitionError.errno: CommitRefusal.NO_TOPIC,
 }
 
@@ -127,6 +130,25 @@ async def set_commits(
     return _refused(group, _codes((topic.name, topic) for topic in answer.topics))
 
 
+async def delete_commits(
+    manager: KafkaConnectionManager, group: str, places: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], CommitRefusal]:
+    """What was refused of deleting commits, which only a group without members lets go."""
+    by_coordinator = await _permitted_coordinators(manager, [group])
+    if not by_coordinator:
+        return dict.fromkeys(places, CommitRefusal.GROUP_DENIED)
+    [node] = by_coordinator
+    answer = await manager.send(_offset_delete(group, places), node_id=node)
+    if answer.error_code == _NO_SUCH_GROUP:
+        return {}
+    if answer.error_code:
+        return _refused(group, dict.fromkeys(places, answer.error_code))
+    codes = _codes((topic.name, topic) for topic in answer.topics)
+    refused = _refused(group, codes)
+    # A partition that is not there has no commit either.
+    return {at: why for at, why in refused.items() if why is not CommitRefusal.NO_TOPIC}
+
+
 async def set_share_offsets(
     manager: KafkaConnectionManager, group: str, offsets: Sequence[NewCommit]
 ) -> dict[tuple[str, int], CommitRefusal]:
@@ -165,6 +187,16 @@ def _share_offsets(group: str, offsets: Sequence[NewCommit]) -> Any:
         by_topic[one.topic].append(of_partition(partition_index=one.partition, start_offset=one.offset))
     topics = [of_topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return _AlterShareOffsetsRequest(group_id=group, topics=topics)
+
+
+def _offset_delete(group: str, places: Sequence[tuple[str, int]]) -> OffsetDeleteRequest:
+    of_topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    of_partition = of_topic.OffsetDeleteRequestPartition
+    by_topic = defaultdict(list)
+    for topic, partition in places:
+        by_topic[topic].append(of_partition(partition_index=partition))
+    topics = [of_topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return OffsetDeleteRequest(group_id=group, topics=topics)
 
 
 def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequest:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet
 from ledger.domain.operations.kinds import OperationKind
 
 
@@ -112,8 +113,69 @@ class ApplyEnded(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoBegun(OperationContent):
+    """A process takes back from now on what an apply has changed; `is_continued`: an earlier process had begun to."""
+
+    kind: ClassVar = OperationKind.UNDO_BEGUN
+    plan_id: str
+    host: str
+    is_continued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(OperationContent):
     """What an apply had changed was undone, step by step."""
+    """What an apply had changed was taken back: by step what became of it, in words and as it was read back."""
 
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]
+    read_back: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet(OperationContent):
+    """Where a group is to continue at the target by a plan; what is not `offsets_set` is the same there.
+
+    `plan_id` of a plan that was exported, or carried out.
+    """
+
+    kind: ClassVar = OperationKind.SHEET
+    plan_id: str
+    group: str
+    source_cluster: str
+    target_cluster: str
+    group_type: str | None
+    cut: str
+    commits: tuple[IntendedCommit, ...]
+
+    @classmethod
+    def of(cls, plan_id: str, intended: OffsetsSet) -> Self:
+        assert intended.source_cluster is not None, "a plan says where groups come from"
+        return cls(
+            plan_id=plan_id,
+            group=intended.group,
+            source_cluster=intended.source_cluster,
+            target_cluster=intended.target_cluster,
+            group_type=intended.group_type,
+            cut=intended.cut,
+            commits=intended.commits,
+        )
+
+    @property
+    def intended(self) -> OffsetsSet:
+        """As it is recorded when it is set."""
+        return OffsetsSet(
+            group=self.group,
+            source_cluster=self.source_cluster,
+            target_cluster=self.target_cluster,
+            group_type=self.group_type,
+            cut=self.cut,
+            commits=self.commits,
+        )
+
+    def content(self) -> dict[str, object]:
+        return {"plan_id": self.plan_id, **self.intended.content()}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls.of(content["plan_id"], OffsetsSet.of_content(content))

@@ -1,0 +1,237 @@
+"""Taking back what an apply has changed: the claim, who is at work at the target, and the steps back."""
+
+import getpass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.app import answers
+from ledger.app.acts.directions import change_direction
+from ledger.app.acts.fencing import unfence_topics
+from ledger.app.acts.hand_over import undo_hand_over
+from ledger.app.changeover.applying import claim_row
+from ledger.app.changeover.planning import read_applies, read_plan
+from ledger.app.changeover.seeing import reverse_flows
+from ledger.app.wiring import cluster_admin
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.fences.receipts import FenceHow
+from ledger.domain.operations.directions import Demoted
+from ledger.domain.writer_roles import APPLY_WRITER, RoleVerdict, writer_of
+from ledger.errors import PreconditionError
+from ledger.mirror.driver.take_over import driver_verdict
+from ledger.operations import directions
+from ledger.operations.changeover.applying import Action, ApplyRecord, StepResult, Told, Waits
+from ledger.operations.changeover.moved_groups import (
+    MovedCommit,
+    moved_commits,
+    take_groups_back,
+    why_at_work,
+)
+from ledger.operations.changeover.role import require_nobody_at_work as require_role
+from ledger.operations.changeover.undoing import Undoing, require_nobody_at_work, to_take_back
+from ledger.operations.changeover.written_behind import Behind, written_behind
+from ledger.operations.fencing.lifting import AskedLifting
+from ledger.ports.clusters import live_cluster
+from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+from ledger.schema import OPERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """What the steps back share; `target`: where applications came to."""
+
+    config: MirrorConfig
+    plan: Plan
+    of: Apply
+    state: DeltaLedgerState
+    target: KafkaAdmin
+    moved: list[MovedCommit]
+    reason: str
+    ticket: str | None
+
+
+def undo_apply(
+    config: MirrorConfig, operation_id: str, *, reason: str, ticket: str | None, told: Told
+) -> Mapping[str, str] | None:
+    """Take back what an operation has changed; returns what became of each step, None: it was taken back before.
+
+    Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
+    the target, another process is at work, or a later operation is to be taken back first; and what a step raises.
+    """
+    at = answers.snapshot(config, None)
+    found = to_take_back(read_applies(at), operation_id, lambda plan_id: read_plan(config, plan_id).plan)
+    if found is None:
+        return None
+    of, plan = found
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    clock, processes = SystemClock(), LocalProcesses()
+    after = require_role(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
+    with cluster_admin(config, plan.to_cluster) as target:
+        back = _Back(config, plan, of, state, target, _moved(config, operation_id), reason, ticket)
+        _require_target(back)
+        require_nobody_at_work(plan, _reasons(back))
+        host = str(processes.own())
+        session = WriterSession.claimed(
+            DeltaFactLog(config.ledger.path, clock),
+            APPLY_WRITER,
+            APPLY_TABLES,
+            claim_row(plan, host),
+            after=after or None,
+        )
+        with session:
+            operations = ClaimedOperations(operator=getpass.getuser())
+            operations.begin(session)
+            record = ApplyRecord(operations, clock, operation_id=operation_id, reason=reason, ticket=ticket)
+            words = Undoing(record, _actions(back), told).take_back(of, plan, host=host)
+            session.release()
+    return words
+
+
+def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
+    """The plan that an operation carries out; raises `UsageError` where nobody has begun one of that id."""
+    applies = read_applies(answers.snapshot(config, None))
+    return read_plan(config, applies.the(operation_id).plan_id).plan
+
+
+def _moved(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:
+    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    return moved_commits(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
+
+
+# Who is at work ---------------------------------------------------------------------------------
+
+
+def _require_target(back: _Back) -> None:
+    live = live_cluster(back.target)
+    back.state.identities().require(back.target.alias, live)
+    if live.cluster_id != back.plan.to_cluster_id:
+        raise PreconditionError(
+            f"another cluster answers behind {back.target.alias}: its Kafka cluster id is {live.cluster_id}, the "
+            f"operation was carried out at {back.plan.to_cluster_id}; nothing was done"
+        )
+
+
+def _reasons(back: _Back) -> list[str]:
+    lines = why_at_work(back.target, back.moved)
+    if StepName.PROMOTE in back.of.begun:
+        lines += written_behind(back.target, _behind(back), _is_mirror(back))
+        lines += [f"flow {name} copies back: mirror-ledger stop {name}" for name in _copying_back(back)]
+    return lines
+
+
+def _behind(back: _Back) -> list[Behind]:
+    """Of each partition the end at the cut; where there was none yet, the end of what the flow has copied."""
+    cut = back.state.cut(back.of.operation_id)
+    topics = {(one.flow, one.source_topic): one for one in back.plan.topics}
+    ends: dict[tuple[str, int], int] = {}
+    for flow in back.plan.flows:
+        for at in back.state.positions(flow):
+            one = topics.get((flow, at.source_topic))
+            if one is not None and one.topic_id == at.target_topic_id:
+                ends[one.topic, at.partition] = at.position.target_offset
+        for (source_topic, partition), pair in cut.pairs(flow).items():
+            one = topics.get((flow, source_topic))
+            if one is not None and pair.target is not None and pair.target.high_watermark is not None:
+                ends[one.topic, partition] = pair.target.high_watermark
+    described = back.target.topics()
+    return [
+        Behind(one.topic, one.topic_id, partition, ends.get((one.topic, partition), 0))
+        for one in back.plan.topics
+        for partition in range(described[one.topic].partitions if one.topic in described else 1)
+    ]
+
+
+def _is_mirror(back: _Back) -> Callable[[int], bool]:
+    """Ids that are known stay so; an unknown one is looked up in the newest ledger."""
+    known: set[int] = set()
+
+    def is_mirror(producer_id: int) -> bool:
+        if producer_id >= 0 and producer_id not in known:
+            known.update(back.state.identities().mirror_ids(back.plan.to_cluster_id))
+        return producer_id in known
+
+    return is_mirror
+
+
+def _copying_back(back: _Back) -> list[str]:
+    flows = [back.config.flow(name) for name in back.plan.flows if name in back.config.flows]
+    found = []
+    for name in sorted(set(reverse_flows(back.config, flows).values())):
+        claim = back.state.last_claim(writer_of(name))
+        verdict = driver_verdict(
+            back.config.flow(name), claim, LocalProcesses(), now_ms=SystemClock().now_ms()
+        )
+        if verdict is RoleVerdict.IN_USE:
+            found.append(name)
+    return found
+
+
+# Steps back -------------------------------------------------------------------------------------
+
+
+def _actions(back: _Back) -> dict[StepName, Action]:
+    taking_back: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
+        StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(back.target, back.moved),
+        StepName.HAND_OVER: _hand_back,
+        StepName.PROMOTE: _demote,
+        StepName.FENCE: _unfence,
+    }
+    return {step: partial(act, back) for step, act in taking_back.items()}
+
+
+def _hand_back(back: _Back, waits: Waits) -> StepResult:
+    operation_id = back.of.operation_id
+    if not back.state.hand_overs().handed_over(operation_id):
+        return StepResult("nothing had been handed over")
+    done = undo_hand_over(
+        back.config,
+        operation_id,
+        reason=back.reason,
+        ticket=back.ticket,
+        progress=waits,
+        undo_id=operation_id,
+    )
+    return StepResult("; ".join(one.words for one in done), {"clusters": [one.facts for one in done]})
+
+
+def _demote(back: _Back, _waits: Waits) -> StepResult:
+    plan = back.plan
+    made = change_direction(
+        back.config,
+        Demoted,
+        directions.Pair(plan.to_cluster, plan.from_cluster, plan.choices.topics),
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+    )
+    return StepResult(made.words, {"is_new": made.operation_id is not None})
+
+
+def _unfence(back: _Back, waits: Waits) -> StepResult:
+    """Of the fences that stand those that the apply has made; what a hook has stopped, people start."""
+    cluster, operation_id = back.plan.from_cluster, back.of.operation_id
+    own = [one.fence for one in back.state.fences().at(cluster) if one.operation_id == operation_id]
+    if not own:
+        return StepResult(f"{cluster} has no fence that this operation made")
+    asked = AskedLifting(
+        cluster=cluster,
+        topics=tuple(sorted(one.topic for one in own)),
+        reason=back.reason,
+        ticket=back.ticket,
+    )
+    done = unfence_topics(back.config, asked, waits, operation_id=operation_id)
+    words = done.words
+    if any(one.how == FenceHow.HOOK for one in own):
+        words += "; what the hook has stopped is to be started again"
+    return StepResult(words, {"lifted": done.facts})

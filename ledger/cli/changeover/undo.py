@@ -1,0 +1,39 @@
+"""`undo`: what an apply has changed is taken back, until applications write at the target."""
+
+import sys
+
+import click
+from rich.console import Console
+
+from ledger.app.changeover.undoing import plan_of_operation, undo_apply
+from ledger.cli.changeover.apply import lines
+from ledger.cli.configured import configuration
+from ledger.cli.printing import say
+from ledger.errors import UsageError
+
+
+@click.command()
+@click.argument("operation")
+@click.option("--reason", required=True, help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@click.option("--yes", is_flag=True, help="Ask nobody.")
+@click.pass_context
+def undo(context: click.Context, operation: str, reason: str, ticket: str | None, yes: bool) -> None:
+    """Take back what the apply OPERATION has changed, in reverse order; refused once applications write there."""
+    config = configuration(context)
+    source = plan_of_operation(config, operation).from_cluster
+    if not yes:
+        _confirm(source)
+    done = undo_apply(config, operation, reason=reason, ticket=ticket, told=lines(Console(stderr=True)))
+    if done is None:
+        say(f"operation {operation} was taken back before: nothing to do; nothing was recorded")
+        return
+    click.echo(operation)
+
+
+def _confirm(source: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("there is nobody to ask: --yes takes it back without questions; nothing was done")
+    typed = click.prompt(f"applications will be back at {source}; type its name to confirm", err=True)
+    if typed != source:
+        raise UsageError(f"{typed!r} is not {source!r}; nothing was done")

@@ -1,0 +1,191 @@
+"""Groups that an apply has moved: what was set for each, whether they still stand there, and back to what was before.
+
+A commit is taken back only while it is what was set. What a group has committed beyond it was read at the target: then
+nothing is taken back at all. What somebody has set to something lower, or removed, is left as it is and named.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.groups import SHARE
+from ledger.domain.operations.group_offsets import OffsetsSet, OffsetsSetResult
+from ledger.domain.words.count_words import counted
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.applying import StepResult
+from ledger.operations.groups.offset_setting import TargetGroups
+from ledger.operations.groups.outcomes import Outcome, Place
+from ledger.ports.clusters import ClusterAdmin
+
+_MAY_BE_THERE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.NOT_KEPT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedCommit:
+    """A commit that was set, or was about to be: `former` was there before (None: nothing), `to` what was set since."""
+
+    group: str
+    is_of_share_group: bool
+    topic: str
+    topic_id: str
+    partition: int
+    former: int | None
+    to: tuple[int, ...]
+
+    @property
+    def place(self) -> Place:
+        return self.group, self.topic, self.partition
+
+    @property
+    def words(self) -> str:
+        return f"{self.group!r} at {self.topic} partition {self.partition}"
+
+
+def moved_commits(rows: Iterable[Mapping[str, Any]]) -> list[MovedCommit]:
+    """From rows of `operations` of one operation, in the order of their stamps.
+
+    What was refused is none. Of several attempts the first one knows what was there before.
+    """
+    moved: dict[Place, MovedCommit] = {}
+    is_set: set[Place] = set()
+    for row in rows:
+        if row["kind"] == OffsetsSet.kind:
+            for one in _intended(OffsetsSet.of_row(row)):
+                before = moved.get(one.place)
+                moved[one.place] = (
+                    one if before is None else replace(before, to=before.to + one.to, topic_id=one.topic_id)
+                )
+        elif row["kind"] == OffsetsSetResult.kind:
+            done = OffsetsSetResult.of_row(row)
+            for result in done.results:
+                if result.topic is None or result.partition is None:
+                    continue
+                place = (done.group, result.topic, result.partition)
+                if result.result in _MAY_BE_THERE:
+                    is_set.add(place)
+                elif place not in is_set:
+                    moved.pop(place, None)
+    return [moved[place] for place in sorted(moved)]
+
+
+def _intended(intended: OffsetsSet) -> list[MovedCommit]:
+    return [
+        MovedCommit(
+            group=intended.group,
+            is_of_share_group=intended.group_type == SHARE,
+            topic=one.topic,
+            topic_id=one.topic_id,
+            partition=one.partition,
+            former=one.former,
+            to=(one.to,),
+        )
+        for one in intended.commits
+    ]
+
+
+def read_groups(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> TargetGroups:
+    """What the target says of them now."""
+    shared = {one.group for one in moved if one.is_of_share_group}
+    return TargetGroups.read(target, {one.group for one in moved} - shared, shared)
+
+
+def why_at_work(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> list[str]:
+    """Why groups cannot be taken back: they have members, are not shown, or have read on. A line each."""
+    if not moved:
+        return []
+    there = read_groups(target, moved)
+    groups = sorted({one.group for one in moved})
+    lines = [f"group {group!r} has members at {target.alias}" for group in groups if there.has_members(group)]
+    lines += [
+        f"group {group!r} is not shown to the principal that asks"
+        for group in groups
+        if group in there.denied
+    ]
+    for one in moved:
+        now = there.committed.get(one.place)
+        if now is not None and now > max(one.to) and now != one.former and _is_same_topic(one, there):
+            lines.append(f"{one.words} has committed {now}, and {one.to[-1]} was set")
+    return lines
+
+
+def take_groups_back(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> StepResult:
+    """Commits that are still what was set go back to what was there before, and are read back.
+
+    Raises `PreconditionError` where one does not; the others have then. Metadata of a former commit is not known.
+    """
+    there = read_groups(target, moved) if moved else None
+    to_restore: list[MovedCommit] = []
+    left: list[str] = []
+    for one in moved:
+        assert there is not None, "it was read for what was moved"
+        now = there.committed.get(one.place)
+        if not _is_same_topic(one, there):
+            left.append(f"{one.words}: the topic is another one")
+        elif now == one.former:
+            continue
+        elif now not in one.to:
+            left.append(f"{one.words}: somebody has {'removed it' if now is None else f'set it to {now}'}")
+        elif one.former is None and one.is_of_share_group:
+            left.append(f"{one.words}: remove its start offset (kafka-share-groups.sh --delete-offsets)")
+        else:
+            to_restore.append(one)
+    refused = _restored(target, to_restore)
+    kept = _not_restored(target, to_restore)
+    if refused or kept:
+        lines = "\n  ".join([*refused, *kept])
+        raise PreconditionError(
+            f"{counted(len(refused) + len(kept), 'commit')} of {target.alias} not restored; mend the cause, then "
+            f"continue: mirror-ledger undo\n  {lines}"
+        )
+    groups = len({one.group for one in moved})
+    words = f"{counted(groups, 'group')} as before: {counted(len(to_restore), 'commit')} restored"
+    if left:
+        words += f"; left: {'; '.join(left)}"
+    facts = [
+        {
+            "group": one.group,
+            "topic": one.topic,
+            "partition": one.partition,
+            "from": one.to[-1],
+            "to": one.former,
+        }
+        for one in to_restore
+    ]
+    return StepResult(words, {"restored": facts, "left": left})
+
+
+def _is_same_topic(one: MovedCommit, there: TargetGroups) -> bool:
+    return there.topic_ids.get(one.topic) == one.topic_id
+
+
+def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> list[str]:
+    """What the target refused, in words."""
+    lines: list[str] = []
+    for group in sorted({one.group for one in to_restore}):
+        of_group = [one for one in to_restore if one.group == group]
+        new = [
+            NewCommit(one.topic, one.partition, one.former, None)
+            for one in of_group
+            if one.former is not None
+        ]
+        gone = [(one.topic, one.partition) for one in of_group if one.former is None]
+        refused: dict[tuple[str, int], CommitRefusal] = {}
+        if new:
+            set_all = target.set_share_offsets if of_group[0].is_of_share_group else target.set_commits
+            refused |= set_all(group, new)
+        if gone:
+            refused |= target.delete_commits(group, gone)
+        lines += [f"{group!r} at {topic} partition {at}: {why}" for (topic, at), why in refused.items()]
+    return lines
+
+
+def _not_restored(target: ClusterAdmin, restored: Sequence[MovedCommit]) -> list[str]:
+    if not restored:
+        return []
+    there = read_groups(target, restored)
+    return [
+        f"{one.words}: read back {there.committed.get(one.place)} instead of {one.former}"
+        for one in restored
+        if there.committed.get(one.place) != one.former
+    ]

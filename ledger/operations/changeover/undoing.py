@@ -1,0 +1,99 @@
+"""Taking back what an apply has changed, step by step in reverse order, until applications write at the target.
+
+Each step reads what is there, takes back what is still as it was made, and reads back. So who was interrupted begins
+again. Once it has begun the apply cannot be continued any more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.changeovers import ApplyAlive, UndoBegun, Undone
+from ledger.errors import MirrorLedgerError, PreconditionError
+from ledger.operations.changeover.applying import Action, ApplyRecord, Told
+
+TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
+"""Steps that change something that can be taken back. What others have recorded is so, and stays."""
+
+
+def to_take_back(
+    applies: Applies, operation_id: str, plan_of: Callable[[str], Plan]
+) -> tuple[Apply, Plan] | None:
+    """The apply and its plan; None: it was taken back before.
+
+    Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where a later one about the same
+    topics was not taken back, or another apply is open.
+    """
+    found = applies.the(operation_id)
+    if found.state is ApplyState.UNDONE:
+        return None
+    open_one = applies.open()
+    if open_one is not None and open_one.operation_id != operation_id:
+        raise PreconditionError(
+            f"operation {open_one.operation_id} (plan {open_one.plan_id}) has not come to its end; nothing was done. "
+            f"Continue it, or take it back first: mirror-ledger undo {open_one.operation_id}"
+        )
+    plan = plan_of(found.plan_id)
+    ids = _topic_ids(plan)
+    names = list(applies.by_id)
+    for later in names[names.index(operation_id) + 1 :]:
+        one = applies.by_id[later]
+        if one.state is not ApplyState.UNDONE and ids & _topic_ids(plan_of(one.plan_id)):
+            raise PreconditionError(
+                f"operation {later} came after it and is about the same topics; nothing was done. Take that back "
+                f"first: mirror-ledger undo {later}"
+            )
+    return found, plan
+
+
+def _topic_ids(plan: Plan) -> set[str]:
+    return {topic_id for one in plan.topics for topic_id in (one.topic_id, one.source_topic_id)}
+
+
+def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
+    """Raise `PreconditionError` where applications are at work at the target, or may be."""
+    if not reasons:
+        return
+    lines = "\n  ".join(reasons)
+    raise PreconditionError(
+        f"{plan.to_cluster} is in use since; nothing was taken back:\n  {lines}\nThe way back is a plan in the other "
+        f"direction: mirror-ledger plan switchover --from {plan.to_cluster} --to {plan.from_cluster}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """`actions`: how each of `TAKEN_BACK` is taken back."""
+
+    record: ApplyRecord
+    actions: Mapping[StepName, Action]
+    told: Told
+
+    def take_back(self, of: Apply, plan: Plan, *, host: str) -> Mapping[str, str]:
+        """What became of each step that had begun, in words. Raises what a step raises: then it can be continued."""
+        self.record.add(
+            UndoBegun(plan_id=plan.plan_id, host=host, is_continued=of.state is ApplyState.UNDOING)
+        )
+        words: dict[str, str] = {}
+        facts: dict[str, Any] = {}
+        for step in reversed(plan.steps):
+            if step not in TAKEN_BACK or step not in of.begun:
+                continue
+            self.told.begins(step)
+            self.record.add(ApplyAlive(step=step))
+            try:
+                result = self.actions[step](lambda text, step=step: self._waits(step, text))
+            except MirrorLedgerError as error:
+                self.told.ends(step, str(error), False)
+                raise
+            words[str(step)], facts[str(step)] = result.words, dict(result.read_back)
+            self.told.ends(step, result.words, True)
+        self.record.add(Undone(steps=words, read_back=facts))
+        return words
+
+    def _waits(self, step: StepName, words: str) -> None:
+        self.told.waits(step, words)
+        self.record.alive(step)
