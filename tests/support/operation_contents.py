@@ -5,18 +5,6 @@ from collections.abc import Mapping
 from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanRecorded,
-    Sheet,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    UndoBegun,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -45,9 +33,11 @@ from ledger.domain.operations.promotion.changeovers import (
     ApplyEnded,
     PlanRecorded,
     RecordedBlocker,
+    Sheet,
     StepBegun,
     StepDone,
     StepFailed,
+    UndoBegun,
     Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import (

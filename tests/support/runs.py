@@ -32,7 +32,6 @@ def run(
     allow_scope_reduction: bool = False,
     from_cut: str | None = None,
     recorded: frozenset[Subject] = NOTHING,
-    from_cut: str | None = None,
     stop: threading.Event | None = None,
 ) -> RunSummary:
     """One run of a flow, to its end."""
@@ -45,7 +44,6 @@ def run(
         allow_scope_reduction=allow_scope_reduction,
         from_cut=from_cut,
         recorded=recorded,
-        from_cut=from_cut,
         stop=stop or threading.Event(),
         on_round=lambda _so_far: None,
     )

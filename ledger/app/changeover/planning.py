@@ -36,7 +36,7 @@ def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, tick
     content = PlanRecorded(
         plan_id=made.plan.plan_id,
         plan=made.plan.content(),
-        blockers=[{"code": str(one.code), "words": one.words, "advice": one.advice} for one in made.blockers],
+        blockers=made.recorded_blockers,
         cut=made.cut,
         forecast=made.forecast,
     )

@@ -4,18 +4,6 @@ from collections.abc import Mapping
 
 from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanRecorded,
-    Sheet,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    UndoBegun,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -43,9 +31,11 @@ from ledger.domain.operations.promotion.changeovers import (
     ApplyClaimed,
     ApplyEnded,
     PlanRecorded,
+    Sheet,
     StepBegun,
     StepDone,
     StepFailed,
+    UndoBegun,
     Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut

@@ -39,10 +39,9 @@ class OperationKind(StrEnum):
     STEP_DONE = "step_done"  # the receipt of a step
     STEP_FAILED = "step_failed"
     APPLY_ENDED = "apply_ended"
-    UNDONE = "undone"  # what an apply had changed was undone
     SHEET = "sheet"  # where a group is to continue by a plan
-    UNDO_BEGUN = "undo_begun"  # a process takes back what an apply has changed
-    UNDONE = "undone"  # what an apply had changed was taken back
+    UNDO_BEGUN = "undo_begun"  # a process undoes what an apply has changed
+    UNDONE = "undone"  # what an apply had changed was undone
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
     CONFIGURATION_CHANGED = (

@@ -124,8 +124,7 @@ class UndoBegun(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(OperationContent):
-    """What an apply had changed was undone, step by step."""
-    """What an apply had changed was taken back: by step what became of it, in words and as it was read back."""
+    """What an apply had changed was undone: by step what became of it, in words and as it was read back."""
 
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]
