@@ -15,7 +15,7 @@ from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import ClusterUnavailableError, UsageError
-from ledger.operations.fencing.fencing import fence
+from ledger.operations.fencing.fencing import fence, leave_open
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
 
@@ -43,6 +43,14 @@ def fence_topics(
             parts,
             operation_id=operation_id,
         )
+
+
+def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: str) -> FenceResult:
+    """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
+    with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
+        return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
 
 
 def unfence_topics(

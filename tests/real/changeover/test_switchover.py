@@ -7,41 +7,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
-from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import Done, command
+from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of, values
+from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
-
-_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
-
-
-def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, *options: str) -> str:
-    """The id of a switchover from east to west, once nothing stands against it: all is recorded then."""
-    tries: list[Done] = []
-
-    def is_free() -> bool:
-        asked = (
-            "plan",
-            "switchover",
-            "--from",
-            "east",
-            "--to",
-            "west",
-            "--accept",
-            "no_commit",
-            "-o",
-            "json",
-        )
-        tries.append(command(capsys, config, *asked, *options))
-        return tries[-1].code == 0
-
-    eventually(is_free, "a plan without blockers", within_s=30)
-    return str(json.loads(tries[-1].out)[0]["plan_id"])
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
@@ -49,7 +23,7 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
     init_ledger(config)
     create_topics(east, [topic], partitions=2)
     create_topics(west, [topic], partitions=2)
@@ -59,7 +33,8 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
-            capsys, config, "--fence", "none", "--unproven", "producers ended", "--group", desk.group
+            *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
+            *("--group", desk.group),
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
@@ -86,6 +61,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         plan_id = planned(
             capsys,
             config,
+            "switchover",
             *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
             *("--accept-unproven-shut-out", "--topic", topic),
         )
@@ -102,12 +78,3 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     assert receipts["operation_id"] == operation_id
     run(config, spark, "west-to-east", from_cut=operation_id)
     assert sorted(values(east, topic)) == sorted(shop.written)
-
-
-def both_ways(topic: str) -> dict[str, str]:
-    """Flows of the same names in both directions, of which one holds."""
-    names = 'topic_naming = "identity"\n'
-    return {
-        FLOW: f'opposite = "west-to-east"\n{copying(topic, names + _OFTEN)}',
-        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names + _OFTEN)}',
-    }
