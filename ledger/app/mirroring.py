@@ -12,6 +12,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.spark.session import SessionFactory
 from ledger.adapters.system import SystemClock
+from ledger.app.group_syncing import syncing
 from ledger.app.wiring import (
     background_maintenance,
     cluster_admin,
@@ -205,6 +206,7 @@ def drive(
             after=after,
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
+            beside=lambda session: syncing(config, flow, target, session),
         )
 
 
