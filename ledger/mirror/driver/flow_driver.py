@@ -78,6 +78,7 @@ def run_flow(
     recording_troubles: Troubles = dict,
     looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
     from_cut: Cut | None = None,
+    beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
@@ -85,6 +86,8 @@ def run_flow(
     `after`: the epoch that this one is to follow, None: any.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer.
     `from_cut`: partitions that it is about begin there, or continue behind it.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
+    others append under the same claim.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
@@ -114,6 +117,8 @@ def run_flow(
     on_claimed()
     run = _Run.of(flow, ports, str(row["target_cluster_id"]), directions)
     with session, looking_out(run.reach):
+    run = _Run.of(flow, ports, str(row["target_cluster_id"]))
+    with session, looking_out(run.reach), beside(session):
         loop = RoundLoop(
             flow=flow,
             topics=topics,
