@@ -133,12 +133,12 @@ class StartPositions:
 
     def _beside_source_again(self, state: PartitionState) -> tuple[OffsetSync, ...]:
         """What was recorded of the target's end without the source is read again, now that there is one."""
-        before = self.before_settling(state.pair, state.position)
-        if before is None:
+        stood = self.before_settling(state.pair, state.position)
+        if stood is None:
             return ()
-        state.position = before
-        fact = state.supersede(before, SyncCause.SETTLED)
-        state.position = before
+        state.position = stood
+        fact = state.supersede(stood, SyncCause.SETTLED)
+        state.position = stood
         return (fact,)
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
