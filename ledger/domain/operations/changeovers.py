@@ -111,6 +111,20 @@ class Undone(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanExported(OperationContent):
+    """A plan was written down to be carried out without the program; its rows `sheet` share the operation id.
+
+    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words.
+    """
+
+    kind: ClassVar = OperationKind.PLAN_EXPORTED
+    plan_id: str
+    cut: str
+    groups: int
+    left_out: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet(OperationContent):
     """Where a group is to continue at the target by a plan; what is not `offsets_set` is the same there.
 
