@@ -42,6 +42,7 @@ VIEW_SUBJECTS = (
     "extras",
     "lag",
     "readings",
+    "losses",
     "commits",
     "targets",
     "earlier_copies",

@@ -5,7 +5,15 @@ Every error is one of `ledger.errors`.
 """
 
 from ledger.adapters.duck.sealed import SealedLedger
-from ledger.api.answers import Answer, FlowRequest, PartitionLag, Place, Status, TranslatedOffset
+from ledger.api.answers import (
+    Answer,
+    FlowRequest,
+    PartitionLag,
+    PartitionLoss,
+    Place,
+    Status,
+    TranslatedOffset,
+)
 from ledger.api.asked import AsOf
 from ledger.api.ledger import Ledger
 
@@ -15,6 +23,7 @@ __all__ = [
     "FlowRequest",
     "Ledger",
     "PartitionLag",
+    "PartitionLoss",
     "Place",
     "SealedLedger",
     "Status",

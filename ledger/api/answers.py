@@ -15,6 +15,7 @@ from ledger.catalog import Query
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.domain.pair.first_unread import PlaceStatus
+from ledger.operations.failover_loss import LossStatus
 from ledger.operations.flow_answers import partition_columns
 from ledger.operations.flow_lag import LagStatus
 from ledger.operations.flow_report import FlowReport
@@ -161,6 +162,29 @@ class Status:
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoss:
+    """What of a partition would be lost if its cluster were, and as of when: `failover_loss`. Unknown is None."""
+
+    flow: str
+    source_topic: str
+    source_topic_id: str
+    source_partition: int
+    last_stable: int | None
+    high_watermark: int | None
+    known_end: int | None
+    map_end: int | None
+    settled_records: int | None
+    records_at_risk: int | None
+    level_at_ms: int | None
+    lost_since_ms: int | None
+    at_risk_ms: int | None
+    ends_read_at_ms: int | None
+    age_ms: int | None
+    extra_estimate: int | None
+    status: LossStatus
+
+
 def translated_offset(*, status: str, **columns: Any) -> TranslatedOffset:
     uncommitted = set(UncommittedStatus)
     known = UncommittedStatus(status) if status in uncommitted else TranslationStatus(status)
@@ -186,3 +210,7 @@ def row_class(query: Query) -> Callable[..., Any]:
     name = "".join(word.capitalize() for word in query.name.split("_"))
     columns = [column.name for column in query.columns]
     return make_dataclass(name, columns, frozen=True, slots=True, kw_only=True)
+
+
+def partition_loss(*, status: str, **columns: Any) -> PartitionLoss:
+    return PartitionLoss(status=LossStatus(status), **columns)

@@ -15,11 +15,13 @@ from ledger.api.answers import (
     Answer,
     FlowRequest,
     PartitionLag,
+    PartitionLoss,
     Place,
     Status,
     TranslatedOffset,
     mapping,
     partition_lag,
+    partition_loss,
     place,
     row_class,
     translated_offset,
@@ -35,6 +37,8 @@ from ledger.errors import UsageError
 
 DRIVER_LIVES = "driver_lives"
 """A parameter of queries that is found out where it is not given."""
+AT = "at_ms"
+"""A parameter of queries: the instant that is asked about; where it may be left out it is that of the cut then."""
 VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
     "duckdb": pasted_views.for_duckdb,
     "spark": pasted_views.for_spark,
@@ -162,6 +166,18 @@ class Ledger:
         """How much of each source partition is not on the target, and as of when."""
         return Answer(self.query("replication_lag", flow=flow).table, partition_lag)
 
+    def failover_loss(self, from_cluster: str, to_cluster: str, *, at: AsOf = None) -> Answer[PartitionLoss]:
+        """What would be lost, partition by partition, if the first cluster were lost and the other took over.
+
+        `at`: the time to which what has come since is estimated; None: that of the question. Raises `UsageError` for
+        clusters that the ledger does not know, and `PreconditionError` where there is nothing to answer from.
+        """
+        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        between_clusters.require_way(self.config, self.snapshot, way)
+        params = {"from_cluster": from_cluster, "to_cluster": to_cluster}
+        at_ms = self._asked_at_ms() if at is None else time_ms(at)
+        return Answer(self.query("failover_loss", at_ms=at_ms, **params).table, partition_loss)
+
     def requests(self, flow: str) -> Answer[FlowRequest]:
         """What operators asked of a flow, in the order of asking, and what became of it."""
         return Answer(self.query("flow_operations", flow=flow).table, FlowRequest)
@@ -176,7 +192,8 @@ class Ledger:
     def query(self, name: str, /, **params: Value) -> Answer[Any]:
         """The answer of a query of the catalog; its rows are frozen, with the query's columns as fields.
 
-        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured.
+        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured; `at_ms`
+        is that of the cut.
         """
         wanted = catalog.query(name)
         found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
@@ -222,6 +239,8 @@ class Ledger:
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
             if DRIVER_LIVES in wanted.parameter_names:
                 found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
+        if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
+            found.setdefault(AT, self._asked_at_ms())
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
 
     # -----------------------------------------------------------------------------------------------

@@ -44,5 +44,15 @@ def say(text: str) -> None:
     click.echo(shown_lines(text), err=True)
 
 
+def asked_for(question: str) -> str:
+    """What a person types; the question is on stderr."""
+    return str(click.prompt(shown_lines(question), err=True))
+
+
+def confirmed(question: str) -> bool:
+    """Whether a person says yes."""
+    return click.confirm(shown_lines(question), err=True)
+
+
 def terminal_width() -> int:
     return shutil.get_terminal_size(fallback=(_NO_TERMINAL, 24)).columns

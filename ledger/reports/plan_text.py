@@ -1,6 +1,7 @@
 """A plan as text: for people, for programs, and for a ticket."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -8,12 +9,13 @@ import pyarrow as pa
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.time_words import duration, instant
 from ledger.reports.plain_text import json_text
 from ledger.reports.rendering import RENDERERS
 
-Blockers = Sequence[Mapping[str, str]]
+Blockers = Sequence[RecordedBlocker]
 Forecast = Mapping[str, Any]
 
 
@@ -29,7 +31,7 @@ def plan_table(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequ
         *(f"    {number:2}  {line}" for number, line in enumerate(_steps(plan, applies), start=1)),
     ]
     for one in blockers:
-        lines += [f"  blocked   {one['code']}: {one['words']}", f"            {one['advice']}"]
+        lines += [f"  blocked   {one.code}: {one.words}", f"            {one.advice}"]
     return "\n".join([*lines, ""])
 
 
@@ -48,7 +50,7 @@ def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: S
     ]
     if blockers:
         lines += ["", "## Blocked by", ""]
-        lines += [f"- `{one['code']}`: {one['words']}. {one['advice']}" for one in blockers]
+        lines += [f"- `{one.code}`: {one.words}. {one.advice}" for one in blockers]
     return "\n".join([*lines, ""])
 
 
@@ -59,7 +61,7 @@ def plan_json(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Seque
             {
                 "plan_id": plan.plan_id,
                 "plan": plan.content(),
-                "blockers": list(blockers),
+                "blockers": [asdict(one) for one in blockers],
                 "forecast": dict(forecast),
                 "applies": [apply_content(one) for one in applies],
             }

@@ -7,13 +7,12 @@ from itertools import count
 from typing import Any
 
 from ledger.config.flow import FlowConfig
-from ledger.domain.hand_over.permissions import NotCarried
 from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
 from ledger.operations.directions import Pair
 from ledger.operations.hand_over.carrying_out import ClusterChanges, Ready, Why
-from ledger.operations.hand_over.known import NO_LIMITS, KnownPair, known_pair
+from ledger.operations.hand_over.known import KnownPair, known_pair
 from ledger.operations.hand_over.planning import HandOver, planned_for_applications
 from ledger.recording.operation_log import OperatorOperations
 from ledger.schema import PERMISSIONS, TOPICS, WRITERS
@@ -84,13 +83,10 @@ class Pairs:
     def state(self) -> MemoryLedgerState:
         return MemoryLedgerState(self.ledger)
 
-    def known(
-        self, *topics: str, flow: FlowConfig = FLOW, limits: Mapping[str, str | None] = NO_LIMITS
-    ) -> KnownPair:
+    def known(self, *topics: str, flow: FlowConfig = FLOW) -> KnownPair:
         pair = Pair("west", "east", topics or None)
-        return known_pair(
-            self.state, pair, [flow], lambda _flow, topic: topic != "other", NotCarried(), limits
-        )
+        mirrors = frozenset({"User:mirror"})
+        return known_pair(self.state, pair, [flow], lambda _flow, topic: topic != "other", mirrors)
 
     @property
     def permissions(self) -> MemoryPermissionAdmin:

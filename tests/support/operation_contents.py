@@ -5,19 +5,6 @@ from collections.abc import Mapping
 from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
 from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanExported,
-    PlanRecorded,
-    Sheet,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    UndoBegun,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -39,6 +26,20 @@ from ledger.domain.operations.partition_events import (
     PartitionStopped,
     Settled,
     TailCopiedAgain,
+)
+from ledger.domain.operations.promotion.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanExported,
+    PlanRecorded,
+    RecordedBlocker,
+    Sheet,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+    Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import (
     EpochMarker,
@@ -240,7 +241,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
             "to_cluster": "west",
             "steps": ["check", "fence"],
         },
-        blockers=[{"code": "objective", "words": "41 s behind", "advice": "wait"}],
+        blockers=(RecordedBlocker(code="objective", words="41 s behind", advice="wait"),),
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
         forecast={"records_lost": 0, "repeated": 0, "groups": 3},
     ),

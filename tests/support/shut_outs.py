@@ -191,10 +191,11 @@ class Promotion:
         principal: str | None = MIRROR,
         with_markers: bool = False,
         others: Sequence[FlowConfig] = (),
+        flow: FlowConfig = FLOW,
     ) -> ShutOutResult:
         scope = ShutOutScope(
             pair=pair,
-            flows=[FLOW],
+            flows=[flow],
             others=others,
             copies=lambda flow, topic: topic in flow.topics,
             principal=principal,

@@ -2,17 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.app.wiring import cluster_admin, operator_operations
+from ledger.app.wiring import operator_operations
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.hand_over.permissions import NotCarried
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.errors import UsageError
 from ledger.operations.directions import Pair
@@ -24,7 +23,7 @@ from ledger.ports.ledger import require_recorded
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for: a pair of clusters with topics, for whom, and principals that are no applications."""
+    """What is asked for: a pair of clusters with topics, for whom, and further principals of mirrors."""
 
     pair: Pair
     purpose: Purpose
@@ -48,7 +47,8 @@ def hand_over(
 ) -> Ready:
     """Change it, as an operation of its own or as a part of another one.
 
-    Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises."""
+    Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises.
+    """
     state = _state(config)
     require_promoted(_known(config, asked, state), state.directions())
     with _planned(config, asked, state) as (plan, admin):
@@ -74,7 +74,7 @@ def undo_hand_over(
         raise UsageError(f"no hand-over has the operation id {operation_id!r}; nothing was undone")
     done = []
     for alias in clusters:
-        with cluster_admin(config, alias) as admin:
+        with _administrator(config, alias) as admin:
             require_recorded(state, admin)
             changes = _changes(config, admin, progress)
             done.append(
@@ -100,7 +100,8 @@ def _known(config: MirrorConfig, asked: Asked, state: DeltaLedgerState) -> Known
         return config.topic_selection(flow.name).selects(topic)
 
     flows = pair.flows_of(config.flows.values(), copies)
-    return known_pair(state, pair, flows, selects, NotCarried(asked.mirrors))
+    configured = (config.cluster(alias).mirror_principal for alias in (pair.former, pair.cluster))
+    return known_pair(state, pair, flows, selects, asked.mirrors | frozenset(filter(None, configured)))
 
 
 @contextmanager
@@ -109,14 +110,19 @@ def _planned(
 ) -> Iterator[tuple[HandOver, KafkaAdmin]]:
     """The plan, and the admin of the cluster that it changes. Who applications leave is asked for nothing."""
     known = _known(config, asked, state)
-    with cluster_admin(config, known.cluster) as cluster:
+    with _administrator(config, known.cluster) as cluster:
         require_recorded(state, cluster)
         if asked.purpose is Purpose.APPLICATIONS:
             yield planned_for_applications(known, cluster, cluster), cluster
             return
-        with cluster_admin(config, known.former) as former:
+        with _administrator(config, known.former) as former:
             require_recorded(state, former)
             yield planned_for_mirror(known, former, cluster), former
+
+
+def _administrator(config: MirrorConfig, alias: str) -> closing[KafkaAdmin]:
+    """With the credentials that may change permissions."""
+    return closing(KafkaAdmin(alias, config.cluster(alias).for_administration, SystemClock()))
 
 
 def _changes(config: MirrorConfig, admin: KafkaAdmin, progress: Callable[[str], None]) -> ClusterChanges:

@@ -1,1 +1,1 @@
-"""Wiring of changes of direction: planned, carried out, verified and taken back."""
+"""Wiring of changes of direction: planned, carried out, verified and undone."""

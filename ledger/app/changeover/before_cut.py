@@ -114,7 +114,7 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
 
 
 def settle_flows(scene: Scene, waits: Waits) -> StepResult:
-    """What each flow had copied last and nobody has recorded; beside a living source or driver the flow finds it."""
+    """What each flow had copied last and nobody has recorded; beside a source or driver at work the flow finds it."""
     if scene.is_source_there():
         return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
     words, facts = [], {}

@@ -11,8 +11,8 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import APPLY_KINDS, Applies, recorded_plan
 from ledger.domain.changeover.plans import Choices, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.operations.changeovers import PlanRecorded
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.operations.changeover.planning import Planned, planned
 from ledger.reports.rendering import oddities
 from ledger.schema import OPERATIONS
@@ -36,7 +36,7 @@ def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, tick
     content = PlanRecorded(
         plan_id=made.plan.plan_id,
         plan=made.plan.content(),
-        blockers=[{"code": str(one.code), "words": one.words, "advice": one.advice} for one in made.blockers],
+        blockers=made.recorded_blockers,
         cut=made.cut,
         forecast=made.forecast,
     )

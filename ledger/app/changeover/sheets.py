@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.changeovers import PlanExported, Sheet
 from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.groups.receipts import Why

@@ -21,9 +21,9 @@ from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import FenceChoice, Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.hand_over.receipts import Purpose
-from ledger.domain.operations.changeovers import Sheet
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, OffsetsSetResult
+from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.words.count_words import counted
 from ledger.errors import UsageError

@@ -1,4 +1,4 @@
-"""`apply`, `verify` and `undo`: a plan carried out, read back, and taken back."""
+"""`apply`, `verify` and `undo`: a plan carried out, read back, and undone."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from ledger.app.changeover.applying import apply_plan
 from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Asked
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import asked_for, confirmed, say
 from ledger.domain.changeover.steps import StepName
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.changeover.applying import Told
@@ -38,13 +38,13 @@ def _confirm_target(name: str) -> None:
         raise UsageError(
             "there is nobody to ask: --yes carries the plan out without questions; nothing was done"
         )
-    typed = click.prompt(f"applications will move to {name}; type its name to confirm", err=True)
+    typed = asked_for(f"applications will move to {name}; type its name to confirm")
     if typed != name:
         raise UsageError(f"{typed!r} is not {name!r}; nothing was done")
 
 
 def _ask(what: str) -> str:
-    if not click.confirm(f"{what}?", err=True):
+    if not confirmed(f"{what}?"):
         raise PreconditionError(f"not confirmed: {what}. Continue when it is so: mirror-ledger apply")
     return "confirmed by the operator"
 

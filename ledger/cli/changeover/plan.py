@@ -50,7 +50,7 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--abort-marker",
             is_flag=True,
-            help="Shut the mirror out by an abort marker as well. It cannot be taken back.",
+            help="Shut the mirror out by an abort marker as well. It cannot be undone.",
         ),
         click.option(
             "--accept-unproven-shut-out",
@@ -178,8 +178,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     made = planning.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
         planning.record_plan(config, made, reason=reason, ticket=ticket)
-    blockers = [{"code": str(one.code), "words": one.words, "advice": one.advice} for one in made.blockers]
-    put(_FORMS[output](made.plan, blockers, made.forecast, ()))
+    put(_FORMS[output](made.plan, made.recorded_blockers, made.forecast, ()))
     say(f"cut {made.cut}")
     if as_of is not None:
         say("a plan as of the past is not recorded: it cannot be carried out")

@@ -8,9 +8,15 @@ from typing import Any, Self
 
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
-from ledger.domain.operations.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed
 from ledger.domain.operations.content import Row
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.promotion.changeovers import (
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepDone,
+    StepFailed,
+)
 from ledger.errors import PreconditionError, UsageError
 
 APPLY_KINDS = (

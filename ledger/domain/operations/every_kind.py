@@ -4,19 +4,6 @@ from collections.abc import Mapping
 
 from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
-from ledger.domain.operations.changeovers import (
-    ApplyAlive,
-    ApplyClaimed,
-    ApplyEnded,
-    PlanExported,
-    PlanRecorded,
-    Sheet,
-    StepBegun,
-    StepDone,
-    StepFailed,
-    UndoBegun,
-    Undone,
-)
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.directions import Demoted, Promoted
@@ -38,6 +25,19 @@ from ledger.domain.operations.partition_events import (
     PartitionStopped,
     Settled,
     TailCopiedAgain,
+)
+from ledger.domain.operations.promotion.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanExported,
+    PlanRecorded,
+    Sheet,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+    Undone,
 )
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut
 from ledger.domain.operations.receipts import Receipt

@@ -41,8 +41,8 @@ class OperationKind(StrEnum):
     APPLY_ENDED = "apply_ended"
     PLAN_EXPORTED = "plan_exported"  # a plan was written down for people to carry out
     SHEET = "sheet"  # where a group is to continue by a plan
-    UNDO_BEGUN = "undo_begun"  # a process takes back what an apply has changed
-    UNDONE = "undone"  # what an apply had changed was taken back
+    UNDO_BEGUN = "undo_begun"  # a process undoes what an apply has changed
+    UNDONE = "undone"  # what an apply had changed was undone
     # Of drivers and recorders.
     RECEIPT = "receipt"  # what became of a request
     CONFIGURATION_CHANGED = (

@@ -12,7 +12,8 @@ from typing import Any
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
-from ledger.domain.operations.changeovers import (
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.promotion.changeovers import (
     ApplyAlive,
     ApplyClaimed,
     ApplyEnded,
@@ -21,7 +22,6 @@ from ledger.domain.operations.changeovers import (
     StepDone,
     StepFailed,
 )
-from ledger.domain.operations.content import OperationContent
 from ledger.errors import MirrorLedgerError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.ledger import OperationLog

@@ -7,6 +7,7 @@ from typing import Any
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
+from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
 from ledger.domain.writer_roles import RoleVerdict
@@ -31,6 +32,13 @@ class Planned:
     losses: tuple[Row, ...]
     places: tuple[Row, ...]
     cut: str
+
+    @property
+    def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
+        """As the ledger has them."""
+        return tuple(
+            RecordedBlocker(code=str(one.code), words=one.words, advice=one.advice) for one in self.blockers
+        )
 
     @property
     def forecast(self) -> dict[str, Any]:

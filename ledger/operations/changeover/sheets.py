@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ledger.domain.operations.changeovers import Sheet
+from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.operations.groups.outcomes import Outcome, Setting
 from ledger.operations.groups.receipts import Why, intentions
 

@@ -12,7 +12,7 @@ from typing import Any
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
-from ledger.domain.operations.changeovers import ApplyAlive, UndoBegun, Undone
+from ledger.domain.operations.promotion.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.operations.changeover.applying import Action, ApplyRecord, Told
 

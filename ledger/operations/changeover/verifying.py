@@ -10,9 +10,9 @@ from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.receipts import Fence, FenceHow
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.cut_offsets import Cut, CutSide
-from ledger.domain.operations.changeovers import Sheet
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.group_offsets import IntendedCommit
+from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.words.count_words import counted

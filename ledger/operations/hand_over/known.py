@@ -7,7 +7,8 @@ from typing import Protocol
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import TopicState
-from ledger.domain.hand_over.permissions import NotCarried, TopicNames
+from ledger.domain.fences.receipts import Fences
+from ledger.domain.hand_over.permissions import NotCarried, TopicNames, of_topic_acl
 from ledger.domain.hand_over.settings import LIMIT, Settings, before_fence
 from ledger.domain.operations.directions import Directions
 from ledger.domain.permissions import Permissions
@@ -20,9 +21,6 @@ Selects = Callable[[FlowConfig, str], bool]
 """Whether a flow copies this topic of its source."""
 
 
-NO_LIMITS: Mapping[str, str | None] = {}
-
-
 class RecordedPair(Protocol):
     """What is asked of the ledger."""
 
@@ -32,6 +30,7 @@ class RecordedPair(Protocol):
     def topic_history(self, cluster: str) -> list[TopicState]: ...
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions: ...
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]: ...
+    def fences(self) -> Fences: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +73,14 @@ def known_pair(
     pair: Pair,
     flows: Sequence[FlowConfig],
     selects: Selects,
-    not_carried: NotCarried,
-    limits: Mapping[str, str | None] = NO_LIMITS,
+    mirrors: frozenset[str],
 ) -> KnownPair:
     """From the newest ledger; raises `PreconditionError` when it knows no topic of the pair.
 
-    `limits`: own `max.message.bytes` of fenced topics of the former cluster before the fence, as its receipt has it.
+    `mirrors`: principals of mirrors at both clusters.
     """
+    fences = [one.fence for one in state.fences().at(pair.former)]
+    limits = {fence.topic: fence.former[LIMIT] for fence in fences if LIMIT in fence.former}
     states = {one.topic: one for one in state.last_topic_states(pair.former)}
     earlier = _history(state, pair.former, states, limits)
     topics = [topic for flow in flows for topic in _topics_of(flow, state, states, earlier, selects)]
@@ -98,7 +98,9 @@ def known_pair(
         topics=tuple({topic.target: topic for topic in wanted}.values()),
         at_former=frozenset(states),
         permissions={} if former_id is None else state.last_permissions(pair.former, former_id),
-        not_carried=not_carried,
+        not_carried=NotCarried(
+            mirrors, frozenset(of_topic_acl(rule) for one in fences for rule in one.rules)
+        ),
     )
 
 

@@ -108,7 +108,7 @@ def _proof_of(stopped: StoppedFlows, fenced: Fenced, flow: str, topic: str, part
     )
     reason = (
         "nothing keeps a mirror out that goes by an older copy of the ledger: "
-        f"{fenced.without_rules}; {fenced.without_markers}"
+        f"{fenced.without_rules}; {fenced.without_markers or 'the ledger knows no producer id of the flow there'}"
     )
     return ShutOutProof(
         flow=flow,

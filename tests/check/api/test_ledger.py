@@ -14,7 +14,7 @@ import pytest
 
 import ledger as package
 from ledger import Ledger, catalog
-from ledger.api import FlowRequest, PartitionLag, TranslatedOffset
+from ledger.api import FlowRequest, PartitionLag, PartitionLoss, TranslatedOffset
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
@@ -124,6 +124,7 @@ def test_views_are_those_of_the_command(flow: Operated, opened: Ledger) -> None:
     [
         (TranslatedOffset, ("offset_translation", "uncommitted_partitions")),
         (PartitionLag, ("replication_lag",)),
+        (PartitionLoss, ("failover_loss",)),
         (FlowRequest, ("flow_operations",)),
     ],
 )

@@ -9,7 +9,7 @@ from ledger.domain.changeover.applies import recorded_plan
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
-from ledger.domain.operations.changeovers import PlanRecorded
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.errors import PreconditionError, UsageError
 from tests.support.changeovers import ORDERS, plan, with_hooks
 
@@ -67,7 +67,7 @@ def test_a_failover_asks_nothing_of_the_source_that_only_a_living_one_can_do() -
 
 
 def _rows(content: dict[str, object], plan_id: str) -> list[dict[str, object]]:
-    recorded = PlanRecorded(plan_id=plan_id, plan=content, blockers=[], cut="c", forecast={})
+    recorded = PlanRecorded(plan_id=plan_id, plan=content, blockers=(), cut="c", forecast={})
     return [{"operation_id": "o", "content": json.dumps(recorded.content())}]
 
 

@@ -1,12 +1,16 @@
 """Handing a cluster over: in which order it is recorded and done, and that a crash anywhere loses nothing of it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import count
 from typing import Any
 
 import pytest
 
+from ledger.domain.fences.closing import denial
+from ledger.domain.fences.receipts import Fence
+from ledger.domain.hand_over.permissions import of_topic_acl
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.directions import Directions, Promoted
 from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
@@ -16,7 +20,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeErro
 from ledger.operations.hand_over.carrying_out import ClusterChanges, Why
 from ledger.operations.hand_over.known import require_promoted
 from ledger.operations.hand_over.planning import planned_for_applications, planned_for_mirror
-from ledger.schema import OFFSET_SYNCS, TOPICS
+from ledger.schema import OFFSET_SYNCS, PERMISSIONS, TOPICS
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.handed_pairs import (
@@ -315,7 +319,40 @@ def test_of_a_topic_that_east_has_no_more_settings_are_unknown_when_it_was_copie
     assert "orders: settings at east are not recorded" in pairs.plan().unknown
 
 
+def fence(pairs: Pairs, *, former: Mapping[str, str | None], denied: tuple[str, ...] = ()) -> None:
+    """Of topic users at east."""
+    made = Fence(
+        cluster="east",
+        cluster_id="E",
+        topic="users",
+        topic_id="E-users",
+        how="closed",
+        proof="proven",
+        denied=denied,
+        former=former,
+    )
+    Log(pairs).record(made, flow=None, reason="r")
+
+
+def test_rules_that_a_fence_of_east_made_are_not_handed_over(pairs: Pairs) -> None:
+    rules = [of_topic_acl(denial("users", who)) for who in ("User:app", "User:b")]
+    stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": 2, "cluster": "east", "cluster_id": "E"}
+    pairs.ledger.append(
+        PERMISSIONS.name,
+        [
+            row(PERMISSIONS.name, **stamp, **{**asdict(one), "kind": one.kind.value}, event="present")
+            for one in rules
+        ],
+    )
+    fence(pairs, former={}, denied=("User:app",))
+    assert [one for one in pairs.plan().permissions if one in rules] == rules[1:]
+
+
 def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:
+    fenced_with: list[tuple[str | None, dict[str, str]]] = [
+        ("3000", {"max.message.bytes": "3000"}),
+        (None, {}),
+    ]
     for number, limit in enumerate(("4000", "78"), start=2):
         fenced = row(
             TOPICS.name,
@@ -329,12 +366,13 @@ def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:
             event="configuration_changed",
         )
         pairs.ledger.append(TOPICS.name, [fenced])
-    receipts: list[tuple[str | None, dict[str, str]]] = [("3000", {"max.message.bytes": "3000"}), (None, {})]
-    for before, settings in receipts:
-        [users] = pairs.known("users", limits={"users": before}).topics
+    for before, settings in fenced_with:
+        fence(pairs, former={"max.message.bytes": before})
+        [users] = pairs.known("users").topics
         assert (users.settings, users.limit_is_known) == (settings, True), (
             "what a fence's receipt says counts"
         )
+    fence(pairs, former={})
     pairs.hand_over()
     assert pairs.now()[0]["users"] == {"max.message.bytes": "4000"}
 

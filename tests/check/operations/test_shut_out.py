@@ -262,6 +262,14 @@ def test_the_next_claim_names_another_producer_id(site: Promotion) -> None:
     assert (again["producer_id"], again["former_producer_id"]) == (second.current, None)
 
 
+def test_where_a_flow_never_had_an_id_there_is_nothing_to_mark(site: Promotion) -> None:
+    site.promote()
+    never = FLOW.model_copy(update={"name": "never"})
+    done = site.shut_out(principal=None, with_markers=True, flow=never)
+    assert done.recorded.flows == {"never": 0}
+    assert "the ledger knows no producer id of the flow there" in str(done.unproven[0].reason)
+
+
 def test_an_older_copy_may_have_any_id_that_the_flow_ever_had(site: Promotion) -> None:
     stopped(site)
     site.shut_out(with_markers=True)

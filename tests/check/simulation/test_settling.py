@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from ledger.adapters.duck.engine import run_query
+from ledger.catalog import query
 from ledger.config.flow import TargetMode
 from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.kinds import OperationKind
@@ -12,6 +14,7 @@ from ledger.domain.operations.requests import RequestKind
 from ledger.errors import LedgerUnavailableError, PreconditionError, ShutOutError
 from ledger.mirror.task.assignments import StopCause
 from tests.simulation.crash_points import CrashPoint
+from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.support.calm_flows import TOPIC, CalmFlow, values
 
 SETTLED = [("started", "earliest", 0, 0, 0, 0), ("unpaired", "lost_source", 0, 0, 0, 3)]
@@ -189,3 +192,42 @@ def test_a_driver_that_begins_meanwhile_has_the_flow() -> None:
     with pytest.raises(ShutOutError):
         flow.settle(after=1)
     assert receipts(flow) == []
+
+
+def loss(flow: CalmFlow) -> list[tuple[Any, ...]]:
+    """Records at risk, and status, by what was recorded."""
+    at = flow.ledger.at(flow.ledger.latest())
+    params = {"from_cluster": "east", "to_cluster": "west", "at_ms": flow.schedule.now_ms()}
+    rows = run_query(query("failover_loss"), params, at).to_pylist()
+    return [(row["records_at_risk"], row["status"]) for row in rows]
+
+
+def record_ends(flow: CalmFlow) -> None:
+    """As a recorder does who reads the source now."""
+    found = flow.east.ends([(TOPIC, 0)])[TOPIC, 0]
+    row = {
+        **{"cluster": "east", "topic": TOPIC, "topic_id": flow.east.topics()[TOPIC].topic_id, "partition": 0},
+        **{
+            "leader_epoch": found.leader_epoch,
+            "log_start": found.log_start,
+            "last_stable": found.last_stable,
+        },
+        **{"high_watermark": found.high_watermark, "read_at_ms": flow.schedule.now_ms()},
+    }
+    MemoryFactLog(flow.ledger, flow.schedule).append_next("recorder:east", "high_watermarks", [row])
+
+
+def test_what_would_be_lost_is_what_the_target_lacks_when_its_end_has_been_settled() -> None:
+    flow = unrecorded()
+    assert loss(flow) == [(None, "unknown")]
+    flow.write("d", "e")
+    record_ends(flow)
+    assert loss(flow) == [(5, "lagging")], "nobody knows what the target has"
+    flow.settle()
+    assert (
+        loss(flow)
+        == [(len(values(flow.source())) - len(values(flow.target())), "lagging")]
+        == [(2, "lagging")]
+    )
+    flow.run()
+    assert loss(flow) == [(0, "complete")]

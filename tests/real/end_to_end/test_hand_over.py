@@ -13,6 +13,8 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.fences.closing import denial
+from ledger.domain.hand_over.permissions import of_topic_acl
 from ledger.domain.permissions import Permission
 from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
 from ledger.recording.observation import Subject
@@ -34,6 +36,8 @@ OWN = {
 }
 PAIR = ("--from", "east", "--to", "west")
 REASON = ("--reason", "a fire")
+QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "1", "--wait", "30")
+MIRROR = "mirror"
 Commands = Callable[..., Done]
 
 
@@ -49,7 +53,9 @@ def done(capsys: pytest.CaptureFixture[str]) -> Commands:
 
 def config_of(folder: Path, east: str, west: str, topic: str) -> MirrorConfig:
     lines = f'topics = ["{topic}"]\ntopic_naming = "identity"'
-    return write_config(folder, {"east": east, "west": west}, {"flow": lines})
+    principal = f'mirror_principal = "User:{MIRROR}"'
+    properties = {"east": principal, "west": principal}
+    return write_config(folder, {"east": east, "west": west}, {"flow": lines}, properties=properties)
 
 
 def set_own(admin: KafkaAdmin, topic: str, own: dict[str, str]) -> None:
@@ -130,8 +136,13 @@ def test_an_application_works_at_the_promoted_cluster_until_it_is_undone(
         application.may_all()
         eventually(lambda: len(application.permissions(admin)) == 4, "all of its permissions are there")
         at_east = application.permissions(admin)
+        guarded.allow(MIRROR, topic, ACLOperation.READ)
+        done(config, "fence", "east", "--topic", topic, *REASON, *QUICKLY)
+        fence = of_topic_acl(denial(topic, f"User:{user}"))
+        assert fence in application.permissions(admin)
         record_clusters(config, ["east"], stop=threading.Event(), once=True)
         application.may_nothing()
+        guarded.forbid(MIRROR, topic)
         set_own(admin, topic, dict(REQUIRED_AT_TARGET))
         eventually(lambda: application.permissions(admin) == set(), "it may do nothing")
 
@@ -147,10 +158,12 @@ def test_an_application_works_at_the_promoted_cluster_until_it_is_undone(
 
         operation = done(config, "hand-over", "apply", *PAIR, *REASON).out.strip()
         assert (application.permissions(admin), admin.configurations([topic])) == (at_east, {topic: OWN})
+        assert not any(acl.name == topic and acl.principal == f"User:{MIRROR}" for acl in admin.topic_acls())
         assert (application.produced(b"at west"), application.consumed()) == (None, b"at west")
         record_clusters(config, ["west"], stop=threading.Event(), once=True)
         gaps = query(config, "permission_gaps", source="east", target="west")
-        assert [gap for gap in gaps if user in str(gap["entity"])] == []
+        lacking = [gap for gap in gaps if user in str(gap["entity"])]
+        assert [gap["permission_type"] for gap in lacking] == ["deny"], "the fence stays behind"
         again = done(config, "hand-over", "apply", *PAIR, *REASON)
         assert (again.out, "nothing to do" in again.err) == ("", True)
 

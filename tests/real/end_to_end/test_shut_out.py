@@ -1,14 +1,20 @@
 """A mirror that goes by an older copy of the ledger writes nothing to a promoted target, until it is demoted."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
 from ledger.app.tables import init_ledger
+from ledger.config.cluster import ClusterConfig
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.facts import TopicPartition
+from ledger.errors import PreconditionError
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
@@ -112,6 +118,21 @@ def test_nothing_is_denied_to_a_super_user(
     done = ask(capsys, config, "promote", topic, "--shut-out")
     assert (done.code, len(done.out.split())) == (4, 1), done.err
     assert "it is a super user" in done.err
+
+
+def test_who_may_not_alter_the_cluster_writes_no_marker(guarded: Guarded) -> None:
+    topic, user = name_of("orders"), "guest"
+    create_topics(guarded.open, [topic], partitions=1)
+    guarded.allow(user, topic, ACLOperation.READ, ACLOperation.WRITE)
+    cluster = ClusterConfig(
+        name="west", bootstrap_servers=guarded.without_tls, properties=guarded.plain_login(user)
+    )
+    with closing(KafkaAdmin("west", cluster, SystemClock())) as admin:
+        at = TopicPartition(topic, admin.topics()[topic].topic_id, 0)
+        with pytest.raises(PreconditionError, match="does not allow this principal to write an abort marker"):
+            admin.write_abort_marker(at, producer_id=1, producer_epoch=1)
+        assert admin.producer_epoch(at, 1) is None
+        assert admin.writable_topics([topic, "none"]) == {topic}
 
 
 def test_a_marker_alone_keeps_it_out_and_the_flow_continues_with_another_producer_id(

@@ -78,5 +78,6 @@ async def abort_hanging(manager: KafkaConnectionManager, transaction: OpenTransa
         transaction.partition,
         transaction.producer_id,
         transaction.producer_epoch,
-        coordinator_epoch=transaction.coordinator_epoch,
+        # A partition that no coordinator ever wrote a marker to knows no epoch of one.
+        coordinator_epoch=max(transaction.coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
     )

@@ -1,7 +1,7 @@
 """Plans of changes of direction, and what became of each step of carrying one out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -18,8 +18,17 @@ class ApplyResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBlocker:
+    """Why a plan could not be carried out as things stood: a code, words, and what to do."""
+
+    code: str
+    words: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecorded(OperationContent):
-    """A plan as it was shown: `plan` is what its id is a hash of, `blockers` code and words of each.
+    """A plan as it was shown: `plan` is what its id is a hash of.
 
     `cut`: what it was read from. `forecast`: figures as of the cut; they are not part of the plan.
     """
@@ -27,9 +36,21 @@ class PlanRecorded(OperationContent):
     kind: ClassVar = OperationKind.PLAN
     plan_id: str
     plan: Mapping[str, Any]
-    blockers: Sequence[Mapping[str, str]]
+    blockers: tuple[RecordedBlocker, ...]
     cut: str
     forecast: Mapping[str, Any]
+
+    def content(self) -> dict[str, object]:
+        return {**OperationContent.content(self), "blockers": [asdict(one) for one in self.blockers]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        named = {name: content[name] for name in ("plan_id", "plan", "cut", "forecast")}
+        return cls(**named, blockers=tuple(map(_blocker, content["blockers"])))
+
+
+def _blocker(recorded: Mapping[str, Any]) -> RecordedBlocker:
+    return RecordedBlocker(**{name: recorded[name] for name in ("code", "words", "advice")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +124,7 @@ class UndoBegun(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(OperationContent):
-    """What an apply had changed was taken back: by step what became of it, in words and as it was read back."""
+    """What an apply had changed was undone: by step what became of it, in words and as it was read back."""
 
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]

@@ -1,0 +1,140 @@
+-- name:    failover_loss
+-- answers: what would be lost, partition by partition, if one cluster were lost now and another took over?
+-- grain:   flow, source_topic, source_topic_id, source_partition
+-- reads:   covered_ends, ended_topics, last_claims, measured_ends, source_stretches, uncovered_readings
+-- params:  from_cluster string, to_cluster string, at_ms bigint?
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int, last_stable bigint,
+--          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
+--          level_at_ms bigint, lost_since_ms bigint, at_risk_ms bigint, ends_read_at_ms bigint, age_ms bigint,
+--          extra_estimate bigint, status string
+-- status:  unknown, complete, lagging
+--
+-- A row is a partition at from_cluster of a topic that a flow to to_cluster copies, as far as it is known and the topic
+-- still exists. map_end is up to where it was copied, settled_records what was found at the target behind that without
+-- the source ("Settling", PROTOCOL.md). known_end is the highest offset at which it is known to have ended: by the last
+-- read, by what flows wrote to there, by what was copied or settled. records_at_risk are the offsets between, which may
+-- be records: not counted is what flows wrote to there. Gaps and filtered records are counted, nobody has read them.
+--
+-- lost_since_ms is when a reading first saw more than was copied and settled, level_at_ms the last one before that saw
+-- no more (null: none did). at_risk_ms counts to ends_read_at_ms, from level_at_ms where there is one: so it is at most
+-- that, by the interval of the recorder; else at least, and null where that is nothing. What came in the age_ms from ends_read_at_ms to at_ms is an
+-- estimate, by the rate of the hour before: extra_estimate; null where no rate is known, or no at_ms given.
+--
+-- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic: then nothing
+-- is counted, and all of it may be lost.
+with ways as (
+    select c.flow, c.source_cluster, p.at_ms
+    from last_claims as c
+    inner join params as p
+        on p.from_cluster = c.source_cluster
+        and p.to_cluster = c.target_cluster
+),
+
+partitions as (
+    select w.flow, w.source_cluster, w.at_ms, m.source_topic, m.source_topic_id, m.source_partition
+    from ways as w
+    inner join covered_ends as m on m.flow = w.flow
+    union
+    select
+        w.flow,
+        w.source_cluster,
+        w.at_ms,
+        e.topic as source_topic,
+        e.topic_id as source_topic_id,
+        e.partition as source_partition
+    from ways as w
+    inner join covered_ends as m on m.flow = w.flow
+    inner join measured_ends as e
+        on e.cluster = w.source_cluster
+        and e.topic = m.source_topic
+),
+
+written as (
+    select
+        m.map_number,
+        max(w.source_end) as written_end,
+        cast(sum(greatest(w.source_end - greatest(w.source_start, m.covered_end), 0)) as bigint) as offsets
+    from source_stretches as w
+    inner join covered_ends as m using (map_number)
+    where w.what = 'written'
+    group by m.map_number
+),
+
+figures as (
+    select
+        a.*,
+        e.last_stable,
+        e.high_watermark,
+        e.measured_at_ms,
+        m.map_end,
+        m.settled_records,
+        m.covered_end,
+        greatest(e.high_watermark, w.written_end, m.covered_end) as known_end,
+        coalesce(w.offsets, 0) as written_offsets,
+        r.level_at_ms,
+        r.lost_since_ms,
+        case when a.at_ms - e.measured_at_ms < 0 then 0 else a.at_ms - e.measured_at_ms end as age_ms,
+        greatest(e.high_watermark - r.base_end, 0) as risen,
+        nullif(e.measured_at_ms - r.base_at_ms, 0) as risen_ms
+    from partitions as a
+    left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
+    left join measured_ends as e
+        on e.cluster = a.source_cluster
+        and e.topic = a.source_topic
+        and e.topic_id = a.source_topic_id
+        and e.partition = a.source_partition
+    left join uncovered_readings as r using (map_number)
+    left join written as w using (map_number)
+    left join ended_topics as x
+        on x.cluster = a.source_cluster
+        and x.topic = a.source_topic
+        and x.topic_id = a.source_topic_id
+    where x.topic_id is null
+),
+
+judged as (
+    select
+        *,
+        known_end - covered_end - written_offsets as offsets_at_risk,
+        case
+            when high_watermark is null or covered_end is null then 'unknown'
+            when known_end - covered_end - written_offsets = 0 then 'complete'
+            else 'lagging'
+        end as status
+    from figures
+)
+
+select
+    j.flow,
+    j.source_topic,
+    j.source_topic_id,
+    j.source_partition,
+    j.last_stable,
+    j.high_watermark,
+    case when j.status <> 'unknown' then j.known_end end as known_end,
+    j.map_end,
+    j.settled_records,
+    case when j.status <> 'unknown' then j.offsets_at_risk end as records_at_risk,
+    case when j.status = 'lagging' then j.level_at_ms end as level_at_ms,
+    case when j.status = 'lagging' then j.lost_since_ms end as lost_since_ms,
+    case
+        when j.status = 'lagging'
+            then nullif(greatest(j.measured_at_ms - coalesce(j.level_at_ms, j.lost_since_ms), 0), 0)
+    end as at_risk_ms,
+    j.measured_at_ms as ends_read_at_ms,
+    j.age_ms,
+    case
+        when j.status <> 'unknown' and j.risen_ms * j.age_ms is not null
+            then greatest(
+                cast(ceil(cast(j.risen * j.age_ms as double) / j.risen_ms) as bigint)
+                - (j.known_end - j.high_watermark),
+                0
+            )
+    end as extra_estimate,
+    j.status
+from judged as j
+order by
+    j.flow nulls last,
+    j.source_topic nulls last,
+    j.source_topic_id nulls last,
+    j.source_partition nulls last
