@@ -12,7 +12,9 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
+from ledger.app.acts.fencing import fence_refusal
 from ledger.app.between_clusters import Way, require_way
+from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.flow_status import with_freshness
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
@@ -20,6 +22,7 @@ from ledger.app.wiring import cluster_admin
 from ledger.catalog import query
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.plans import Choices
 from ledger.domain.facts import TopicPartition
 from ledger.domain.groups import has_members
 from ledger.domain.writer_roles import RoleVerdict, writer_of
@@ -43,7 +46,14 @@ class Pair:
     target: str
 
 
-def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
+def see(
+    config: MirrorConfig,
+    pair: Pair,
+    choices: Choices,
+    *,
+    fence_hook: str | None = None,
+    as_of: str | None = None,
+) -> Seen:
     """Raises `UsageError` for clusters that the configuration does not have, `PreconditionError` for an empty ledger.
 
     A cluster that does not answer is no error: the plan says what that means.
@@ -63,6 +73,10 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         if there.live_id is not None:
             places = with_empty_partitions(places, target)
         directions = state.directions()
+        seen_flows = [
+            _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
+            for flow in flows
+        ]
         changed = [
             *directions.promotions(pair.source, pair.target, None).values(),
             *directions.promotions(pair.target, pair.source, None).values(),
@@ -70,10 +84,7 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         return Seen(
             source=here,
             target=there,
-            flows=[
-                _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
-                for flow in flows
-            ],
+            flows=seen_flows,
             directions=directions,
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
@@ -87,8 +98,23 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
             losses=_losses(config, at, flows),
             reverse_flows=reverse_flows(config, flows),
             objections=[],
+            fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
             cut=at.cut.token,
         )
+
+
+def _fence_refusal(
+    config: MirrorConfig, pair: Pair, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
+) -> str | None:
+    """Of the topics that the plan is about."""
+    topics = {
+        one.source_topic
+        for flow in flows
+        for one in flow.positions
+        if choices.topics is None or one.target_topic in choices.topics
+    }
+    asked = asked_fence(pair.source, sorted(topics), choices, hook)
+    return None if asked is None or not topics else fence_refusal(config, asked)
 
 
 def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:

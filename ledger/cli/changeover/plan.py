@@ -61,6 +61,20 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--unproven", metavar="REASON", help="Why a fence that is not proven is enough, for the ledger."
         ),
+        click.option(
+            "--confirm-super-user",
+            "confirmed_super_users",
+            multiple=True,
+            metavar="PRINCIPAL",
+            help="A super user of the source that does not write. Can be repeated.",
+        ),
+        click.option(
+            "--abort-open-transactions-after",
+            "abort_transactions_after",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="Abort transactions that are open so long after the fence. Default: wait for them.",
+        ),
         click.option("--producers-stopped", is_flag=True, help="Your word that the producers are stopped."),
         click.option(
             "--fence",
@@ -171,6 +185,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         topics=tuple(sorted(options.pop("topics"))) or None,
         groups=tuple(sorted(options.pop("groups"))) or None,
         accepted=tuple(sorted(options.pop("accepted"))),
+        confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
         fence=FenceChoice(options.pop("fence")),
         reverse=not options.pop("no_reverse"),
         **options,

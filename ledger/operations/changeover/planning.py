@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
-from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
+from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
@@ -162,6 +162,12 @@ def _blockers(
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from _of_groups(seen, choices, places, oddities)
+    if seen.fence_refusal is not None:
+        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        yield Blocker(
+            BlockerCode.FENCE, f"{seen.source.alias} is not fenced, and nobody says why that is enough"
+        )
     if seen.objections and not choices.despite_objectives:
         yield Blocker(BlockerCode.OBJECTIVE, "; ".join(seen.objections))
     is_back = kind is ChangeoverKind.SWITCHOVER and choices.reverse

@@ -59,6 +59,7 @@ class Seen:
     """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
 
     `active`: groups that have members at the target. `untold`: groups whose commits are not known.
+    `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
     `reverse_flows`: by flow its opposite one. `objections`: objectives that are not met, in words.
     """
 
@@ -74,4 +75,5 @@ class Seen:
     losses: Sequence[Row]
     reverse_flows: Mapping[str, str]
     objections: Sequence[str]
+    fence_refusal: str | None
     cut: str

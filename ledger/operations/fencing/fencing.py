@@ -44,6 +44,19 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
         return attempt.given_up()
 
 
+def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
+    """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
+    try:
+        _require_one_way(asked, parts)
+        attempt = _Attempt(asked, parts, measure_of(asked, parts), None)
+        attempt.measure.begun(attempt.topics())
+    except ClusterUnavailableError as error:
+        return None if asked.unproven is not None else str(error)
+    except (PreconditionError, UsageError) as error:
+        return str(error)
+    return None
+
+
 def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
     """What another way has made for a topic would be forgotten."""
     for topic in asked.topics:
@@ -70,7 +83,7 @@ class _Attempt:
     def carried_out(self) -> FenceResult:
         parts, asked = self.parts, self.asked
         parts.identities.require(asked.cluster, live_cluster(parts.reader))
-        topics = self._topics()
+        topics = self.topics()
         begun = self.measure.begun(topics)
         if proved := self._proved_before(begun, topics):
             return proved
@@ -110,7 +123,7 @@ class _Attempt:
             proof=Proof.UNPROVEN,
         )
 
-    def _topics(self) -> dict[str, TopicDescription]:
+    def topics(self) -> dict[str, TopicDescription]:
         found = self.parts.reader.topics()
         if missing := [name for name in self.asked.topics if name not in found]:
             raise UsageError(
@@ -120,7 +133,7 @@ class _Attempt:
         return {name: found[name] for name in sorted(self.asked.topics)}
 
     def _require_same(self, topics: Mapping[str, TopicDescription]) -> None:
-        now = self._topics()
+        now = self.topics()
         for name, before in topics.items():
             if (now[name].topic_id, now[name].partitions) != (before.topic_id, before.partitions):
                 raise UnsafeError(

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.position import Position
 from ledger.domain.operations.directions import Directions, Promoted
@@ -90,6 +90,7 @@ SEEN = Seen(
     losses=[loss()],
     reverse_flows={"flow": "back"},
     objections=[],
+    fence_refusal=None,
     cut="cut",
 )
 
@@ -193,6 +194,7 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         SWITCHOVER,
         BlockerCode.GROUPS_UNKNOWN,
     ),
+    ("no fence", replace(SEEN, fence_refusal="east has no authorizer"), SWITCHOVER, BlockerCode.FENCE),
     ("objective", replace(SEEN, objections=["41 s behind"]), SWITCHOVER, BlockerCode.OBJECTIVE),
     ("no way back", replace(SEEN, reverse_flows={}), SWITCHOVER, BlockerCode.NO_REVERSE_FLOW),
     (
@@ -230,6 +232,11 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
 )
 def test_what_is_accepted_or_left_out_does_not_block_it(seen: Seen, choices: dict[str, Any]) -> None:
     assert made(seen, **choices).blockers == ()
+
+
+def test_no_fence_at_all_needs_a_reason() -> None:
+    assert made(fence=FenceChoice.NONE).plan.blockers == (BlockerCode.FENCE,)
+    assert made(fence=FenceChoice.NONE, unproven="it burns").blockers == ()
 
 
 def test_a_failover_needs_neither_the_source_nor_its_driver() -> None:
