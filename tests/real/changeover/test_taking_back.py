@@ -1,5 +1,6 @@
 """What an apply has made is verified, and taken back until applications write at the target; on real brokers."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def commits(config: MirrorConfig, group: str) -> dict[tuple[str, int], int | Non
 def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
     with admin_of(config, "west") as admin:
         assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
+
+
+def ends(config: MirrorConfig, topic: str) -> set[int]:
+    """High watermarks that were recorded at the source."""
+    found = rows(config, "high_watermarks")
+    return {row["high_watermark"] for row in found if (row["cluster"], row["topic"]) == ("east", topic)}
 
 
 def verified(
@@ -86,9 +93,23 @@ def test_a_moved_group_is_verified_and_taken_back(
         assert (undo(), len(operations(config, "undone"))) == (0, 1)
         assert verified(capsys, config, operation)[1]["steps"] == "not_ok"
         again = planned(capsys, config, *_UNFENCED, "--group", group)
-        assert command(capsys, config, "apply", again, "--reason", "once more", "--yes").code == 0
-    assert commits(config, group) == {(copied, 0): 3}
-    assert command(capsys, config, "undo", "no-such", "--reason", "back", "--yes").code == 2
+        exported = command(capsys, config, "plan", "export", again, str(tmp_path / "steps"))
+        assert exported.code == 0, exported.err
+        assert verified(capsys, config, again)[1]["group"] == "not_ok", "nobody has carried it out"
+        with (tmp_path / "steps" / "reset.csv").open(newline="") as file:
+            [(of, to, _, offset)] = csv.reader(file)
+        commit(config, of, to, int(offset))
+        moves = len(operations(config, "offsets_set"))
+        for _ in range(2):
+            assert verified(capsys, config, again)[1]["group"] == "ok"
+            assert len(operations(config, "offsets_set")) == moves + 1, "recorded once"
+        assert command(capsys, config, "record", "west", "--once").code == 0
+    assert command(capsys, config, "plan", "export", again, str(tmp_path / "steps")).code == 2
+    back = ("offsets", "translate", "--from", "west", "--to", "east", "--group", group, "-o", "json")
+    [place] = json.loads(command(capsys, config, *back).out)
+    assert (place["target_topic"], place["target_offset"], place["repeated"]) == (topic, 3, 0)
+    for asked in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
+        assert command(capsys, config, *asked).code == 2
 
 
 def test_a_promotion_is_taken_back_until_applications_write(
@@ -99,9 +120,10 @@ def test_a_promotion_is_taken_back_until_applications_write(
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN, 'topic_naming = "identity"')})
     init_ledger(config)
     create_topics(east, [topic], partitions=1)
-    produce(east, topic, *"abc")
     with running(config, spark, recorded=frozenset(Subject)):
-        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
+        for end, value in enumerate("abc", start=1):
+            produce(east, topic, value)
+            eventually(lambda end=end: end in ends(config, topic), "how long writers pause is recorded")
         asked = (*_SHUT, "--no-reverse")
         plan_id = planned(capsys, config, *asked, "--hook", "start_applications=false")
         stuck = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
@@ -113,7 +135,7 @@ def test_a_promotion_is_taken_back_until_applications_write(
         assert undone.code == 0, undone.err
         produce(east, topic, "d")
         eventually(lambda: values(west, topic) == [b"a", b"b", b"c", b"d"], "the mirror is at work again")
-        plan_id = planned(capsys, config, *asked)
+        plan_id = planned(capsys, config, *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse")
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
         code, found = verified(capsys, config, applied.out.strip())
