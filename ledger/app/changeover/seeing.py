@@ -97,7 +97,7 @@ def see(
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=_losses(config, at, flows),
             reverse_flows=reverse_flows(config, flows),
-            objections=[],
+            objectives=config.allowed,
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
             cut=at.cut.token,
         )

@@ -7,6 +7,7 @@ from typing import Any
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
+from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
@@ -43,12 +44,10 @@ class Planned:
     @property
     def forecast(self) -> dict[str, Any]:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
-        lost = [row["records"] for row in self.losses]
-        seconds = [row["seconds"] for row in self.losses if row["records"] != 0]
         repeated = [row["repeated"] for row in self.places if row["group_id"] is not None]
         return {
-            "records_lost": None if None in lost else sum(lost),
-            "seconds_lost": None if None in seconds else max(seconds, default=0),
+            "records_lost": records_not_copied(self.losses),
+            "seconds_lost": seconds_not_copied(self.losses),
             "repeated": sum(number or 0 for number in repeated),
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
@@ -67,7 +66,7 @@ def planned(
     in_scope = {topic.source_topic for topic in topics}
     places = [row for row in seen.places if row["source_topic"] in in_scope and _is_chosen(row, choices)]
     losses = [row for row in seen.losses if row["source_topic"] in in_scope]
-    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, oddities))))
+    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, losses, oddities))))
     is_promoted = all(flow.is_promotable for flow in flows)
     plan = Plan(
         kind=kind,
@@ -154,6 +153,7 @@ def _blockers(
     flows: Sequence[SeenFlow],
     topics: Sequence[PlannedTopic],
     places: Sequence[Row],
+    losses: Sequence[Row],
     oddities: Oddities,
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
@@ -168,8 +168,9 @@ def _blockers(
         yield Blocker(
             BlockerCode.FENCE, f"{seen.source.alias} is not fenced, and nobody says why that is enough"
         )
-    if seen.objections and not choices.despite_objectives:
-        yield Blocker(BlockerCode.OBJECTIVE, "; ".join(seen.objections))
+    if not choices.despite_objectives:
+        for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
+            yield Blocker(BlockerCode.OBJECTIVE, words)
     is_back = kind is ChangeoverKind.SWITCHOVER and choices.reverse
     for flow in flows:
         if is_back and flow.is_promotable and flow.config.name not in seen.reverse_flows:
@@ -177,6 +178,35 @@ def _blockers(
                 BlockerCode.NO_REVERSE_FLOW,
                 f"no flow copies back what {flow.config.name} copies: it has no opposite",
             )
+
+
+def _figures(
+    kind: ChangeoverKind, seen: Seen, losses: Sequence[Row], places: Sequence[Row]
+) -> Iterator[Figure]:
+    """What objectives are compared with: a switchover waits for what is behind, a failover loses it."""
+    is_lost = kind is ChangeoverKind.FAILOVER
+    way = f"{seen.source.alias} to {seen.target.alias}"
+    in_records = Objective.MAX_LOSS_RECORDS if is_lost else Objective.MAX_LAG_RECORDS
+    in_seconds = Objective.MAX_LOSS_SECONDS if is_lost else Objective.MAX_LAG_SECONDS
+    yield Figure(in_records, records_not_copied(losses), way)
+    yield Figure(in_seconds, seconds_not_copied(losses), way)
+    groups = sorted({row["group_id"] for row in places} - {None})
+    for group in groups:
+        repeated = [row["repeated"] for row in places if row["group_id"] == group]
+        total = None if None in repeated else sum(repeated)
+        yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
+
+
+def records_not_copied(losses: Sequence[Row]) -> int | None:
+    """Over all partitions; None: of one of them nobody knows."""
+    records = [row["records"] for row in losses]
+    return None if None in records else sum(records)
+
+
+def seconds_not_copied(losses: Sequence[Row]) -> float | None:
+    """Of the partition that is behind for the longest time; None: of one of them nobody knows."""
+    seconds = [row["seconds"] for row in losses if row["records"] != 0]
+    return None if None in seconds else max(seconds, default=0)
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:
