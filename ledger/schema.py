@@ -11,8 +11,9 @@ SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {"checkpoints": ("transaction_pending",)}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets", "cut_offsets"})
-ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets", "group_syncs"})
+ADDED_TABLES: frozenset[str] = frozenset(
+    {"permissions", "groups", "share_offsets", "cut_offsets", "group_syncs"}
+)
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"

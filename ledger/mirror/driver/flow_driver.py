@@ -84,10 +84,8 @@ def run_flow(
 
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
-    `looking_out` is the context in which somebody tells the watch whether the clusters answer.
-    `from_cut`: partitions that it is about begin there, or continue behind it.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
-    others append under the same claim.
+    others append under the same claim. `from_cut`: partitions that it is about begin there, or continue behind it.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
@@ -116,8 +114,6 @@ def run_flow(
     ports.operations.begin(session)
     on_claimed()
     run = _Run.of(flow, ports, str(row["target_cluster_id"]), directions)
-    with session, looking_out(run.reach):
-    run = _Run.of(flow, ports, str(row["target_cluster_id"]))
     with session, looking_out(run.reach), beside(session):
         loop = RoundLoop(
             flow=flow,
