@@ -18,6 +18,7 @@ from ledger.mirror.driver.take_over import driver_verdict
 from ledger.mirror.task.troubles import Side
 from ledger.operations import driver_report, flow_answers
 from ledger.operations.driver_report import DriverReport
+from ledger.operations.fencing.report import REPORT_KINDS
 from ledger.operations.flow_answers import Expected
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import FlowReport, Row
@@ -53,6 +54,7 @@ def report_flow(
         enabled=flow.enabled,
         driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=is_now),
         answers=answers,
+        fence_rows=at.rows(OPERATIONS.name, [("kind", "in", REPORT_KINDS)]),
         at_ms=at_ms,
         expected=Expected(
             is_mirrored=selection.selects,

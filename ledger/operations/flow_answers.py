@@ -21,6 +21,7 @@ from ledger.mirror.partitions.stopped_entries import StoppedPartition, stopped_e
 from ledger.mirror.requests.known_flow import PartitionStatus
 from ledger.mirror.task.troubles import Side
 from ledger.operations.driver_report import DriverReport, DriverState
+from ledger.operations.fencing.report import fences_needing_attention
 from ledger.operations.flow_lag import (
     FRESH_INTERVALS,
     NO_LAG,
@@ -70,10 +71,11 @@ def flow_report(
     enabled: bool,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
+    fence_rows: Sequence[Row],
     at_ms: int,
     expected: Expected,
 ) -> FlowReport:
-    """From the answers of `QUERIES`, by name; ages are counted to `at_ms`."""
+    """From the answers of `QUERIES`, by name, and rows of `REPORT_KINDS`; ages are counted to `at_ms`."""
     findings = tuple(_finding(row) for row in answers["flow_findings"])
     measurable = Measurable(
         expected.is_mirrored,
@@ -99,6 +101,7 @@ def flow_report(
         findings=findings,
         receipts=tuple(_last_answered(operations)),
         recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
+        fences=tuple(fences_needing_attention(fence_rows, expected.sides)),
         partitions=tuple(partitions),
     )
 

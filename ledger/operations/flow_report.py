@@ -12,6 +12,7 @@ from ledger.domain.words.count_words import counted
 from ledger.domain.words.time_words import duration, instant
 from ledger.mirror.partitions.stopped_entries import StoppedEntry
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
+from ledger.operations.fencing.report import FenceAttention
 from ledger.operations.flow_lag import (
     Lag,
     LagState,
@@ -145,6 +146,7 @@ class FlowReport:
     findings: tuple[OpenFinding, ...]
     receipts: tuple[AnsweredRequest, ...]
     recordings: tuple[Recording, ...]
+    fences: tuple[FenceAttention, ...]
     partitions: tuple[Row, ...]
 
     @property
@@ -171,6 +173,7 @@ class FlowReport:
             reasons += [_unrecorded(recording) for recording in late]
         if self.lag.overdue_partitions and self.driver.state not in _ENDED:
             reasons.append(unknown_lag(self.lag))
+        reasons += [f"{found.state} at {found.cluster}: {found.message}" for found in self.fences]
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
             since = min(found.open_since_ms for found in others)
             reasons.append(f"{counted(len(others), 'finding')} open since {instant(since)}")

@@ -1,6 +1,6 @@
 """What a fence needs of a cluster, beside `ClusterAdmin`: rules and settings as every leader has them, transactions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,16 +13,60 @@ from ledger.wire.record_batch import BatchHeader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transaction with records in a partition, as its leader has it; `start` is the offset of the first one."""
+    """A transaction with records in a partition, as its leader has it; `start` is the offset of the first one.
+
+    `last_timestamp_ms`: of the producer's last batch there, None: not known.
+    """
 
     partition: TopicPartition
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     start: int
+    last_timestamp_ms: int | None
 
 
-class FenceReader(Protocol):
+@dataclass(frozen=True, slots=True)
+class CoordinatedTransaction:
+    """What a coordinator has of a producer; `is_ongoing`: it waits for the producer to end the transaction."""
+
+    transactional_id: str
+    state: str
+
+    @property
+    def is_ongoing(self) -> bool:
+        return self.state == "Ongoing"
+
+    @property
+    def is_ended(self) -> bool:
+        """For the coordinator it is over, so it writes no marker any more."""
+        return self.state in ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+
+
+class LogReader(Protocol):
+    """Reads batches of a log."""
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        """The batch that holds an offset, or the first one after it; None where the log does not reach."""
+        ...
+
+
+def first_data(
+    reader: LogReader, at: TopicPartition, start: int, end: int, *, mirrors: Container[int]
+) -> BatchHeader | None:
+    """The first batch between these offsets that an application wrote: no marker, and not by a mirror's producer id."""
+    offset = start
+    while offset < end:
+        header = reader.batch_at(at, offset)
+        if header is None or header.base_offset >= end:
+            return None
+        if not header.is_control and header.producer_id not in mirrors:
+            return header
+        offset = header.end_offset
+    return None
+
+
+class FenceReader(LogReader, Protocol):
     """Reads logs and what leaders know of them, with the credentials of the mirror."""
 
     alias: str
@@ -35,10 +79,6 @@ class FenceReader(Protocol):
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         """Ends by (topic, partition); a partition without a leader is left out."""
-        ...
-
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        """The batch that holds an offset, or the first one after it; None where the log does not reach."""
         ...
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]: ...
@@ -77,6 +117,17 @@ class FenceControl(Protocol):
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None: ...
 
-    def abort(self, transaction: OpenTransaction) -> None:
-        """Have the partition's leader append the marker that aborts the transaction there."""
+    def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
+        """What coordinators show of a producer; None: nothing, which may be for want of a permission."""
+        ...
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Have the coordinator abort what is open, everywhere; the producer cannot commit it any more."""
+        ...
+
+    def abort_hanging(self, transaction: OpenTransaction) -> None:
+        """Have the partition's leader append the marker that aborts it there.
+
+        For a transaction that no coordinator waits for: of another one the producer would commit what is left.
+        """
         ...

@@ -56,7 +56,7 @@ Rows = list[dict[str, Any]]
 
 
 class RecordedState(ABC):
-    """Implements `recorder.RecordingState`, and with it `ports.LedgerState`."""
+    """Implements `recording_state.RecordingState`, and with it `ports.LedgerState`."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source

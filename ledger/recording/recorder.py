@@ -11,13 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
 
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import HighWatermark, TopicState, WriterEvent
-from ledger.domain.groups import GroupFact, ShareOffset
-from ledger.domain.operations.finding_events import FindingKey
-from ledger.domain.permissions import Permissions
 from ledger.domain.reach import Instant
 from ledger.domain.writer_roles import (
     LastClaim,
@@ -28,9 +24,10 @@ from ledger.domain.writer_roles import (
     verdict_here,
 )
 from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError
+from ledger.mirror.findings.finding_log import FindingName
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
-from ledger.ports.ledger import FactLog, LedgerState, Row
+from ledger.ports.ledger import FactLog, Row
 from ledger.recording.changes.group_offsets import offsets_by_key
 from ledger.recording.changes.groups import groups_by_id
 from ledger.recording.changes.high_watermarks import (
@@ -41,10 +38,12 @@ from ledger.recording.changes.high_watermarks import (
 from ledger.recording.changes.permissions import PermissionRecord
 from ledger.recording.changes.topic_states import topic_changes, topic_row
 from ledger.recording.end_confirmation import EndConfirmation
+from ledger.recording.findings.late_writes import LateWrites
+from ledger.recording.findings.outage_record import OutageRecord
 from ledger.recording.group_record import GroupRecord
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, random_id
-from ledger.recording.outage_record import OutageRecord
+from ledger.recording.recording_state import RecordingState
 from ledger.recording.writer_session import RECORDER_TABLES, WriterSession
 from ledger.schema import HIGH_WATERMARKS, PERMISSIONS, TOPICS
 
@@ -56,34 +55,6 @@ _BEFORE = {
     RoleVerdict.HOLDER_SILENT: "the one that did has recorded nothing for three full sweeps",
 }
 _SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
-
-
-class RecordingState(LedgerState, Protocol):
-    """What a recorder reads from the ledger."""
-
-    def last_topic_states(self, cluster: str) -> list[TopicState]:
-        """The latest state of each topic that was not deleted since."""
-        ...
-
-    def last_groups(self, cluster: str) -> list[GroupFact]:
-        """What was recorded last of each group, and of the listing."""
-        ...
-
-    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
-        """What was recorded last of each share group and partition."""
-        ...
-
-    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
-        """What was recorded last of the permissions of the cluster with this Kafka cluster id."""
-        ...
-
-    def findings_of(self, writer: str) -> frozenset[FindingKey]:
-        """Findings that the writer raised and has not cleared since."""
-        ...
-
-    def last_claim(self, writer: str) -> LastClaim | None:
-        """The claim with the highest epoch, and when that writer last appended anywhere."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +72,7 @@ class _Memory:
     session: WriterSession
     cluster: LiveCluster
     outage: OutageRecord
+    late_writes: LateWrites
     groups: GroupRecord
     high_watermarks: dict[HighWatermarkKey, HighWatermark]
     topics: Mapping[str, TopicState]
@@ -208,10 +180,22 @@ class ClusterRecorder:
         session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, self._claim_row(live))
         operations = ClaimedOperations(operator=self.writer, new_id=self._new_id)
         operations.begin(session)
+        found = self._state.findings_of(self.writer)
         self._memory = _Memory(
             session=session,
             cluster=live,
-            outage=OutageRecord(alias, operations, is_open=bool(self._state.findings_of(self.writer))),
+            outage=OutageRecord(
+                alias,
+                operations,
+                is_open=any(name == FindingName.CLUSTER_UNREACHABLE for name, _, _ in found),
+            ),
+            late_writes=LateWrites(
+                alias,
+                live.cluster_id,
+                self._admin,
+                operations,
+                {key for key in found if key[0] == FindingName.LATE_WRITE},
+            ),
             groups=self._known_groups(),
             high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
             topics={state.topic: state for state in self._state.last_topic_states(alias)},
@@ -274,7 +258,17 @@ class ClusterRecorder:
             recorded = self._append(memory, seen, subjects, ends)
             self._confirm(memory, seen, ends)
             memory.last_read |= dict.fromkeys(subjects, self._clock.monotonic())
+            self._watch_fences(memory, seen)
             return recorded
+
+    def _watch_fences(self, memory: _Memory, seen: Observation) -> None:
+        """After the rows: who reads of a late write finds the end that it is about."""
+        if seen.high_watermarks is None:
+            return
+        fences = self._state.fences()
+        if fences.at(self._admin.alias) or memory.late_writes.open_keys:
+            with self._giving_up_when_shut_out():
+                memory.late_writes.seen(fences, self._state.identities(), seen.high_watermarks)
 
     def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
         """What the cluster says; that it says nothing, or says something again, is recorded before."""

@@ -199,6 +199,11 @@ def _findings(report: FlowReport) -> Iterator[_Line]:
         yield _Line("finding", f"{finding.finding} of {where} since {since}: {finding.message}", finding.next)
 
 
+def _fences(report: FlowReport) -> Iterator[_Line]:
+    for found in report.fences:
+        yield _Line("fence", f"{found.state} since {instant(found.since_ms)}: {found.message}", found.next)
+
+
 def _receipts(report: FlowReport) -> Iterator[_Line]:
     for receipt in report.receipts:
         where = _subject(receipt.topic, receipt.partition)
@@ -210,7 +215,7 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 
 _SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
-    *(_driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
+    *(_driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _fences, _findings, _receipts),
 )
 
 

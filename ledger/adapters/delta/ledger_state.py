@@ -9,7 +9,7 @@ from ledger.recording.sync_rows import flow_position
 
 
 class DeltaLedgerState(RecordedState):
-    """Implements `recording.recorder.RecordingState`, and with it `ports.LedgerState`."""
+    """Implements `recording.recording_state.RecordingState`, and with it `ports.LedgerState`."""
 
     def __init__(self, ledger: DeltaLedger) -> None:
         self._rows = DeltaRows(ledger.path)

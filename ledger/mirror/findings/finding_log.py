@@ -57,6 +57,7 @@ class FindingName(StrEnum):
     TARGET_THROTTLED = "target_throttled"
     # Of a recorder about its cluster; of no flow.
     CLUSTER_UNREACHABLE = "cluster_unreachable"
+    LATE_WRITE = "late_write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.CLUSTER_UNREACHABLE: Explanation(
         "no broker of the cluster answers its recorder: what the ledger knows of it grows old",
         "check the brokers that the message names, and the network to them; the recorder continues by itself",
+    ),
+    FindingName.LATE_WRITE: Explanation(
+        "a record was written to a fenced topic behind its fence: an application still writes there",
+        "stop it, and run mirror-ledger fence again; what it wrote is at that cluster alone unless a flow copies it",
     ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",

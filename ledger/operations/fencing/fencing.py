@@ -6,7 +6,7 @@ what is not proved.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.proof import PartitionWatch, Proof, least
@@ -15,8 +15,9 @@ from ledger.domain.words.count_words import counted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
 from ledger.operations.fencing.measures import Measure, measure_of
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult
-from ledger.operations.fencing.watching import Watching, data_between
+from ledger.operations.fencing.watching import Watching
 from ledger.ports.clusters import TopicDescription, live_cluster
+from ledger.ports.fencing import first_data
 
 _READ_BACK_S = 30.0
 _POLL_S = 0.1
@@ -30,8 +31,9 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
     instead, when `asked.unproven` says why.
     """
     _require_one_way(asked, parts)
+    attempt = _Attempt(asked, parts, measure_of(asked, parts), operation_id)
     try:
-        return _Attempt(asked, parts, measure_of(asked, parts), operation_id).carried_out()
+        return attempt.carried_out()
     except ClusterUnavailableError as error:
         if asked.unproven is None:
             raise ClusterUnavailableError(
@@ -39,7 +41,7 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
                 "proof: --unproven REASON",
                 trouble=error.trouble,
             ) from error
-        return _unreached(asked, parts, operation_id)
+        return attempt.given_up()
 
 
 def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
@@ -56,34 +58,14 @@ def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
             )
 
 
-def _unreached(asked: AskedFence, parts: FenceParts, operation_id: str | None) -> FenceResult:
-    """Unproven, by the operator's word; what earlier attempts have made of it stays recorded."""
-    rows = []
-    for topic in asked.topics:
-        stands = parts.fences.of(asked.cluster, topic)
-        new = Fence(
-            cluster=asked.cluster,
-            cluster_id=parts.identities.recorded_id(asked.cluster),
-            topic=topic,
-            topic_id=asked.known_ids.get(topic),
-            how=asked.how,
-            proof=Proof.UNPROVEN,
-        )
-        known = new if stands is None else replace(stands.fence, proof=Proof.UNPROVEN)
-        rows.append(replace(known, override=asked.unproven))
-    recorded = parts.operations.record_parts(
-        rows, operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
-    )
-    words = f"{_named(rows)} is not fenced: {asked.cluster} did not answer; continued without a proof"
-    return FenceResult(recorded, words, tuple(rows))
-
-
 @dataclass(slots=True)
 class _Attempt:
     asked: AskedFence
     parts: FenceParts
     measure: Measure
     operation_id: str | None
+    _recorded: dict[str, Fence] = field(default_factory=dict)
+    """By topic what this attempt has recorded last."""
 
     def carried_out(self) -> FenceResult:
         parts, asked = self.parts, self.asked
@@ -101,6 +83,32 @@ class _Attempt:
         self._require_made(made)
         self._require_same(topics)
         return self._concluded(made, list(watches.values()))
+
+    def given_up(self) -> FenceResult:
+        """Unproven, by the operator's word; what was made of it, by this attempt or an earlier one, stays recorded."""
+        rows = [
+            replace(self._known(topic), proof=Proof.UNPROVEN, override=self.asked.unproven)
+            for topic in sorted(self.asked.topics)
+        ]
+        self._record(rows)
+        away = f"{self.asked.cluster} did not answer; continued without a proof"
+        words = f"{_named(rows)} is not proved to be fenced: {away}"
+        return FenceResult(self.operation_id, words, tuple(rows))
+
+    def _known(self, topic: str) -> Fence:
+        asked, stands = self.asked, self.parts.fences.of(self.asked.cluster, topic)
+        if topic in self._recorded:
+            return self._recorded[topic]
+        if stands is not None:
+            return stands.fence
+        return Fence(
+            cluster=asked.cluster,
+            cluster_id=self.parts.identities.recorded_id(asked.cluster),
+            topic=topic,
+            topic_id=asked.known_ids.get(topic),
+            how=asked.how,
+            proof=Proof.UNPROVEN,
+        )
 
     def _topics(self) -> dict[str, TopicDescription]:
         found = self.parts.reader.topics()
@@ -146,11 +154,12 @@ class _Attempt:
             return True
         return any(
             end.high_watermark < known[number]
-            or data_between(
+            or first_data(
                 self.parts.reader,
                 TopicPartition(made.topic, topic.topic_id, number),
                 known[number],
                 end.high_watermark,
+                mirrors=self.parts.mirrors,
             )
             for (_, number), end in ends.items()
         )
@@ -172,6 +181,7 @@ class _Attempt:
             reason=self.asked.reason,
             ticket=self.asked.ticket,
         )
+        self._recorded |= {one.topic: one for one in rows}
 
     def _require_made(self, made: Sequence[Fence]) -> None:
         """Brokers learn of a change one after the other."""

@@ -56,6 +56,11 @@ class FenceParts:
     fences: Fences
     pauses: Callable[[], Mapping[tuple[str, int], float]]
 
+    @property
+    def mirrors(self) -> frozenset[int]:
+        """Producer ids of mirrors at the cluster: what they write there, no application wrote."""
+        return self.identities.mirror_ids(self.reader.cluster_id())
+
 
 @dataclass(frozen=True, slots=True)
 class FenceResult:

@@ -1,7 +1,7 @@
 """Watching partitions behind a fence until each has been still for its quiet time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.proof import PartitionWatch, quiet_time
@@ -9,25 +9,14 @@ from ledger.domain.words.count_words import counted
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.fencing.parts import AskedFence, FenceParts
 from ledger.ports.clusters import TopicDescription
-from ledger.ports.fencing import FenceReader
+from ledger.ports.fencing import OpenTransaction, first_data
 
 _LONGEST_PAUSE_S = 1.0
 _SAY_EVERY_S = 10.0
+_SURELY_HANGING_MS = 20 * 60_000
+"""Coordinators abort after 15 minutes at most unless they are configured otherwise (transaction.max.timeout.ms)."""
 
 Watches = dict[tuple[str, int], PartitionWatch]
-
-
-def data_between(reader: FenceReader, at: TopicPartition, start: int, end: int) -> bool:
-    """Whether a batch of records, not a marker, lies between these offsets."""
-    offset = start
-    while offset < end:
-        header = reader.batch_at(at, offset)
-        if header is None or header.base_offset >= end:
-            return False
-        if not header.is_control:
-            return True
-        offset = header.end_offset
-    return False
 
 
 @dataclass(slots=True)
@@ -38,6 +27,7 @@ class Watching:
     parts: FenceParts
     topics: Mapping[str, TopicDescription]
     _said_s: float = 0.0
+    _said: set[str] = field(default_factory=set)
 
     def watched(self) -> Watches:
         """Until all are still, or the time for it is over.
@@ -116,24 +106,47 @@ class Watching:
     def _has_data(self, watch: PartitionWatch, high_watermark: int) -> bool:
         if high_watermark < watch.end:
             return True
-        return data_between(self.parts.reader, self._at(watch), watch.end, high_watermark)
+        found = first_data(
+            self.parts.reader, self._at(watch), watch.end, high_watermark, mirrors=self.parts.mirrors
+        )
+        return found is not None
 
     def _at(self, watch: PartitionWatch) -> TopicPartition:
         return TopicPartition(watch.topic, self.topics[watch.topic].topic_id, watch.partition)
 
     def _abort(self, left: Sequence[PartitionWatch], waited_s: float) -> None:
-        """By choice alone: a transaction that its producer would still have ended is lost by it."""
+        """By choice alone: what its producer would still have committed is aborted by it."""
         if self.asked.abort_after_s is None or waited_s < self.asked.abort_after_s:
             return
         for watch in left:
             if not watch.has_open_transaction:
                 continue
             for one in self.parts.reader.open_transactions(self._at(watch)):
-                self.parts.control.abort(one)
-                self.parts.say(
-                    f"{watch.topic} partition {watch.partition}: transaction of producer {one.producer_id} at offset "
-                    f"{one.start} aborted"
-                )
+                if (done := self._ended(one)) not in self._said:
+                    self.parts.say(done)
+                    self._said.add(done)
+
+    def _ended(self, one: OpenTransaction) -> str:
+        """Abort it in the way that its coordinator notices, if there is one; what was done, in words."""
+        control = self.parts.control
+        what = (
+            f"{one.partition.topic} partition {one.partition.partition}: transaction of producer {one.producer_id} "
+            f"from offset {one.start}"
+        )
+        known = control.coordinated(one.producer_id)
+        if known is not None and known.is_ongoing:
+            control.fence_producer(known.transactional_id)
+            return f"{what} aborted, its producer {known.transactional_id} fenced"
+        if known is not None and not known.is_ended:
+            return f"{what} is being ended by its coordinator"
+        age_ms = None if one.last_timestamp_ms is None else self.parts.clock.now_ms() - one.last_timestamp_ms
+        if known is None and (age_ms is None or age_ms < _SURELY_HANGING_MS):
+            return (
+                f"{what} is shown by no coordinator, and too young to be sure that none waits for it: allow the "
+                "administrator to DESCRIBE transactional ids, or wait"
+            )
+        control.abort_hanging(one)
+        return f"{what} aborted, no coordinator waits for it"
 
     def _say(self, watches: Watches, left: Sequence[PartitionWatch]) -> None:
         now_s = self.parts.clock.monotonic()

@@ -1,25 +1,40 @@
-"""Applications are kept from writing at a cluster, and it is proved: with an authorizer, without one, over again."""
+"""Applications are kept from writing at a cluster, and it is proved: with an authorizer and without one."""
 
+import sys
+import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.admin import ACLOperation
 
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
+from ledger.adapters.system import SystemClock
+from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import denial
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.ports.fencing import CoordinatedTransaction
+from ledger.sandbox.ports import free_ports
+from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
-from tests.support.following import admin_of, copying, name_of
+from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce
 from tests.support.guarded import SECRET, Guarded
+from tests.support.kafka_applications import KafkaApplications
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.waiting import eventually
 
 MIRROR, WRITER, OTHER_WRITER = "mirror", "ada", "guest"
-QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "1", "--wait", "30")
+QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "30", "--wait", "60")
+
+
+BRIEFLY = ("--most-quiet-seconds", "1")
 
 
 @dataclass(frozen=True)
@@ -70,17 +85,17 @@ admin.sasl.username = "root"
     config = write_config(tmp_path, servers, flow, properties={"east": login})
     init_ledger(config)
     with admin_of(config, "west") as admin:
-        admin.create_topic(topic, partitions=2, replication_factor=1, configuration={})
+        admin.create_topic(topic, partitions=1, replication_factor=1, configuration={})
     guarded.allow(MIRROR, topic, ACLOperation.READ, ACLOperation.DESCRIBE)
     guarded.allow(WRITER, topic, ACLOperation.WRITE)
     guarded.allow(OTHER_WRITER, topic[:-2], ACLOperation.ALL, is_prefix=True)
     return Site(guarded, config, topic, capsys)
 
 
-def delivered(producer: Producer, topic: str) -> KafkaError | None:
+def delivered(producer: Producer, topic: str, value: str = "v") -> KafkaError | None:
     """Why a record was refused; None: it was written."""
     answers: list[KafkaError | None] = []
-    producer.produce(topic, b"v", partition=0, on_delivery=lambda error, _: answers.append(error))
+    producer.produce(topic, value.encode(), partition=0, on_delivery=lambda error, _: answers.append(error))
     assert producer.flush(30) == 0
     return answers[0]
 
@@ -88,7 +103,9 @@ def delivered(producer: Producer, topic: str) -> KafkaError | None:
 def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     writers = {user: site.producer(user) for user in (WRITER, OTHER_WRITER)}
     for user, producer in writers.items():
+        record(site.config)
         assert delivered(producer, site.topic) is None, user
+    record(site.config)
     before = site.rules()
 
     site.guarded.allow("*", site.topic, ACLOperation.WRITE)
@@ -107,13 +124,17 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     created = {denial(site.topic, f"User:{user}") for user in writers}
     assert site.rules() == before | created
     begun, proved = operations(site.config, "fence")
-    assert (begun["proof"], proved["proof"]) == ("begun", "observed"), (
-        "nobody has recorded how often it is written"
-    )
+    assert (begun["proof"], proved["proof"]) == ("begun", "proven")
     assert begun["denied"] == proved["denied"] == ["User:ada", "User:guest"]
-    assert [(one["partition"], one["end"]) for one in proved["partitions"]] == [(0, 2), (1, 0)]
+    assert [(one["partition"], one["end"]) for one in proved["partitions"]] == [(0, 2)]
+    assert 500 <= proved["partitions"][0]["quiet_ms"] < 30_000, (
+        "as long as writers paused, as far as is recorded"
+    )
     with admin_of(site.config, "east") as mirror:
-        assert mirror.ends([(site.topic, 0)])[site.topic, 0].high_watermark == 2
+        at = TopicPartition(site.topic, mirror.topics()[site.topic].topic_id, 0)
+        last = mirror.batch_at(at, 1)
+    assert last is not None, "the mirror reads"
+    assert (last.base_offset, last.count) == (1, 1)
 
     again = site.fence()
     assert (again.code, again.out) == (0, ""), again.err
@@ -129,3 +150,138 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     nothing = site.unfence()
     assert (nothing.code, nothing.out) == (0, "")
     assert [one["denied"] for one in operations(site.config, "unfenced")] == [["User:ada", "User:guest"]]
+
+
+def test_without_an_administrators_credentials_nothing_is_changed(site: Site) -> None:
+    file = Path(site.config.file)
+    file.write_text(file.read_text().replace('admin.sasl.username = "root"\n', ""))
+    before = site.rules()
+    refused = site.fence()
+    assert (refused.code, "does not allow this principal to" in refused.err) == (5, True), refused.err
+    assert (site.rules(), operations(site.config, "fence")) == (before, [])
+
+
+# Without an authorizer --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OpenSite:
+    """Topic of a cluster `east` where everybody may write."""
+
+    servers: str
+    config: MirrorConfig
+    topic: str
+    capture: pytest.CaptureFixture[str]
+
+    def fence(self, *options: str) -> Done:
+        given = ("--topic", self.topic, "--reason", "a fire", *QUICKLY, *BRIEFLY, *options)
+        return command(self.capture, self.config, "fence", "east", *given)
+
+    def unfence(self) -> Done:
+        return command(self.capture, self.config, "unfence", "east", "--reason", "it is out")
+
+
+@pytest.fixture
+def open_site(broker_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> OpenSite:
+    topic, servers = name_of("shut"), broker_pair["east"].bootstrap_servers
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic)})
+    init_ledger(config)
+    create_topics(servers, [topic], partitions=1)
+    return OpenSite(servers, config, topic, capsys)
+
+
+def test_a_topic_is_shut_and_opened_as_it_was(open_site: OpenSite) -> None:
+    record(open_site.config)
+    for options, code in (((), 5), (("--how", "shut"), 2)):
+        refused = open_site.fence(*options)
+        assert (refused.code, "nothing was changed or recorded" in refused.err) == (code, True), refused.err
+    with admin_of(open_site.config, "east") as admin:
+        admin.change_settings(open_site.topic, to_set={"max.message.bytes": "5000"}, to_remove=[])
+    produce(open_site.servers, open_site.topic, "0", "1")
+    record(open_site.config)
+    done = open_site.fence("--how", "shut", "--producers-stopped")
+    assert done.code == 0, done.err
+    producer = Producer({"bootstrap.servers": open_site.servers})
+    error = delivered(producer, open_site.topic, "more than ten bytes")
+    assert error is not None
+    assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+    assert checked(open_site).code == 0
+    assert delivered(producer, open_site.topic, "tiny") is None
+    record(open_site.config)
+    late = checked(open_site)
+    assert (late.code, f"{open_site.topic} partition 0 of east: a record was written" in flat(late)) == (
+        4,
+        True,
+    )
+    again = open_site.fence("--how", "shut", "--producers-stopped")
+    assert (again.code, "proved already" in again.err) == (0, False), again.err
+    record(open_site.config)
+    assert checked(open_site).code == 0
+
+    assert open_site.unfence().code == 0
+    assert delivered(producer, open_site.topic, "more than ten bytes") is None
+    with admin_of(open_site.config, "east") as admin:
+        assert admin.configurations([open_site.topic]) == {open_site.topic: {"max.message.bytes": "5000"}}
+
+
+def test_an_open_transaction_is_waited_for_or_aborted(open_site: OpenSite) -> None:
+    commit = KafkaApplications(open_site.servers).begin_transaction(open_site.topic, 0, 2)
+    shut = ("--how", "shut", "--producers-stopped")
+    waiting = open_site.fence(*shut, "--wait", "1.5")
+    assert (waiting.code, "a transaction is open from offset 0" in waiting.err) == (4, True), waiting.err
+    assert checked(open_site).code == 4
+    done = open_site.fence(*shut, "--abort-open-transactions-after", "0")
+    assert (done.code, "transaction of producer" in done.err) == (0, True), done.err
+    [end] = operations(open_site.config, "fence")[-1]["partitions"]
+    assert (end["end"], end["last_stable"]) == (3, 3), "two records and the marker"
+    with pytest.raises(KafkaException):
+        commit()
+
+
+def test_a_marker_ends_a_transaction_in_one_partition_and_its_producer_is_not_told(
+    open_site: OpenSite,
+) -> None:
+    """So it is for those alone that no coordinator waits for."""
+    commit = KafkaApplications(open_site.servers).begin_transaction(open_site.topic, 0, 2)
+    with closing(KafkaFencing("east", open_site.config.cluster("east"), SystemClock())) as cluster:
+        at = TopicPartition(open_site.topic, cluster.topics()[open_site.topic].topic_id, 0)
+        [transaction] = cluster.open_transactions(at)
+        assert cluster.coordinated(transaction.producer_id) == CoordinatedTransaction(
+            open_site.topic, "Ongoing"
+        )
+        cluster.abort_hanging(transaction)
+        eventually(lambda: cluster.open_transactions(at) == [], "the marker ends it")
+        end = cluster.ends([(open_site.topic, 0)])[open_site.topic, 0]
+    assert (end.last_stable, end.high_watermark) == (3, 3)
+    commit()
+
+
+def test_a_cluster_that_is_away_is_continued_without_by_word_alone(open_site: OpenSite) -> None:
+    text = Path(open_site.config.file).read_text()
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    Path(open_site.config.file).write_text(text.replace(open_site.servers, nobody))
+    assert open_site.fence().code == 1
+    assert operations(open_site.config, "fence") == []
+    done = open_site.fence("--unproven", "no network")
+    assert (done.code, "continued without a proof" in done.err) == (0, True), done.err
+    unproven = checked(open_site)
+    assert (unproven.code, "the fence is unproven (no network)" in flat(unproven)) == (4, True)
+    Path(open_site.config.file).write_text(text)
+    hook = f"{sys.executable} -c \"import os; print(os.environ['MIRROR_LEDGER_TOPICS'])\""
+    done = open_site.fence("--how", "hook", "--hook", hook)
+    assert done.code == 0, done.err
+    assert operations(open_site.config, "fence")[-1]["hook"]["output"] == f"{open_site.topic}\n"
+    assert checked(open_site).code == 0
+
+
+def record(config: MirrorConfig) -> None:
+    record_clusters(config, ["east"], stop=threading.Event(), once=True)
+
+
+def checked(site: OpenSite) -> Done:
+    return command(site.capture, site.config, "status", "--check")
+
+
+def flat(done: Done) -> str:
+    return " ".join(done.err.split())

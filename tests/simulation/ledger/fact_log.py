@@ -87,7 +87,7 @@ class MemoryFactLog:
 
 
 class MemoryLedgerState(RecordedState):
-    """Implements `recorder.RecordingState`, and with it `ports.LedgerState`, on a memory ledger."""
+    """Implements `recording_state.RecordingState`, and with it `ports.LedgerState`, on a memory ledger."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         super().__init__(MemoryRows(ledger))

@@ -8,7 +8,7 @@ from ledger.adapters.kafka.fencing import leader_requests, transaction_requests
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
 from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.fencing import OpenTransaction
+from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
 
 
 class KafkaFencing(KafkaAdmin):
@@ -32,9 +32,17 @@ class KafkaFencing(KafkaAdmin):
         operation = f"describe the producers of topic {partition.topic} partition {partition.partition}"
         return self.connection.run(operation, transaction_requests.open_transactions, partition)
 
-    def abort(self, transaction: OpenTransaction) -> None:
+    def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
+        operation = f"list the transactions of producer {producer_id}"
+        return self.connection.run(operation, transaction_requests.coordinated, producer_id)
+
+    def fence_producer(self, transactional_id: str) -> None:
+        operation = f"fence the producer of transactional id {transactional_id}"
+        self.connection.run(operation, transaction_requests.fence_producer, transactional_id)
+
+    def abort_hanging(self, transaction: OpenTransaction) -> None:
         at = transaction.partition
         operation = (
             f"abort the transaction of producer {transaction.producer_id} in {at.topic} {at.partition}"
         )
-        self.connection.run(operation, transaction_requests.abort, transaction)
+        self.connection.run(operation, transaction_requests.abort_hanging, transaction)

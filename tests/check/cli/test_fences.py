@@ -1,0 +1,67 @@
+"""What `status` says of fences of a flow's clusters."""
+
+import json
+
+from ledger.domain.fences.proof import Proof
+from ledger.domain.fences.receipts import Fence, FenceHow, Unfenced
+from tests.support.operated import Operated
+
+
+def recorded(flow: Operated, proof: str, *, cluster: str = "east", topic: str = "orders") -> None:
+    fence = Fence(
+        cluster=cluster,
+        cluster_id="E",
+        topic=topic,
+        topic_id="T",
+        how=FenceHow.CLOSED,
+        proof=proof,
+        override="no network" if proof == Proof.UNPROVEN else None,
+    )
+    append(flow, "operators", "fence", fence.content())
+
+
+def lifted(flow: Operated, *, cluster: str = "east") -> None:
+    unfenced = Unfenced(cluster=cluster, cluster_id="E", topic="orders", topic_id="T", how=FenceHow.CLOSED)
+    append(flow, "operators", "unfenced", unfenced.content())
+
+
+def append(flow: Operated, writer: str, kind: str, content: dict[str, object]) -> None:
+    row = {"writer": writer, "kind": kind, "flow": None, "content": json.dumps(content)}
+    flow.append("operations", row)
+
+
+def check(flow: Operated) -> tuple[int, str]:
+    done = flow.command("status", "--check")
+    return done.code, " ".join(done.err.split())
+
+
+def test_it_passes_once_it_is_proved_or_lifted(idle: Operated) -> None:
+    recorded(idle, Proof.BEGUN, cluster="north")
+    recorded(idle, Proof.PROVEN, topic="users")
+    assert check(idle)[0] == 0
+    recorded(idle, Proof.UNPROVEN)
+    code, said = check(idle)
+    assert (code, "the fence is unproven (no network)" in said) == (4, True)
+    recorded(idle, Proof.PROVEN)
+    assert check(idle)[0] == 0
+    recorded(idle, Proof.BEGUN)
+    lifted(idle, cluster="west")
+    assert check(idle)[0] == 4
+    lifted(idle)
+    assert check(idle)[0] == 0
+
+
+def test_records_behind_a_fence_do_not_pass_until_they_are_cleared(idle: Operated) -> None:
+    key = {"finding": "late_write", "topic": "orders", "partition": 1}
+    said = {**key, "message": "orders partition 1 of east: a record was written", "next": "stop it"}
+    append(idle, "recorder:east", "finding_raised", {**said, "cluster": "east"})
+    append(idle, "recorder:north", "finding_raised", {**said, "cluster": "north"})
+    append(idle, "recorder:west", "finding_cleared", key)
+    code, told = check(idle)
+    assert (code, told.count("late_write at east: orders partition 1 of east: a record was written")) == (
+        4,
+        1,
+    )
+    assert "north" not in told
+    append(idle, "recorder:east", "finding_cleared", key)
+    assert check(idle)[0] == 0

@@ -1,0 +1,260 @@
+"""A cluster in memory that is fenced: rules and settings as each of its brokers has them, logs, open transactions.
+
+Each change of it, and each append to the ledger, is a step at which a test can have the process end.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ledger.domain.facts import TopicPartition
+from ledger.domain.fences.closing import Authorization
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.errors import ClusterUnavailableError
+from ledger.operations.fencing.lifting import AskedLifting
+from ledger.operations.fencing.parts import AskedFence, FenceParts
+from ledger.ports.clusters import PartitionEnds, TopicDescription
+from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
+from ledger.ports.hooks import HookCommand, HookResult
+from ledger.recording.operation_log import OperatorOperations
+from ledger.wire.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
+from tests.support.fakes import FakeClock, FakeLedger
+
+MIRROR = "User:mirror"
+Place = tuple[str, int]
+
+
+class EndedError(Exception):
+    """The process ended here."""
+
+
+def allowing(principal: str, topic: str = "orders", operation: str = "write") -> TopicAcl:
+    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", operation, AclPermission.ALLOW)
+
+
+def batch(offset: int, *, is_control: bool = False, producer_id: int = 7) -> BatchHeader:
+    """A batch of one record."""
+    attributes = CONTROL | TRANSACTIONAL if is_control else 0
+    return BatchHeader(offset, 0, 0, 2, 0, attributes, 0, 0, 0, producer_id, 0, 0, 1)
+
+
+@dataclass
+class Steps:
+    """Counts steps; the process ends before the step of a number, or behind it."""
+
+    ends_before: int | None = None
+    ends_after: int | None = None
+    number: int = 0
+
+    def made(self, step: Callable[[], None]) -> None:
+        self.number += 1
+        if self.number == self.ends_before:
+            raise EndedError
+        step()
+        if self.number == self.ends_after:
+            raise EndedError
+
+
+@dataclass
+class FencedCluster:
+    """Implements `ports.FenceReader` and `ports.FenceControl`: topics `orders` (two partitions) and `users`."""
+
+    alias: str = "east"
+    steps: Steps = field(default_factory=Steps)
+    acls: set[TopicAcl] = field(default_factory=lambda: {allowing("User:a"), allowing("User:b", "users")})
+    stale: dict[int, frozenset[TopicAcl]] = field(default_factory=dict)
+    """Brokers that have not got the last rules yet."""
+    settings: dict[str, dict[str, str]] = field(default_factory=lambda: {"orders": {}, "users": {}})
+    described: dict[str, TopicDescription] = field(
+        default_factory=lambda: {
+            "orders": TopicDescription("orders", "O", 2, 2, False),
+            "users": TopicDescription("users", "U", 1, 2, False),
+        }
+    )
+    logs: dict[Place, list[BatchHeader]] = field(
+        default_factory=lambda: {("orders", 0): [batch(0), batch(1)], ("orders", 1): [], ("users", 0): []}
+    )
+    open_at: dict[Place, int] = field(default_factory=dict)
+    """The last stable offset of partitions with an open transaction."""
+    coordinator: CoordinatedTransaction | None = None
+    last_timestamp_ms: int | None = None
+    ended_by: list[str] = field(default_factory=list)
+    """How transactions were ended."""
+    has_authorizer: bool = True
+    is_away: bool = False
+
+    def write(self, topic: str, partition: int, *, is_control: bool = False, producer_id: int = 7) -> None:
+        log = self.logs[topic, partition]
+        log.append(batch(len(log), is_control=is_control, producer_id=producer_id))
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def cluster_id(self) -> str:
+        if self.is_away:
+            raise ClusterUnavailableError("cluster east could not be reached")
+        return "E"
+
+    def metadata_offset(self) -> int | None:
+        return None
+
+    def topics(self) -> dict[str, TopicDescription]:
+        self.cluster_id()
+        return dict(self.described)
+
+    def ends(self, partitions: Sequence[Place]) -> dict[Place, PartitionEnds]:
+        self.cluster_id()
+        ends = {place: len(self.logs[place]) for place in partitions}
+        return {place: PartitionEnds(0, self.open_at.get(place, end), end, 0) for place, end in ends.items()}
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+        log = self.logs[partition.topic, partition.partition]
+        return log[offset] if offset < len(log) else None
+
+    def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
+        start = self.open_at.get((partition.topic, partition.partition))
+        if start is None:
+            return []
+        return [
+            OpenTransaction(
+                partition=partition,
+                producer_id=9,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                start=start,
+                last_timestamp_ms=self.last_timestamp_ms,
+            )
+        ]
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def authorizations(self) -> Sequence[Authorization] | None:
+        return (
+            [Authorization(broker, frozenset(), False) for broker in (1, 2)] if self.has_authorizer else None
+        )
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        return frozenset(self.acls)
+
+    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+        assert topics
+        return frozenset((1, 2))
+
+    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+        return self.stale.get(broker, frozenset(self.acls))
+
+    def settings_at(self, broker: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        assert broker in (1, 2)
+        default = {"max.message.bytes": "1048588"}
+        return {topic: {**default, **self.settings[topic]} for topic in topics}
+
+    def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        return {topic: dict(self.settings[topic]) for topic in topics}
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        for acl in acls:
+            self.steps.made(lambda acl=acl: self.acls.add(acl))  # type: ignore[misc]
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        for acl in acls:
+            self.steps.made(lambda acl=acl: self.acls.discard(acl))  # type: ignore[misc]
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        def change() -> None:
+            kept = {key: value for key, value in self.settings[name].items() if key not in to_remove}
+            self.settings[name] = {**kept, **to_set}
+
+        self.steps.made(change)
+
+    def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
+        assert producer_id == 9
+        return self.coordinator
+
+    def fence_producer(self, transactional_id: str) -> None:
+        self.ended_by.append(transactional_id)
+        for topic, partition in list(self.open_at):
+            self._mark(topic, partition)
+
+    def abort_hanging(self, transaction: OpenTransaction) -> None:
+        self.ended_by.append("a marker")
+        self._mark(transaction.partition.topic, transaction.partition.partition)
+
+    def _mark(self, topic: str, partition: int) -> None:
+        del self.open_at[topic, partition]
+        self.write(topic, partition, is_control=True)
+
+
+@dataclass
+class FakeHooks:
+    """Runs nothing, and says what it is to say."""
+
+    results: list[HookResult] = field(default_factory=list)
+    ran: list[HookCommand] = field(default_factory=list)
+
+    def run(self, hook: HookCommand) -> HookResult:
+        self.ran.append(hook)
+        return self.results.pop(0)
+
+
+class SteppedOperations(OperatorOperations):
+    """Each append is a step."""
+
+    def __init__(self, ledger: FakeLedger, steps: Steps) -> None:
+        super().__init__(ledger, operator="anna")
+        self._steps = steps
+
+    def _append(self, rows: Sequence[Mapping[str, object]]) -> None:
+        self._steps.made(lambda: OperatorOperations._append(self, rows))
+
+
+@dataclass
+class FenceSite:
+    """What fences are tried with; `during_sleep` says what happens while somebody waits."""
+
+    cluster: FencedCluster = field(default_factory=FencedCluster)
+    clock: FakeClock = field(default_factory=FakeClock)
+    hooks: FakeHooks = field(default_factory=FakeHooks)
+    during_sleep: list[Callable[[], None]] = field(default_factory=list)
+    pauses: dict[tuple[str, int], float] = field(
+        default_factory=lambda: {("O", 0): 1.0, ("O", 1): 20.0, ("U", 0): 1.0}
+    )
+    mirror_ids: Iterable[int] = ()
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger = FakeLedger(self.clock)
+
+    def parts(self) -> FenceParts:
+        """As a process that starts now finds things."""
+        return FenceParts(
+            reader=self.cluster,
+            control=self.cluster,
+            operations=SteppedOperations(self.ledger, self.cluster.steps),
+            hooks=self.hooks,
+            clock=self.clock,
+            sleep=self._sleep,
+            say=self.said.append,
+            mirror=MIRROR,
+            identities=self.ledger.identities(),
+            fences=self.ledger.fences(),
+            pauses=lambda: self.pauses,
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock.now_s += seconds
+        if self.during_sleep:
+            self.during_sleep.pop(0)()
+
+    def record(self, content: OperationContent) -> None:
+        OperatorOperations(self.ledger, operator="anna").record(content, flow=None, reason=None)
+
+
+def asked(how: FenceHow = FenceHow.CLOSED, *topics: str, **more: object) -> AskedFence:
+    """A fence of `orders` and `users` unless others are named, watched for 10 s at least."""
+    values = {"reason": "a fire", "quiet": QuietBounds(10.0, 120.0), **more}
+    return AskedFence(cluster="east", topics=topics or ("orders", "users"), how=how, **values)  # type: ignore[arg-type]
+
+
+def lifting(*topics: str, hook: HookCommand | None = None) -> AskedLifting:
+    return AskedLifting(cluster="east", topics=topics or None, reason="it is out", hook=hook)
