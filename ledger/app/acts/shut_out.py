@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import cluster_admin, operator_operations
@@ -75,18 +75,24 @@ def shut_out_ports(
 
 
 def let_in(
-    config: MirrorConfig, pair: Pair, state: DeltaLedgerState, *, reason: str, ticket: str | None
+    config: MirrorConfig,
+    pair: Pair,
+    state: DeltaLedgerState,
+    *,
+    reason: str,
+    ticket: str | None,
+    operation_id: str | None = None,
 ) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
     with administered(config, pair.cluster) as administrator:
         require_recorded(state, administrator)
         ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
-        return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket)
+        return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket, operation_id=operation_id)
 
 
-def administered(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
+def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:
     """A connection with the credentials that change rules."""
-    return closing(KafkaAdmin(cluster, config.cluster(cluster).for_administration, SystemClock()))
+    return closing(KafkaFencing(cluster, config.cluster(cluster).for_administration, SystemClock()))
 
 
 def copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:

@@ -1,7 +1,7 @@
 """Which target topics of a flow are promoted: the flow leaves these alone until they are demoted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.operations.directions import Directions
@@ -19,11 +19,12 @@ class DirectionWatch:
     flow: FlowConfig
     is_fenced: Callable[[], bool] = lambda: False
     """Whether markers have shut out the producer id that this run writes with."""
-    _directions: Directions = field(default_factory=Directions)
+    _directions: Directions | None = None
 
     def promotion(self, target_topic: str) -> str | None:
         """Why nothing may be written to a target topic, in words; None: it may."""
-        made_by = self._directions.promotion(self.flow.source, self.flow.target, target_topic)
+        directions = self._directions or Directions()
+        made_by = directions.promotion(self.flow.source, self.flow.target, target_topic)
         if made_by is None:
             return None
         return (
@@ -45,6 +46,7 @@ class DirectionWatch:
         be taken on again, for this run has done nothing about them yet. Raises `FencedProducerError` when it cannot
         continue with what was demoted.
         """
+        is_other = directions != self._directions  # the first are: the claim may be older than a marker
         self._directions = directions
         for state in progress.states:
             promotion = self.promotion(state.pair.target.topic)
@@ -53,12 +55,11 @@ class DirectionWatch:
                 state.stop = Stop(StopCause.PROMOTED, promotion)
                 events.stopped(state.pair, state.stop)
         demoted = [state for state in progress.states if self._is_demoted(state)]
-        if demoted and self.is_fenced():
+        if is_other and self.is_fenced():
             copied()
             raise FencedProducerError(
-                f"{demoted[0].pair.target.topic} of {self.flow.target} was demoted, and a marker of its promotion "
-                f"refuses the producer id of flow {self.flow.name} there; nothing was written. It continues with "
-                "another id, from its next claim on: start it again"
+                f"a marker of a promotion refuses the producer id of flow {self.flow.name} at {self.flow.target}; "
+                "nothing was written. It continues with another id, from its next claim on: start it again"
             )
         for state in demoted:
             if state.is_waiting:
