@@ -204,13 +204,14 @@ class _Reading:
         )
 
     def _with_start(self, at: CutOffset, source: CutOffset | None, known: "_Known") -> CutOffset:
-        """Nothing is said of partitions whose other side was not read itself, or has lost its end."""
+        """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end."""
         flow = known.flows[at.flow]
         is_known = at.is_live and source is not None and source.is_live
         if at.side is CutSide.SOURCE or not is_known or flow.topic_naming is not NamingKind.IDENTITY:
             return at
         assert source is not None, "it was read"
-        if (source.high_watermark or 0) < (source.map_source_end or 0):
+        source_is_short = (source.high_watermark or 0) < (source.map_source_end or 0)
+        if source_is_short or (at.high_watermark or 0) < (at.map_target_end or 0):
             return at
         returned = known.returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
         start = max(at.map_target_end or 0, at.log_start or 0, returned)

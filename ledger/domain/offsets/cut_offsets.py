@@ -99,6 +99,9 @@ class CutPair:
         copied, end = self.source.map_source_end, self.source.high_watermark
         if copied is not None and end is not None and end < copied:
             return f"{self.source.cluster} ended at {end}, and {copied} had been copied from there"
+        written, end = self.target.map_target_end, self.target.high_watermark
+        if written is not None and end is not None and end < written:
+            return f"{self.target.cluster} ended at {end}, and {written} had been written there"
         return f"{self.target.cluster} held copies of flow {self.target.flow} that it had not recorded"
 
 

@@ -169,6 +169,16 @@ def test_a_source_that_has_lost_its_end_keeps_the_way_back_from_beginning(draine
     assert drained.pair().why_no_start() == "east ended at 0, and 5 had been copied from there"
 
 
+def test_a_target_that_has_lost_its_end_keeps_the_way_back_from_beginning(drained: Clusters) -> None:
+    """The forward flow has to copy that again first: behind a cut it would not read there."""
+    drained.west.log("t", 0).lose_end(0)
+    found = drained.pair()
+    assert (found.reverse_start, found.why_no_start()) == (
+        None,
+        "west ended at 0, and 5 had been written there",
+    )
+
+
 def test_a_side_that_does_not_answer_is_as_it_was_recorded_last(drained: Clusters) -> None:
     drained.ended(drained.east, 4, 1_000)
     drained.east.available = False
