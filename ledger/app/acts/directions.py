@@ -11,7 +11,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
-from ledger.operations.directions import Pair, consequences, is_done, require_promotable
+from ledger.operations.directions import Pair, consequences, is_done, require_opposites, require_promotable
 from ledger.ports.ledger import require_recorded
 from ledger.recording.operation_log import random_id
 
@@ -50,6 +50,9 @@ def change_direction(
     let_in_by = None if opened is None else opened.operation_id
     said = "" if opened is None else f"{opened.words}; "
     if not is_new:
+    if keep_ends:
+        require_opposites(flows)
+    if is_done(pair, kind, directions):
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
         return Declared(let_in_by, f"{said}{pair.words} {is_or_not}")
     change = kind(
