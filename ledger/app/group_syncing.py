@@ -72,7 +72,8 @@ class LedgerAnswers:
         }
 
     def map_state(self) -> object:
-        return newest_version(self._ledger.path, OFFSET_SYNCS.name)
+        table = newest_version(self._ledger.path, OFFSET_SYNCS.name)
+        return None if table is None else table.version()
 
     def translate(self, groups: Collection[str]) -> Sequence[Answer]:
         at = self._ledger.now()

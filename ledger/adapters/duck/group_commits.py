@@ -11,8 +11,9 @@ from ledger.domain.group_syncs import Place
 def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
     """Rows of `checkpoints` of these groups, at all clusters: what is asked about them alone costs as much."""
     with connect(snapshot, {}, ("checkpoints",)) as connection:
-        return connection.execute(
-            "select * from checkpoints where group_id in (select unnest($groups))", {"groups": list(groups)}
+        return connection.sql(
+            "select * from checkpoints where group_id in (select unnest($groups))",
+            params={"groups": list(groups)},
         ).to_arrow_table()
 
 
