@@ -72,9 +72,9 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
     """Steps that are not done, each; one line where all are."""
     match found.state:
         case ApplyState.UNDONE:
-            return [said("steps", found.operation_id, False, "it was taken back: mirror-ledger undo")]
+            return [said("steps", found.operation_id, False, "it was undone: mirror-ledger undo")]
         case ApplyState.UNDOING:
-            words = f"it is being taken back; continue: mirror-ledger undo {found.operation_id}"
+            words = f"it is being undone; continue: mirror-ledger undo {found.operation_id}"
             return [said("steps", found.operation_id, False, words)]
     left = [step for step in plan.steps if step not in found.done]
     if not left:
