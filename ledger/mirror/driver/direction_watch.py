@@ -105,11 +105,12 @@ class DirectionWatch:
         for state in freed:
             if state.is_waiting:
                 progress.forget(state)
-            elif state in behind_cut:
+                continue
+            events.resumed(state.pair)
+            if state in behind_cut:
                 progress.put_back(state)
             else:
                 state.stop = None
-                events.resumed(state.pair)
         return any(state.is_waiting or state in behind_cut for state in freed)
 
     def _require_own_producer(
