@@ -182,14 +182,13 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
     )
 
 
-def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
 def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
     """By place what a driver has committed last for a group at a cluster, or may have."""
     found = synced_before(last_group_syncs(at, cluster))
     return {place: synced.own for place, synced in found.items()}
 
 
-def _answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
+def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
     found = translate_groups(at, asked.way, Chosen()).to_pylist()

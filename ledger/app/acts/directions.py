@@ -42,6 +42,8 @@ def change_direction(
     directions = state.directions()
     if kind is Promoted:
         require_promotable(pair, flows, directions)
+    if keep_ends:
+        require_opposites(flows)
     is_new = not is_done(pair, kind, directions)
     # Rules first: a flow that may write again and is denied would stop for that.
     opened = None
@@ -50,9 +52,6 @@ def change_direction(
     let_in_by = None if opened is None else opened.operation_id
     said = "" if opened is None else f"{opened.words}; "
     if not is_new:
-    if keep_ends:
-        require_opposites(flows)
-    if is_done(pair, kind, directions):
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
         return Declared(let_in_by, f"{said}{pair.words} {is_or_not}")
     change = kind(

@@ -14,7 +14,7 @@ from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorShut
 from ledger.domain.operations.requests import AcceptForeign, Request, Resume, Resync, SkipTo
 from ledger.domain.topics.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
 from ledger.errors import FencedProducerError
-from ledger.mirror.driver.direction_watch import DirectionWatch
+from ledger.mirror.driver.direction_watch import CutReader, DirectionWatch
 from ledger.mirror.driver.run_summary import RunEnd
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.stop_events import StopEvents
@@ -273,7 +273,7 @@ def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_o
     """Its claim may be older than a marker, and it may have taken on nothing before the demotion."""
     answers = iter([False, False])
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
-    watch = DirectionWatch(flow, lambda: next(answers))
+    watch = DirectionWatch(flow, cast(CutReader, None), is_fenced=lambda: next(answers))
     demotion = Demoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"
     left = []
     for directions in (Directions(), Directions(), Directions((demotion,)), Directions((demotion,))):
