@@ -1,5 +1,6 @@
 """Hooks as processes of this machine: `ports.Hooks`."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -45,16 +46,19 @@ def _started(hook: HookCommand, output: IO[bytes]) -> "subprocess.Popen[bytes]":
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Also what it started, and what an interruption of ours would leave behind."""
+    """Also what it started, and what an interruption of ours would leave behind; one that has ended is left alone."""
     if process.poll() is not None:
         return
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    _signal(process, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_S)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-        try:
-            process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            continue
-        return
 
 
 def _shortened(output: IO[bytes]) -> str:

@@ -15,7 +15,7 @@ from ledger.catalog import Query
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.domain.pair.first_unread import PlaceStatus
-from ledger.operations.failover_loss import LossStatus
+from ledger.operations.figures.failover_loss import LossStatus
 from ledger.operations.flow_answers import partition_columns
 from ledger.operations.flow_lag import LagStatus
 from ledger.operations.flow_report import FlowReport
@@ -144,15 +144,20 @@ class FlowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where flows stand. `maintenance`: a line for each table that nobody seems to maintain; none of the past."""
+    """Where flows stand. `maintenance`: a line for each table that nobody seems to maintain; none of the past.
+
+    `objections`: a line for each objective of the configuration that a flow does not keep to.
+    """
 
     flows: tuple[FlowReport, ...]
     maintenance: tuple[str, ...]
+    objections: tuple[str, ...] = ()
 
     @property
     def needs_attention(self) -> list[str]:
         """Flow and reason, for each that does not pass `status --check`; empty when all do."""
-        return [f"{report.flow}: {reason}" for report in self.flows for reason in report.needs_attention]
+        reasons = [f"{report.flow}: {reason}" for report in self.flows for reason in report.needs_attention]
+        return [*reasons, *self.objections]
 
     @property
     def partitions(self) -> pa.Table:

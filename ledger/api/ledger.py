@@ -30,6 +30,7 @@ from ledger.api.asked import AsOf, as_of_text, chosen, text, time_ms, whole_numb
 from ledger.api.sql import declared_in, named_by_values
 from ledger.app import answers, between_clusters, group_offsets
 from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
+from ledger.app.objectives import status_objections
 from ledger.catalog import Query, Value
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
@@ -157,10 +158,14 @@ class Ledger:
         names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
         is_now = self.as_of is None
         at_ms = self._asked_at_ms()
-        reports = (
+        reports = tuple(
             report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now) for name in names
         )
-        return Status(tuple(reports), tuple(maintenance_behind(self.config)) if is_now else ())
+        return Status(
+            reports,
+            tuple(maintenance_behind(self.config)) if is_now else (),
+            status_objections(self.config, self.snapshot, reports, at_ms=at_ms),
+        )
 
     def lag(self, flow: str) -> Answer[PartitionLag]:
         """How much of each source partition is not on the target, and as of when."""

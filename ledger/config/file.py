@@ -53,6 +53,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "ledger": {**raw["ledger"], "path": _ledger_path(raw["ledger"]["path"], folder)},
         "clusters": clusters,
         "flows": flows,
+        "objectives": raw.get("objectives", {}),
     }
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from ledger.config.cluster import ClusterConfig
 from ledger.config.flow import FlowConfig
 from ledger.config.values import Frozen
+from ledger.domain.objectives import Objective, Objectives
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.domain.topics.flow_overlaps import FlowCopies, also_copied_by
 from ledger.domain.topics.naming import NamingKind, TopicSelection
@@ -21,6 +22,21 @@ class LedgerConfig(Frozen):
     keep_superseded_hours: Annotated[int, Field(ge=KEEP_SUPERSEDED_HOURS, le=87_600)] = KEEP_SUPERSEDED_HOURS
 
 
+_Count = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ObjectivesConfig(Frozen):
+    """The most that is allowed, of each flow, pair or group; None: anything."""
+
+    max_lag_records: _Count | None = None
+    max_lag_seconds: _Seconds | None = None
+    max_loss_records: _Count | None = None
+    max_loss_seconds: _Seconds | None = None
+    max_downtime_seconds: _Seconds | None = None
+    max_repeats_per_group: _Count | None = None
+
+
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
@@ -31,6 +47,13 @@ class MirrorConfig(Frozen):
     ledger: LedgerConfig
     clusters: Mapping[str, ClusterConfig]
     flows: Mapping[str, FlowConfig]
+    objectives: ObjectivesConfig = ObjectivesConfig()
+
+    @property
+    def allowed(self) -> Objectives:
+        """The objectives that are given."""
+        given = self.objectives.model_dump(exclude_none=True)
+        return {Objective(key): value for key, value in given.items()}
 
     def cluster(self, name: str) -> ClusterConfig:
         return _known("cluster", name, self.clusters, self.file)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from ledger.config.cluster import PRINCIPAL_PATTERN
 from ledger.config.flow import FlowConfig, TargetMode
-from ledger.config.mirror import LedgerConfig
+from ledger.config.mirror import LedgerConfig, ObjectivesConfig
 from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
 from ledger.config.secrets import SecretReference
 from ledger.config.values import NAME_PATTERN
@@ -39,12 +39,13 @@ def _is_meant_as_reference(value: Table) -> bool:
 
 
 def problems_of(raw: Table) -> Iterator[str]:
-    for key in raw.keys() - {"ledger", "clusters", "flows"}:
+    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives"}:
         yield f"{key}: unknown key"
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
             yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
     yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger", skip=not raw.get("ledger"))
+    yield from _objectives_problems(raw.get("objectives", {}))
     clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
     for name, table in clusters.items():
         yield from _cluster_problems(name, table)
@@ -62,6 +63,13 @@ def problems_of(raw: Table) -> Iterator[str]:
     yield from overlap_problems(
         [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
     )
+
+
+def _objectives_problems(table: object) -> Iterator[str]:
+    if not isinstance(table, dict):
+        yield f"objectives: is a table, got {type(table).__name__}"
+        return
+    yield from _model_problems(ObjectivesConfig, table, "objectives")
 
 
 def _table(raw: Table, key: str) -> Table:

@@ -132,6 +132,13 @@ class Check(StrEnum):
         "an operation is missing",
         "only some groups can be seen",
     )
+    TARGET_WRITERS = (
+        "target_writers",
+        "flow",
+        "may anybody but the mirror write to target topics that are the flow's own?",
+        None,
+        "a rule lets another principal write there before it is promoted, or nothing is forbidden to anybody there",
+    )
     RECORDED_PERMISSIONS = (
         "recorded_permissions",
         "flow",

@@ -1,21 +1,30 @@
 """One flow examined, on both of its clusters: topics, permissions, sizes, retention."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ledger.config.flow import FlowConfig
+from ledger.config.flow import FlowConfig, TargetMode
 from ledger.doctor.check_results import CheckResult, Unmeasured, measure
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster_examination import ClusterLook
-from ledger.doctor.measurements import LedgerProbe, Operations, Permissions, Settings
-from ledger.doctor.verdicts import permissions, retention, selection, topic_names, topic_settings
+from ledger.doctor.measurements import LedgerProbe, Operation, Operations, Permissions, Settings
+from ledger.doctor.verdicts import (
+    permissions,
+    retention,
+    selection,
+    target_writers,
+    topic_names,
+    topic_settings,
+)
 from ledger.doctor.verdicts.places import LEDGER
 from ledger.doctor.verdicts.retention import Standing
 from ledger.doctor.verdicts.topic_settings import SideOfPair, TopicPair
+from ledger.domain.operations.directions import Directions
 from ledger.domain.topics.flow_rings import plain_names
 from ledger.domain.topics.idle_patterns import idle_patterns
 from ledger.domain.topics.naming import TakenTopics, TopicSelection, taken_topics
 from ledger.domain.topics.topic_following import SourceTopic, TopicFollowing
+from ledger.errors import Trouble
 from ledger.ports.clusters import PartitionEnds, TopicDescription
 from ledger.ports.ledger import FlowPosition
 
@@ -147,7 +156,26 @@ def _target_permissions(
     existing = [name for name in wanted if name in there]
     absent = [name for name in wanted if name not in there]
     yield from permissions.target(look.subject, found, existing, absent, look.target.granting)
+    yield from _target_writers(look, wanted, found)
     yield permissions.recorded(look.subject, look.target.alias, found, look.target.granting)
+
+
+def _target_writers(
+    look: FlowLook, wanted: Sequence[str], found: Permissions | Unmeasured
+) -> Iterator[CheckResult]:
+    """Of targets that others may write to by design nothing is said."""
+    if look.flow.target_mode is TargetMode.SHARED:
+        return
+    if not isinstance(found, Unmeasured) and not found.enforced:
+        yield target_writers.no_authorizer(look.subject)
+        return
+    directions = measure(look.ledger.directions, LEDGER)
+    known = Directions() if isinstance(directions, Unmeasured) else directions
+    own = [name for name in wanted if known.promotion(look.flow.source, look.flow.target, name) is None]
+    acls = found if isinstance(found, Unmeasured) else look.target.ask(look.target.probe.topic_acls)
+    if isinstance(acls, Unmeasured) and acls.trouble is Trouble.NOT_ALLOWED:
+        acls = replace(acls, advice=look.target.granting.command([Operation.DESCRIBE], [("cluster", None)]))
+    yield target_writers.target_writers(look.subject, own, acls, look.target.probe.principal)
 
 
 def _permissions(

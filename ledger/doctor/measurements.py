@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from ledger.domain.operations.directions import Directions
 from ledger.domain.tables.cuts import ClockStep
 from ledger.domain.tables.table_upkeep import DataFile
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
 from ledger.ports.ledger import FlowPosition
 
@@ -119,6 +121,10 @@ class ClusterProbe(Protocol):
     def groups(self) -> Sequence[GroupListing]: ...
 
     def permissions(self, topics: Collection[str], groups: Collection[str]) -> Permissions: ...
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        """All rules about topics. Raises `PreconditionError` where the principal may not read them."""
+        ...
 
     def settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
         """Per topic every setting with the value that counts, defaults included."""
@@ -250,6 +256,10 @@ class LedgerProbe(Protocol):
         ...
 
     def positions(self, flow: str) -> Sequence[FlowPosition]: ...
+
+    def directions(self) -> Directions:
+        """Which topics of which clusters are promoted."""
+        ...
 
     def exclusive_create(self) -> bool:
         """Whether the second of two creations of one file was refused. For a local folder, or where it will be."""

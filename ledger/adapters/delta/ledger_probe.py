@@ -20,6 +20,7 @@ from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
+from ledger.domain.operations.directions import Directions
 from ledger.domain.tables.cuts import ClockStep
 from ledger.errors import SetupError, Trouble
 from ledger.ports.ledger import FlowPosition
@@ -62,6 +63,9 @@ class DeltaLedgerProbe:
 
     def positions(self, flow: str) -> Sequence[FlowPosition]:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)
+
+    def directions(self) -> Directions:
+        return DeltaLedgerState(open_ledger(self.path)).directions()
 
     def exclusive_create(self) -> bool:
         """Link a scratch file to one name twice, as two writers of deltalake would make the same commit."""

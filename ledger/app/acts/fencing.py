@@ -15,7 +15,7 @@ from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import ClusterUnavailableError, UsageError
-from ledger.operations.fencing.fencing import fence, leave_open
+from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
 
@@ -51,6 +51,17 @@ def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: 
     known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
     with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
         return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
+
+
+def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
+    """Why such a fence would be refused now; None: it would not. Changes and records nothing."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    with fence_parts(config, asked.cluster, state, _silent) as parts:
+        return refusal(asked, parts)
+
+
+def _silent(_line: str) -> None:
+    """For who follows nothing."""
 
 
 def unfence_topics(

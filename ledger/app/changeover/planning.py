@@ -28,7 +28,8 @@ def make_plan(
     as_of: str | None = None,
 ) -> Planned:
     """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
-    return planned(kind, see(config, pair, as_of=as_of), choices, hooks, oddities)
+    seen = see(config, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
+    return planned(kind, seen, choices, hooks, oddities)
 
 
 def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, ticket: str | None) -> str:

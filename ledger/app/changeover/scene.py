@@ -10,6 +10,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.hook_process import HookProcesses
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.app.changeover.fence_of_plan import HOOK_SECONDS
 from ledger.app.changeover.planning import make_plan
 from ledger.app.changeover.seeing import Pair
 from ledger.config.mirror import MirrorConfig
@@ -20,8 +21,6 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
 from ledger.ports.hooks import HookCommand
-
-HOOK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,16 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
+from ledger.app.acts.fencing import fence_refusal
 from ledger.app.between_clusters import Way, require_way
+from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin
 from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.plans import Choices
 from ledger.domain.facts import TopicPartition
 from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
@@ -44,7 +47,14 @@ class Pair:
     target: str
 
 
-def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
+def see(
+    config: MirrorConfig,
+    pair: Pair,
+    choices: Choices,
+    *,
+    fence_hook: str | None = None,
+    as_of: str | None = None,
+) -> Seen:
     """Raises `UsageError` for clusters that the configuration does not have, `PreconditionError` for an empty ledger.
 
     A cluster that does not answer is no error: the plan says what that means.
@@ -64,6 +74,10 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         if there.live_id is not None:
             places = with_empty_partitions(places, target)
         directions = state.directions()
+        seen_flows = [
+            _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
+            for flow in flows
+        ]
         changed = [
             *directions.promotions(pair.source, pair.target, None).values(),
             *directions.promotions(pair.target, pair.source, None).values(),
@@ -71,10 +85,7 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
         return Seen(
             source=here,
             target=there,
-            flows=[
-                _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
-                for flow in flows
-            ],
+            flows=seen_flows,
             directions=directions,
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
@@ -87,9 +98,24 @@ def see(config: MirrorConfig, pair: Pair, *, as_of: str | None = None) -> Seen:
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
             reverse_flows=reverse_flows(config, flows),
-            objections=[],
+            objectives=config.allowed,
+            fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
             cut=at.cut.token,
         )
+
+
+def _fence_refusal(
+    config: MirrorConfig, pair: Pair, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
+) -> str | None:
+    """Of the topics that the plan is about."""
+    topics = {
+        one.source_topic
+        for flow in flows
+        for one in flow.positions
+        if choices.topics is None or one.target_topic in choices.topics
+    }
+    asked = asked_fence(pair.source, sorted(topics), choices, hook)
+    return None if asked is None or not topics else fence_refusal(config, asked)
 
 
 def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
@@ -202,7 +228,7 @@ def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> f
 
 
 def losses_of(
-    at: DeltaSnapshot, pair: Pair, *, at_ms: int, cut: Cut | None = None
+    at: DeltaSnapshot, pair: Pair, *, at_ms: int | None, cut: Cut | None = None
 ) -> list[dict[str, object]]:
     """Of each partition what is not at the target; what came since it was read last is estimated up to `at_ms`.
 

@@ -65,6 +65,8 @@ def status(
         put("\n".join(render_report(report, width) for report in found.flows))
     if output == "csv" or (output == "table" and partitions):
         put(rendered(found.partitions, output, wide=wide))
+    for line in found.objections:
+        say(f"objectives: {line}")
     for line in found.maintenance:
         say(f"ledger: {line}")
     say(f"cut {ledger.cut}")

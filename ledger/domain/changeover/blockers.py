@@ -54,7 +54,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
     BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record), with the right to describe "
     "them",
-    BlockerCode.FENCE: "choose another fence (--fence shut, hook or none)",
+    BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "
+    "(--unproven REASON)",
     BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
     "--accept-unproven-shut-out",
     BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",

@@ -44,7 +44,8 @@ class Choices:
 
     `topics` None: all that the flows of the pair copy, later ones too; else their names at the target. `groups` None:
     all that have committed at the former source. `accepted`: statuses of translations, by name. `unproven`: why an
-    unproven fence is enough.
+    unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are aborted so many
+    seconds after it, None: never.
     """
 
     topics: tuple[str, ...] | None = None
@@ -53,6 +54,8 @@ class Choices:
     fence: FenceChoice = FenceChoice.CLOSED
     unproven: str | None = None
     producers_stopped: bool = False
+    confirmed_super_users: tuple[str, ...] = ()
+    abort_transactions_after: float | None = None
     source_given_up: bool = False
     abort_marker: bool = False
     accept_unproven_shut_out: bool = False
@@ -140,7 +143,9 @@ class Plan:
 
 def _choices(content: Mapping[str, Any]) -> Choices:
     values = {field.name: content[field.name] for field in fields(Choices)}
-    tuples = {name: _as_tuple(values[name]) for name in ("topics", "groups", "accepted")}
+    tuples = {
+        name: _as_tuple(values[name]) for name in ("topics", "groups", "accepted", "confirmed_super_users")
+    }
     return Choices(**{**values, **tuples, "fence": FenceChoice(values["fence"])})
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
-from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
+from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
+from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
@@ -64,7 +65,7 @@ def planned(
     in_scope = {topic.source_topic for topic in topics}
     places = [row for row in seen.places if row["source_topic"] in in_scope and _is_chosen(row, choices)]
     losses = [row for row in seen.losses if row["source_topic"] in in_scope]
-    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, oddities))))
+    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, losses, oddities))))
     is_promoted = all(flow.is_promotable for flow in flows)
     plan = Plan(
         kind=kind,
@@ -151,6 +152,7 @@ def _blockers(
     flows: Sequence[SeenFlow],
     topics: Sequence[PlannedTopic],
     places: Sequence[Row],
+    losses: Sequence[Row],
     oddities: Oddities,
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
@@ -159,8 +161,15 @@ def _blockers(
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from _of_groups(seen, choices, places, oddities)
-    if seen.objections and not choices.despite_objectives:
-        yield Blocker(BlockerCode.OBJECTIVE, "; ".join(seen.objections))
+    if seen.fence_refusal is not None:
+        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        yield Blocker(
+            BlockerCode.FENCE, f"{seen.source.alias} is not fenced, and nobody says why that is enough"
+        )
+    if not choices.despite_objectives:
+        for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
+            yield Blocker(BlockerCode.OBJECTIVE, words)
     is_back = kind is ChangeoverKind.SWITCHOVER and choices.reverse
     for flow in flows:
         if is_back and flow.is_promotable and flow.config.name not in seen.reverse_flows:
@@ -168,6 +177,23 @@ def _blockers(
                 BlockerCode.NO_REVERSE_FLOW,
                 f"no flow copies back what {flow.config.name} copies: it has no opposite",
             )
+
+
+def _figures(
+    kind: ChangeoverKind, seen: Seen, losses: Sequence[Row], places: Sequence[Row]
+) -> Iterator[Figure]:
+    """What objectives are compared with: a switchover waits for what is behind, a failover loses it."""
+    is_lost = kind is ChangeoverKind.FAILOVER
+    way = f"{seen.source.alias} to {seen.target.alias}"
+    in_records = Objective.MAX_LOSS_RECORDS if is_lost else Objective.MAX_LAG_RECORDS
+    in_seconds = Objective.MAX_LOSS_SECONDS if is_lost else Objective.MAX_LAG_SECONDS
+    yield Figure(in_records, loss_figures(losses)["records_lost"], way)
+    yield Figure(in_seconds, loss_figures(losses)["seconds_lost"], way)
+    groups = sorted({row["group_id"] for row in places} - {None})
+    for group in groups:
+        repeated = [row["repeated"] for row in places if row["group_id"] == group]
+        total = None if None in repeated else sum(repeated)
+        yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:

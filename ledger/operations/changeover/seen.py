@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.objectives import Objectives
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
@@ -59,7 +60,8 @@ class Seen:
     """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
 
     `active`: groups that have members at the target. `untold`: groups whose commits are not known.
-    `reverse_flows`: by flow its opposite one. `objections`: objectives that are not met, in words.
+    `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
+    `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
     """
 
     source: SeenCluster
@@ -73,5 +75,6 @@ class Seen:
     active: frozenset[str]
     losses: Sequence[Row]
     reverse_flows: Mapping[str, str]
-    objections: Sequence[str]
+    objectives: Objectives
+    fence_refusal: str | None
     cut: str

@@ -77,6 +77,19 @@ def _unmade(asked: AskedFence, parts: FenceParts, topic: str) -> Fence:
     )
 
 
+def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
+    """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
+    try:
+        _require_one_way(asked, parts)
+        attempt = _Attempt(asked, parts, measure_of(asked, parts), None)
+        attempt.measure.begun(attempt.topics())
+    except ClusterUnavailableError as error:
+        return None if asked.unproven is not None else str(error)
+    except (PreconditionError, UsageError) as error:
+        return str(error)
+    return None
+
+
 def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
     """What another way has made for a topic would be forgotten."""
     for topic in asked.topics:
@@ -103,16 +116,17 @@ class _Attempt:
     def carried_out(self) -> FenceResult:
         parts, asked = self.parts, self.asked
         parts.identities.require(asked.cluster, live_cluster(parts.reader))
-        topics = self._topics()
+        topics = self.topics()
         begun = self.measure.begun(topics)
         if proved := self._proved_before(begun, topics):
             return proved
+        pauses = parts.pauses()  # what takes time is done before applications stand still
         self._record_begun(begun)
         made = self.measure.make(begun)
         if made != begun:
             self._record(made)
         self._require_made(made)
-        watches = Watching(asked, parts, topics).watched()
+        watches = Watching(asked, parts, topics, pauses).watched()
         self._require_made(made)
         self._require_same(topics)
         return self._concluded(made, list(watches.values()))
@@ -136,7 +150,7 @@ class _Attempt:
             return stands.fence
         return _unmade(asked, self.parts, topic)
 
-    def _topics(self) -> dict[str, TopicDescription]:
+    def topics(self) -> dict[str, TopicDescription]:
         found = self.parts.reader.topics()
         if missing := [name for name in self.asked.topics if name not in found]:
             raise UsageError(
@@ -146,7 +160,7 @@ class _Attempt:
         return {name: found[name] for name in sorted(self.asked.topics)}
 
     def _require_same(self, topics: Mapping[str, TopicDescription]) -> None:
-        now = self._topics()
+        now = self.topics()
         for name, before in topics.items():
             if (now[name].topic_id, now[name].partitions) != (before.topic_id, before.partitions):
                 raise UnsafeError(

@@ -8,8 +8,9 @@ import pytest
 
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.objectives import Objective
 from ledger.domain.offsets.position import Position
 from ledger.domain.operations.directions import Directions, Promoted
 from ledger.domain.operations.partition_events import RecordedStop
@@ -98,7 +99,8 @@ SEEN = Seen(
     active=frozenset(),
     losses=[loss()],
     reverse_flows={"flow": "back"},
-    objections=[],
+    objectives={},
+    fence_refusal=None,
     cut="cut",
 )
 
@@ -202,7 +204,31 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         SWITCHOVER,
         BlockerCode.GROUPS_UNKNOWN,
     ),
-    ("objective", replace(SEEN, objections=["41 s behind"]), SWITCHOVER, BlockerCode.OBJECTIVE),
+    ("no fence", replace(SEEN, fence_refusal="east has no authorizer"), SWITCHOVER, BlockerCode.FENCE),
+    (
+        "lag",
+        replace(SEEN, objectives={Objective.MAX_LAG_RECORDS: 3}, losses=[loss(4, 1.0)]),
+        SWITCHOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "unknown lag",
+        replace(SEEN, objectives={Objective.MAX_LAG_SECONDS: 3}, losses=[loss(None, None)]),
+        SWITCHOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "loss",
+        replace(SEEN, source=DEAD, objectives={Objective.MAX_LOSS_SECONDS: 3}, losses=[loss(4, 4.0)]),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "repeats",
+        replace(SEEN, objectives={Objective.MAX_REPEATS_PER_GROUP: 1}),
+        SWITCHOVER,
+        BlockerCode.OBJECTIVE,
+    ),
     ("no way back", replace(SEEN, reverse_flows={}), SWITCHOVER, BlockerCode.NO_REVERSE_FLOW),
     (
         "an old copy of the ledger",
@@ -231,7 +257,8 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
     ("seen", "choices"),
     [
         (replace(SEEN, places=[place(status="gone")]), {"accepted": ("gone",)}),
-        (replace(SEEN, objections=["41 s behind"]), {"despite_objectives": True}),
+        (replace(SEEN, objectives={Objective.MAX_REPEATS_PER_GROUP: 1}), {"despite_objectives": True}),
+        (replace(SEEN, objectives={Objective.MAX_LOSS_RECORDS: 0}, losses=[loss(4, 1.0)]), {}),
         (replace(SEEN, reverse_flows={}), {"reverse": False}),
         (replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]), {"groups": ("billing",)}),
         (replace(SEEN, places=[place(), place("other", target_offset=None)]), {"groups": ("billing",)}),
@@ -239,6 +266,11 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
 )
 def test_what_is_accepted_or_left_out_does_not_block_it(seen: Seen, choices: dict[str, Any]) -> None:
     assert made(seen, **choices).blockers == ()
+
+
+def test_no_fence_at_all_needs_a_reason() -> None:
+    assert made(fence=FenceChoice.NONE).plan.blockers == (BlockerCode.FENCE,)
+    assert made(fence=FenceChoice.NONE, unproven="it burns").blockers == ()
 
 
 def test_a_failover_needs_neither_the_source_nor_its_driver() -> None:

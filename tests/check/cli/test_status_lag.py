@@ -1,6 +1,7 @@
 """`status` and `query replication_lag`: how far a flow is behind, how old that is, and when nobody knows."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,3 +153,43 @@ def test_a_flow_that_ended_is_not_said_to_be_up_to_date(flow: Operated) -> None:
         assert (
             f"east-to-west: ended at {instant(ended_ms)}; lag is unknown: last known 1,204 records at" in told
         )
+
+
+def with_objectives(flow: Operated, *lines: str) -> None:
+    """In the configuration file that commands read."""
+    file = Path(flow.config.file)
+    text = file.read_text(encoding="utf-8").split("[objectives]")[0]
+    file.write_text("\n".join((text, "[objectives]", *lines)), encoding="utf-8")
+
+
+def test_a_flow_that_does_not_keep_to_an_objective_does_not_pass(idle: Operated) -> None:
+    now_ms = idle.clock.now_ms()
+    idle.writer("claimed", own_mark(), at_ms=now_ms - 40_000)
+    idle.copied({("orders", 0): 5}, at_ms=now_ms - 39_000)
+    idle.watermark("orders", 0, end=5, at_ms=now_ms - 30_000)
+    idle.watermark("orders", 0, end=12, at_ms=now_ms - 20_000)
+    idle.sign(round_number=9)
+    idle.sign(round_number=9, cluster="west")
+    with_objectives(idle, "max_lag_records = 6", "max_lag_seconds = 3600", "max_loss_records = 6")
+    done = idle.command("status", "--check")
+    lines = [line for line in done.err.splitlines() if line.startswith("objectives: ")]
+    assert (done.code, len(lines)) == (4, 2)
+    assert lines[0] == f"objectives: {FLOW}: lag is 7 records, max_lag_records allows 6 records"
+    assert re.search("lose is [78] records, max_loss_records allows 6 records", lines[1]), (
+        "one may have come since"
+    )
+    assert all(line.removeprefix("objectives: ") in done.err.splitlines()[-1] for line in lines)
+    with_objectives(idle, "max_lag_records = 7", "max_loss_seconds = 3600")
+    assert (idle.command("status", "--check").code, "objectives" in idle.command("status").err) == (0, False)
+    with_objectives(idle, "max_loss_seconds = 29")
+    assert "max_loss_seconds allows 29 s" in idle.command("status", "--check").err
+
+
+def test_a_figure_that_nobody_knows_does_not_pass(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 5})
+    with_objectives(idle, "max_loss_records = 1000")
+    done = idle.command("status", "--check")
+    assert done.code == 4
+    assert f"{FLOW}: what a failover would lose is unknown, max_loss_records allows 1,000 records" in done.err
+    assert idle.command("status").code == 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger.operations.failover_loss import LossForecast, forecast
+from ledger.operations.figures.failover_loss import LossForecast, forecast
 
 
 def row(**given: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger.adapters.duck.engine import run_query
-from ledger.catalog import query
+from ledger.catalog import Value, query
 from ledger.config.flow import TargetMode
 from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.kinds import OperationKind
@@ -197,7 +197,7 @@ def test_a_driver_that_begins_meanwhile_has_the_flow() -> None:
 def loss(flow: CalmFlow) -> list[tuple[Any, ...]]:
     """Records at risk, and status, by what was recorded."""
     at = flow.ledger.at(flow.ledger.latest())
-    params = {"from_cluster": "east", "to_cluster": "west", "at_ms": flow.schedule.now_ms()}
+    params: dict[str, Value] = {"from_cluster": "east", "to_cluster": "west", "at_ms": flow.schedule.now_ms()}
     rows = run_query(query("failover_loss"), params, at).to_pylist()
     return [(row["records_at_risk"], row["status"]) for row in rows]
 

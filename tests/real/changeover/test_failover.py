@@ -14,15 +14,14 @@ from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command, driver_state
 from tests.support.following import config_of, name_of, values
-from tests.support.plans import both_ways, planned
 from tests.support.recorded import Row, broken_invariants, operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.switchovers import both_ways, planned
 from tests.support.waiting import eventually
 
 _UNDER_WAY_MS = 1000
 """For so long at most a record was on its way when the ends were read that it is behind."""
-_GIVES_UP = {"message.timeout.ms": "1500"}
 _NOT_FENCED = (
     "--fence",
     "none",
@@ -83,7 +82,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     shop, billing, slow = Shop(topic, 2), Desk(name_of("billing")), Desk(name_of("slow"))
     try:
         with running(config, spark, recorded=frozenset(Subject)):
-            with shop.selling(east, pause_s=0.005, **_GIVES_UP):
+            with shop.selling(east, **{"message.timeout.ms": "1500"}):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
                         eventually(lambda: len(slow.processed) > 100, "the group is at work")
@@ -92,7 +91,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")
                 broker_pair_sandbox.kill("east")
             groups = ("--group", billing.group, "--group", slow.group)
-            plan_id = planned(capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
+            plan_id = planned(capsys, config, *_NOT_FENCED, "--topic", topic, *groups, kind="failover")
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
         copied = values(west, topic)

@@ -99,12 +99,15 @@ def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp
     assert not is_safe(findings, strict=False)
     unknown = {finding.check for finding in findings if finding.verdict is Verdict.UNKNOWN}
     assert unknown == {
+        Check.TARGET_WRITERS,
         Check.PRODUCER_STATE,
         Check.BATCH_SIZE,
         Check.TARGET_REPLICATION,
         Check.TARGET_PARTITIONS,
         Check.TARGET_SETTINGS,
     }
+    [writers] = [finding for finding in findings if finding.check is Check.TARGET_WRITERS]
+    grant(writers.advice, everything_allowed)
     described = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add "
     described += "--allow-principal User:examiner --operation DescribeConfigs --cluster"
     grant(described, everything_allowed)

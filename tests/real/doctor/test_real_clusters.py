@@ -78,6 +78,7 @@ def test_two_fresh_clusters_are_fine(
     assert {check for check, verdict in on_flow.items() if verdict is not Verdict.OK} == {
         Check.TARGET_REPLICATION,
         Check.SOURCE_EXCESS,
+        Check.TARGET_WRITERS,
     }
     found = {finding.check: finding.measured for finding in findings}
     assert found[Check.SELECTED_TOPICS] == f"1 topic: {topic}"

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.admin import ACLOperation
 
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
+from ledger.adapters.system import SystemClock
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import denial
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.ports.fencing import CoordinatedTransaction
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
@@ -23,9 +28,13 @@ from tests.support.guarded import SECRET, Guarded
 from tests.support.kafka_applications import KafkaApplications
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.waiting import eventually
 
 MIRROR, WRITER, OTHER_WRITER = "mirror", "ada", "guest"
-QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "1", "--wait", "30")
+QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "30", "--wait", "60")
+
+
+BRIEFLY = ("--most-quiet-seconds", "1")
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ admin.sasl.username = "root"
     config = write_config(tmp_path, servers, flow, properties={"east": login})
     init_ledger(config)
     with admin_of(config, "west") as admin:
-        admin.create_topic(topic, partitions=2, replication_factor=1, configuration={})
+        admin.create_topic(topic, partitions=1, replication_factor=1, configuration={})
     guarded.allow(MIRROR, topic, ACLOperation.READ, ACLOperation.DESCRIBE)
     guarded.allow(WRITER, topic, ACLOperation.WRITE)
     guarded.allow(OTHER_WRITER, topic[:-2], ACLOperation.ALL, is_prefix=True)
@@ -94,7 +103,9 @@ def delivered(producer: Producer, topic: str, value: str = "v") -> KafkaError | 
 def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     writers = {user: site.producer(user) for user in (WRITER, OTHER_WRITER)}
     for user, producer in writers.items():
+        record(site.config)
         assert delivered(producer, site.topic) is None, user
+    record(site.config)
     before = site.rules()
 
     site.guarded.allow("*", site.topic, ACLOperation.WRITE)
@@ -113,13 +124,17 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     created = {denial(site.topic, f"User:{user}") for user in writers}
     assert site.rules() == before | created
     begun, proved = operations(site.config, "fence")
-    assert (begun["proof"], proved["proof"]) == ("begun", "observed"), (
-        "nobody has recorded how often it is written"
-    )
+    assert (begun["proof"], proved["proof"]) == ("begun", "proven")
     assert begun["denied"] == proved["denied"] == ["User:ada", "User:guest"]
-    assert [(one["partition"], one["end"]) for one in proved["partitions"]] == [(0, 2), (1, 0)]
+    assert [(one["partition"], one["end"]) for one in proved["partitions"]] == [(0, 2)]
+    assert 500 <= proved["partitions"][0]["quiet_ms"] < 30_000, (
+        "as long as writers paused, as far as is recorded"
+    )
     with admin_of(site.config, "east") as mirror:
-        assert mirror.ends([(site.topic, 0)])[site.topic, 0].high_watermark == 2
+        at = TopicPartition(site.topic, mirror.topics()[site.topic].topic_id, 0)
+        last = mirror.batch_at(at, 1)
+    assert last is not None, "the mirror reads"
+    assert (last.base_offset, last.count) == (1, 1)
 
     again = site.fence()
     assert (again.code, again.out) == (0, ""), again.err
@@ -137,6 +152,15 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     assert [one["denied"] for one in operations(site.config, "unfenced")] == [["User:ada", "User:guest"]]
 
 
+def test_without_an_administrators_credentials_nothing_is_changed(site: Site) -> None:
+    file = Path(site.config.file)
+    file.write_text(file.read_text().replace('admin.sasl.username = "root"\n', ""))
+    before = site.rules()
+    refused = site.fence()
+    assert (refused.code, "does not allow this principal to" in refused.err) == (5, True), refused.err
+    assert (site.rules(), operations(site.config, "fence")) == (before, [])
+
+
 # Without an authorizer --------------------------------------------------------------------------
 
 
@@ -150,7 +174,7 @@ class OpenSite:
     capture: pytest.CaptureFixture[str]
 
     def fence(self, *options: str) -> Done:
-        given = ("--topic", self.topic, "--reason", "a fire", *QUICKLY, *options)
+        given = ("--topic", self.topic, "--reason", "a fire", *QUICKLY, *BRIEFLY, *options)
         return command(self.capture, self.config, "fence", "east", *given)
 
     def unfence(self) -> Done:
@@ -213,6 +237,24 @@ def test_an_open_transaction_is_waited_for_or_aborted(open_site: OpenSite) -> No
     assert (end["end"], end["last_stable"]) == (3, 3), "two records and the marker"
     with pytest.raises(KafkaException):
         commit()
+
+
+def test_a_marker_ends_a_transaction_in_one_partition_and_its_producer_is_not_told(
+    open_site: OpenSite,
+) -> None:
+    """So it is for those alone that no coordinator waits for."""
+    commit = KafkaApplications(open_site.servers).begin_transaction(open_site.topic, 0, 2)
+    with closing(KafkaFencing("east", open_site.config.cluster("east"), SystemClock())) as cluster:
+        at = TopicPartition(open_site.topic, cluster.topics()[open_site.topic].topic_id, 0)
+        [transaction] = cluster.open_transactions(at)
+        assert cluster.coordinated(transaction.producer_id) == CoordinatedTransaction(
+            open_site.topic, "Ongoing"
+        )
+        cluster.abort_hanging(transaction)
+        eventually(lambda: cluster.open_transactions(at) == [], "the marker ends it")
+        end = cluster.ends([(open_site.topic, 0)])[open_site.topic, 0]
+    assert (end.last_stable, end.high_watermark) == (3, 3)
+    commit()
 
 
 def test_a_cluster_that_is_away_is_continued_without_by_word_alone(open_site: OpenSite) -> None:

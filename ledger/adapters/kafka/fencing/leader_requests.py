@@ -16,6 +16,12 @@ from ledger.domain.topics.topic_acls import TopicAcl
 
 _BROKER = 4
 _ANY = 1
+_AUTHORIZER = "authorizer.class.name"
+_KAFKAS_OWN = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""Others know super users from elsewhere."""
 _SUPER_USERS, _EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
 
 
@@ -82,6 +88,8 @@ async def _authorization(manager: KafkaConnectionManager, broker: int) -> Author
         return Authorization(broker, None, None)
     require(result.error_code, result.error_message)
     given: dict[str, Any] = {setting.name: setting.value for setting in result.configs}
+    if given.get(_AUTHORIZER) not in _KAFKAS_OWN:
+        return Authorization(broker, None, None)
     return Authorization(broker, _super_users(given), _allows_everyone(given))
 
 

@@ -31,6 +31,7 @@ from ledger.doctor.measurements import (
     Validity,
 )
 from ledger.domain.facts import TopicPartition
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import ClusterUnavailableError
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
@@ -58,7 +59,9 @@ class KafkaClusterProbe:
 
     @property
     def principal(self) -> str | None:
-        """As brokers call a SASL user by default; None for certificates and for a name that is a secret."""
+        """As it is configured; else as brokers call a SASL user; None for certificates and a name that is a secret."""
+        if self._cluster.mirror_principal is not None:
+            return self._cluster.mirror_principal
         user = self._cluster.properties.get("sasl.username")
         return f"User:{user}" if isinstance(user, str) else None
 
@@ -144,6 +147,9 @@ class KafkaClusterProbe:
         return self._admin.connection.run(
             "ask which operations are authorized", asked_permissions, topics, groups
         )
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        return self._admin.topic_acls()
 
 
 def _address(text: str) -> Address:

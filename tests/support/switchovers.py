@@ -1,4 +1,4 @@
-"""Plans on real clusters: made until nothing stands against them, and carried out."""
+"""Changes of direction between the brokers of a test, as operators ask for them."""
 
 import json
 
@@ -13,7 +13,9 @@ from tests.support.waiting import eventually
 OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
 
 
-def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str, *options: str) -> str:
+def planned(
+    capsys: pytest.CaptureFixture[str], config: MirrorConfig, *options: str, kind: str = "switchover"
+) -> str:
     """The id of a plan from east to west, once nothing stands against it: all is recorded then."""
     tries: list[Done] = []
     asked = ("plan", kind, "--from", "east", "--to", "west", "--accept", "no_commit", "-o", "json")
@@ -29,10 +31,10 @@ def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str,
     return str(json.loads(tries[-1].out)[0]["plan_id"])
 
 
-def both_ways(topic: str, *more: str) -> dict[str, str]:
+def both_ways(topics: str) -> dict[str, str]:
     """Flows of the same names in both directions, of which one holds."""
-    names = 'topic_naming = "identity"\n' + OFTEN
+    names = f'topic_naming = "identity"\n{OFTEN}'
     return {
-        FLOW: f'opposite = "west-to-east"\n{copying(topic, names, *more)}',
-        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names, *more)}',
+        FLOW: f'opposite = "west-to-east"\n{copying(topics, names)}',
+        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topics, names)}',
     }

@@ -1,0 +1,32 @@
+"""The fence that a plan asks for."""
+
+import shlex
+from collections.abc import Sequence
+
+from ledger.domain.changeover.plans import Choices, FenceChoice
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+from ledger.operations.fencing.parts import AskedFence
+from ledger.ports.hooks import HookCommand
+
+HOOK_SECONDS = 600.0
+_MOST_QUIET_S = 120.0
+
+
+def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
+    """What of a fence the operator chose, None: none; why it is made is not said yet."""
+    if choices.fence is FenceChoice.NONE:
+        return None
+    return AskedFence(
+        cluster=cluster,
+        topics=tuple(topics),
+        how=FenceHow(str(choices.fence)),
+        reason="",
+        confirmed_super_users=choices.confirmed_super_users,
+        producers_stopped=choices.producers_stopped,
+        hook=None if hook is None else HookCommand(tuple(shlex.split(hook)), HOOK_SECONDS),
+        abort_after_s=choices.abort_transactions_after,
+        unproven=choices.unproven,
+        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(_MOST_QUIET_S, choices.quiet_seconds)),
+        wait_s=choices.drain_seconds,
+    )

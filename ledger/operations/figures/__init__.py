@@ -1,0 +1,1 @@
+"""Figures of a mirror: what a failover would lose, and what `status` compares with the objectives."""

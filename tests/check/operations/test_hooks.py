@@ -1,0 +1,49 @@
+"""Hooks as processes: what they print, how they end, and that none is left."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.hook_process import HookProcesses
+from ledger.errors import UsageError
+from ledger.ports.hooks import HookCommand, HookResult
+
+
+def python(code: str, *arguments: str, seconds: float = 30.0, **environment: str) -> HookResult:
+    command = (sys.executable, "-S", "-c", code, *arguments)
+    return HookProcesses().run(HookCommand(command, seconds, environment))
+
+
+def test_output_exit_code_arguments_and_environment() -> None:
+    code = "import os, sys; print(os.environ['ABOUT'], sys.argv[1]); sys.stderr.write('why'); sys.exit(3)"
+    done = python(code, "$HOME; a b", ABOUT="orders")
+    assert (done.exit_code, done.is_done) == (3, False)
+    assert sorted(done.output.split("\n")) in (["orders $HOME; a b", "why"], ["", "whyorders $HOME; a b"])
+    assert python("pass") == HookResult(0, "")
+
+
+def test_long_output_keeps_its_beginning_and_its_end() -> None:
+    done = python("print('begin' + 'x' * 10_000 + 'end')")
+    assert done.output.startswith("beginx")
+    assert done.output.endswith("xend\n")
+    assert "\n[6009 bytes left out]\n" in done.output
+    assert len(done.output) < 4_100
+
+
+def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    mark = tmp_path / "alive"
+    child = f"import time, pathlib; time.sleep(1.5); pathlib.Path({str(mark)!r}).touch()"
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-S', '-c', {child!r}]); time.sleep(60)"
+    began_s = time.monotonic()
+    done = python(code, seconds=0.5)
+    assert (done.exit_code, done.is_done) == (None, False)
+    assert time.monotonic() - began_s < 20
+    time.sleep(1.5)
+    assert not mark.exists()
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="the hook no-such-program could not be run: No such file"):
+        HookProcesses().run(HookCommand(("no-such-program", "--secret"), 5.0))
