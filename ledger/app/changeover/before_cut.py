@@ -5,13 +5,20 @@ from dataclasses import replace
 
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.app.acts.fencing import fence_topics
+from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
+<<<<<<< HEAD
 from ledger.domain.changeover.steps import StepName
+=======
+from ledger.domain.changeover.plans import FenceChoice
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+>>>>>>> failover
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
@@ -55,6 +62,7 @@ def stop_producers(scene: Scene, _waits: Waits) -> StepResult:
 def fence_source(scene: Scene, waits: Waits) -> StepResult:
     """Nobody writes to the former source any more; or it is recorded why that could not be proven."""
     choices = scene.plan.choices
+<<<<<<< HEAD
     asked = asked_fence(
         scene.plan.from_cluster, scene.source_topics, choices, scene.plan.hooks.get(StepName.FENCE)
     )
@@ -65,7 +73,57 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
         )
     asked = replace(asked, reason=scene.asked.reason, ticket=scene.asked.ticket)
     result = fence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
+=======
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        raise UnsafeError(
+            f"{scene.plan.from_cluster} is not fenced, and the plan does not say why that is enough: plan with "
+            "--unproven REASON, or with a fence"
+        )
+    if choices.fence is FenceChoice.NONE:
+        return _not_fenced(scene)
+    command = scene.plan.hooks.get(StepName.FENCE)
+    hook = None if command is None else HookCommand(tuple(shlex.split(command)), HOOK_SECONDS)
+    result = fence_topics(
+        scene.config,
+        AskedFence(
+            cluster=scene.plan.from_cluster,
+            topics=scene.source_topics,
+            how=FenceHow(str(choices.fence)),
+            reason=scene.asked.reason,
+            ticket=scene.asked.ticket,
+            producers_stopped=choices.producers_stopped,
+            hook=hook,
+            unproven=choices.unproven,
+            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(120.0, choices.quiet_seconds)),
+            wait_s=choices.drain_seconds,
+        ),
+        waits,
+        operation_id=scene.operation_id,
+    )
+>>>>>>> failover
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+
+
+def _not_fenced(scene: Scene) -> StepResult:
+    """A source that was given up may come back, with producers that go on: status says so until it is fenced."""
+    choices, cluster = scene.plan.choices, scene.plan.from_cluster
+    facts: dict[str, object] = {"proof": "unproven", "reason": choices.unproven}
+    is_given_up = scene.plan.kind is ChangeoverKind.FAILOVER and StepName.PROMOTE in scene.plan.steps
+    if not is_given_up:
+        return StepResult(f"{cluster} is not fenced: {choices.unproven}", facts)
+    asked = AskedFence(
+        cluster=cluster,
+        topics=scene.source_topics,
+        how=FenceHow.CLOSED,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        unproven=choices.unproven,
+    )
+    left = leave_topics_open(scene.config, asked, operation_id=scene.operation_id)
+    return StepResult(
+        f"{left.words}; when it answers again: mirror-ledger fence {cluster}, before anything else",
+        {**facts, "proof": str(left.proof), "fences": left.facts},
+    )
 
 
 def drain_source(scene: Scene, waits: Waits) -> StepResult:
