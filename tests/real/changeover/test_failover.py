@@ -79,10 +79,10 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     config = config_of(tmp_path, broker_pair, both_ways(topic))
     init_ledger(config)
     create_topics(east, [topic], partitions=2)
-    shop, billing, slow = Shop(topic, 2), Desk(name_of("billing")), Desk(name_of("slow"))
+    shop, billing, slow = Shop(topic, 2, 1500), Desk(name_of("billing")), Desk(name_of("slow"))
     try:
         with running(config, spark, recorded=frozenset(Subject)):
-            with shop.selling(east, **{"message.timeout.ms": "1500"}):
+            with shop.selling(east):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
                         eventually(lambda: len(slow.processed) > 100, "the group is at work")
