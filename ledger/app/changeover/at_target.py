@@ -8,11 +8,8 @@ from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
 from ledger.app.between_clusters import Way
 from ledger.app.changeover.scene import Scene
-<<<<<<< HEAD
-from ledger.app.changeover.sheets import record_sheets
-=======
 from ledger.app.changeover.seeing import losses_of
->>>>>>> failover
+from ledger.app.changeover.sheets import record_sheets
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import Asked as AskedPlaces
 from ledger.app.position_sheets import Reasons, set_positions, why_set

@@ -11,19 +11,14 @@ from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
-<<<<<<< HEAD
-from ledger.domain.changeover.steps import StepName
-=======
-from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.fences.proof import QuietBounds
 from ledger.domain.fences.receipts import FenceHow
->>>>>>> failover
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.waiting import GroupsAtRest, drain
+from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
 
@@ -62,45 +57,13 @@ def stop_producers(scene: Scene, _waits: Waits) -> StepResult:
 def fence_source(scene: Scene, waits: Waits) -> StepResult:
     """Nobody writes to the former source any more; or it is recorded why that could not be proven."""
     choices = scene.plan.choices
-<<<<<<< HEAD
     asked = asked_fence(
         scene.plan.from_cluster, scene.source_topics, choices, scene.plan.hooks.get(StepName.FENCE)
     )
     if asked is None:
-        return StepResult(
-            f"{scene.plan.from_cluster} is not fenced: {choices.unproven}",
-            {"proof": "unproven", "reason": choices.unproven},
-        )
+        return _not_fenced(scene)
     asked = replace(asked, reason=scene.asked.reason, ticket=scene.asked.ticket)
     result = fence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
-=======
-    if choices.fence is FenceChoice.NONE and choices.unproven is None:
-        raise UnsafeError(
-            f"{scene.plan.from_cluster} is not fenced, and the plan does not say why that is enough: plan with "
-            "--unproven REASON, or with a fence"
-        )
-    if choices.fence is FenceChoice.NONE:
-        return _not_fenced(scene)
-    command = scene.plan.hooks.get(StepName.FENCE)
-    hook = None if command is None else HookCommand(tuple(shlex.split(command)), HOOK_SECONDS)
-    result = fence_topics(
-        scene.config,
-        AskedFence(
-            cluster=scene.plan.from_cluster,
-            topics=scene.source_topics,
-            how=FenceHow(str(choices.fence)),
-            reason=scene.asked.reason,
-            ticket=scene.asked.ticket,
-            producers_stopped=choices.producers_stopped,
-            hook=hook,
-            unproven=choices.unproven,
-            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(120.0, choices.quiet_seconds)),
-            wait_s=choices.drain_seconds,
-        ),
-        waits,
-        operation_id=scene.operation_id,
-    )
->>>>>>> failover
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
 
 

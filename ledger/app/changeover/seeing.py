@@ -14,11 +14,7 @@ from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
 from ledger.app.between_clusters import Way, require_way
-<<<<<<< HEAD
 from ledger.app.changeover.fence_of_plan import asked_fence
-from ledger.app.flow_status import with_freshness
-=======
->>>>>>> failover
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin
@@ -232,7 +228,7 @@ def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> f
 
 
 def losses_of(
-    at: DeltaSnapshot, pair: Pair, *, at_ms: int, cut: Cut | None = None
+    at: DeltaSnapshot, pair: Pair, *, at_ms: int | None, cut: Cut | None = None
 ) -> list[dict[str, object]]:
     """Of each partition what is not at the target; what came since it was read last is estimated up to `at_ms`.
 

@@ -14,7 +14,7 @@ from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.time_words import duration
-from ledger.operations.failover_loss import LossStatus
+from ledger.operations.figures.failover_loss import LossStatus
 
 Row = Mapping[str, Any]
 

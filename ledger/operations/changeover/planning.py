@@ -47,12 +47,7 @@ class Planned:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
         repeated = [row["repeated"] for row in self.places if row["group_id"] is not None]
         return {
-<<<<<<< HEAD
-            "records_lost": records_not_copied(self.losses),
-            "seconds_lost": seconds_not_copied(self.losses),
-=======
             **loss_figures(self.losses),
->>>>>>> failover
             "repeated": sum(number or 0 for number in repeated),
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(

@@ -15,14 +15,8 @@ from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
-from tests.support.switchovers import planned
 from tests.support.waiting import eventually
 
-<<<<<<< HEAD
-_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
-
-=======
->>>>>>> failover
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
