@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import TopicPartition
@@ -65,9 +66,10 @@ class Crashes:
 
 
 class West(FencedCluster):
-    """The promoted cluster; `on_rules` is called after rules were created."""
+    """The promoted cluster; `on_rules` is called after rules were created. `unable`: so often leaders write nothing."""
 
     crashes: Crashes
+    unable: int = 0
     on_rules: Callable[[], None]
 
     def create_acls(self, acls: Sequence[TopicAcl]) -> None:
@@ -77,13 +79,17 @@ class West(FencedCluster):
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
         self.crashes.around("remove", lambda: FencedCluster.delete_acls(self, acls))
 
-    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
-        def write() -> None:
-            FencedCluster.write_abort_marker(
-                self, partition, producer_id=producer_id, producer_epoch=producer_epoch
-            )
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
+        if self.unable:
+            self.unable -= 1
+            return
+        for at in partitions:
+            self.crashes.around("marker", partial(self._write, at, producer_id, producer_epoch))
 
-        self.crashes.around("marker", write)
+    def _write(self, at: TopicPartition, producer_id: int, epoch: int) -> None:
+        super().write_abort_markers([at], producer_id=producer_id, producer_epoch=epoch)
 
 
 class Facts(MemoryFactLog):
