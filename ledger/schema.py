@@ -11,7 +11,9 @@ SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {"checkpoints": ("transaction_pending",)}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset({"permissions", "groups", "share_offsets", "cut_offsets"})
+ADDED_TABLES: frozenset[str] = frozenset(
+    {"permissions", "groups", "share_offsets", "cut_offsets", "group_syncs"}
+)
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
@@ -211,6 +213,31 @@ SHARE_OFFSETS = Table(
     ),
 )
 
+GROUP_SYNCS = Table(
+    "group_syncs",
+    "group, partition and commit that a driver makes at its target, and again when it was read back",
+    (
+        *STAMP,
+        Column("flow", "string", "flow name"),
+        Column("group_id", "string", "consumer group"),
+        Column("source_cluster", "string", "alias of the cluster that it reads at"),
+        Column("source_topic", "string", "topic name there"),
+        Column("source_topic_id", "string", "topic id of its commit there", True),
+        Column("source_partition", "int", "partition there"),
+        Column("source_offset", "bigint", "its commit there"),
+        Column("source_leader_epoch", "int", "leader epoch of that commit; null: unknown", True),
+        Column("source_made_after_ms", "bigint", "when that commit was not there yet; null: unknown", True),
+        Column("target_cluster", "string", "alias of the target"),
+        Column("target_topic", "string", "topic name there"),
+        Column("target_topic_id", "string", "topic id there"),
+        Column("target_partition", "int", "partition there"),
+        Column("former_offset", "bigint", "what was committed there; null: nothing", True),
+        Column("target_offset", "bigint", "what is committed there"),
+        Column("status", "string", "status of the translation"),
+        Column("event", "string", "`intended` or `synced`"),
+    ),
+)
+
 HIGH_WATERMARKS = Table(
     "high_watermarks",
     "partition, when changed, and every few minutes",
@@ -379,6 +406,7 @@ TABLES: tuple[Table, ...] = (
     CHECKPOINTS,
     GROUPS,
     SHARE_OFFSETS,
+    GROUP_SYNCS,
     HIGH_WATERMARKS,
     TOPICS,
     PERMISSIONS,

@@ -14,6 +14,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.spark.rounds import SparkRoundRunner
 from ledger.adapters.spark.session import SessionFactory
 from ledger.adapters.system import SystemClock
+from ledger.app.group_syncing import syncing
 from ledger.app.wiring import (
     background_maintenance,
     cluster_admin,
@@ -220,6 +221,7 @@ def drive(
             recording_troubles=lambda: background.troubles,
             looking_out=lambda watch: lookout(config, flow, topics, watch),
             from_cut=from_cut,
+            beside=lambda session: syncing(config, flow, target, session),
         )
         run = partial(follow, ports, on_claimed=claimed, after=after)
         while True:

@@ -88,7 +88,7 @@ def set_positions(
         if watch is not None:
             sheet = _still(config, sheet, watch)
         operations = operator_operations(config)
-        why = Why(None, sheet.cut, _left(at, asked.way.from_cluster), reasons.reason, reasons.ticket)
+        why = why_set(at, sheet, reasons)
         operation_id, sheet = set_sheet(
             target,
             sheet,
@@ -100,6 +100,11 @@ def set_positions(
         return operation_id, sheet if watch is None else _kept(
             target, sheet, watch, operations, operation_id, why
         )
+
+
+def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:
+    """What is recorded with a sheet: where its groups come from, and the operator's words."""
+    return Why(None, sheet.cut, _left(at, sheet.from_cluster), reasons.reason, reasons.ticket)
 
 
 def quiet_seconds(config: MirrorConfig, way: Way) -> float:

@@ -266,14 +266,19 @@ class PermissionAdmin(Protocol):
 class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
     """A cluster as those reach it who may change its rules, and write markers."""
 
-    def producer_epoch(self, partition: TopicPartition, producer_id: int) -> int | None:
-        """The epoch that the leader remembers of a producer; None: nothing. Raises as `remembered_producer`."""
+    def producer_epochs(
+        self, partitions: Sequence[TopicPartition], producer_id: int
+    ) -> dict[TopicPartition, int]:
+        """The epoch that leaders remember of a producer, where they do. Raises as `remembered_producer`."""
         ...
 
-    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
         """End a transaction of a producer, of which there need be none: earlier epochs are refused from here on.
 
-        Raises `PreconditionError` where this principal may not, or a later epoch is known.
+        Raises `PreconditionError` where this principal may not, or a later epoch is known. Where a leader could not,
+        `producer_epochs` does not tell the epoch afterwards.
         """
         ...
 

@@ -31,6 +31,7 @@ from ledger.domain.facts import WriterEvent
 from ledger.ports.ledger import FactLog, Row, WriterClaim
 from ledger.schema import (
     CHECKPOINTS,
+    GROUP_SYNCS,
     GROUPS,
     HIGH_WATERMARKS,
     OFFSET_SYNCS,
@@ -41,7 +42,7 @@ from ledger.schema import (
     WRITERS,
 )
 
-FLOW_TABLES = (OFFSET_SYNCS.name, OPERATIONS.name)
+FLOW_TABLES = (OFFSET_SYNCS.name, GROUP_SYNCS.name, OPERATIONS.name)
 """What a flow's writer appends to beside `writers`: a claim shuts earlier epochs out of each."""
 RECORDER_TABLES = (
     CHECKPOINTS.name,

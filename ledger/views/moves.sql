@@ -1,4 +1,4 @@
--- Moves of groups from one cluster to another, as operators recorded them.
+-- Moves of groups from one cluster to another, as operators and drivers recorded them.
 
 -- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
 -- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left. One operation
@@ -82,6 +82,18 @@ moves as (
         and r.to_topic = c.to_topic
         and r.to_partition = c.to_partition
         and r.round >= c.round
+),
+
+-- Of what a flow has synced the last: a group that had begun from an earlier one has committed since, or begins here.
+synced as (
+    select
+        *,
+        row_number() over (
+            partition by flow, group_id, source_topic, source_partition, target_topic, target_partition
+            order by writer_epoch desc nulls last, round desc nulls last
+        ) as age
+    from group_syncs
+    where event = 'synced'
 )
 
 select
@@ -102,4 +114,24 @@ select
     operation_id,
     'offsets_set' as kind
 from moves
+where age = 1
+union all
+select
+    group_id,
+    source_cluster as from_cluster,
+    source_topic as from_topic,
+    source_topic_id as from_topic_id,
+    source_partition as from_partition,
+    source_offset as left_offset,
+    source_leader_epoch as left_leader_epoch,
+    source_made_after_ms as left_made_after_ms,
+    target_cluster as to_cluster,
+    target_topic as to_topic,
+    target_topic_id as to_topic_id,
+    target_partition as to_partition,
+    target_offset as arrived_offset,
+    recorded_at_ms as moved_at_ms,
+    cast(null as string) as operation_id,
+    'group_synced' as kind
+from synced
 where age = 1;

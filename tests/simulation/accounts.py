@@ -54,6 +54,7 @@ class Account:
     start: int = 0
     position: int | None = None
     sequence: int = 0
+    producer_id: int | None = None
     target_topic_id: str = ""
     pairs: dict[int, At] = field(default_factory=dict)
     adopted: set[int] = field(default_factory=set)
@@ -75,6 +76,9 @@ class Account:
             self.start = self.position = row["source_start"]
         self.rows.append(row)
         self.kinds.append(kind)
+        if self.producer_id is not None and row["producer_id"] != self.producer_id:
+            self.sequence = 0  # nothing is written with an id before the flow has it
+        self.producer_id = row["producer_id"]
         if kind is SyncKind.SUPERSEDED:
             self._supersede(row)
             return
@@ -104,7 +108,7 @@ class Account:
             self.pairs[offset] = At(row["target_topic_id"], row["target_start"] + index)
         if kind is SyncKind.ADOPTED:
             self.adopted |= set(copied)
-        else:
+        elif row["former_producer_id"] is None:
             self.sequence = (self.sequence + len(copied)) % SEQUENCE_MODULUS
 
     def _skip_sequences(self, row: Row) -> None:
@@ -122,7 +126,7 @@ class Account:
             return
         for offset in range(row["target_start"], row["target_end"]):
             self.unpaired[At(row["target_topic_id"], offset)] = row["target_end"]
-        if row["cause"] != SyncCause.REPEATED:
+        if row["cause"] != SyncCause.REPEATED and row["former_producer_id"] is None:
             self.sequence = (row["first_sequence"] + row["records"]) % SEQUENCE_MODULUS
 
     def _expire(self, row: Row) -> None:

@@ -129,7 +129,7 @@ class Aftermath:
             kind=TopicKind(account.source_topic.rpartition("-")[0]),
             source=self._chronicles[flow.source].at(place),
             targets=self._chronicles[flow.target],
-            producer_id=self._producer_id(flow.name),
+            producer_ids=self._producer_ids(flow.name),
             mirror_ids=self._mirror_ids(flow.source),
             is_relayed=flow.relay,
             is_exclusive=flow.target_mode is TargetMode.EXCLUSIVE,
@@ -154,8 +154,11 @@ class Aftermath:
             if at.topic_id == target_topic_id
         )
 
-    def _producer_id(self, flow: str) -> int:
-        return next(int(row["producer_id"]) for row in self.ledger.rows("writers") if row["flow"] == flow)
+    def _producer_ids(self, flow: str) -> frozenset[int]:
+        """All that it ever had: it gets another one where markers have shut one out."""
+        return frozenset(
+            int(row["producer_id"]) for row in self.ledger.rows("writers") if row["flow"] == flow
+        )
 
     def _mirror_ids(self, alias: str) -> frozenset[int]:
         rows = self.ledger.rows("writers")

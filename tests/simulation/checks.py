@@ -35,7 +35,7 @@ class Copied:
     kind: TopicKind
     source: Chronicle
     targets: Chronicles
-    producer_id: int
+    producer_ids: frozenset[int]
     mirror_ids: frozenset[int]
     is_relayed: bool
     is_exclusive: bool
@@ -62,7 +62,7 @@ class Copied:
     @cached_property
     def _own_written(self) -> set[Told]:
         target = self.target(self.account.target_topic_id)
-        return {target.records[offset].told for offset in target.own(self.producer_id)}
+        return {target.records[offset].told for offset in target.own(self.producer_ids)}
 
     @cached_property
     def owed(self) -> set[int]:
@@ -139,7 +139,7 @@ def check_records_are_the_same(copied: Copied) -> None:
             different[offset] = (at, sent, found)
         elif not (offset in copied.owed or sent.told in copied.returning or copied.is_reopened):
             different[offset] = (at, "was not to be copied", sent)
-        elif found.producer_id != copied.producer_id and offset not in copied.account.adopted:
+        elif found.producer_id not in copied.producer_ids and offset not in copied.account.adopted:
             different[offset] = (at, "was written by", found.producer_id)
     assert different == {}
 
@@ -197,7 +197,7 @@ def check_own_records_are_told(copied: Copied) -> None:
     if not topic_id:
         return
     target = copied.target(topic_id)
-    untold = sorted(target.own(copied.producer_id) & target.readable - copied.told)
+    untold = sorted(target.own(copied.producer_ids) & target.readable - copied.told)
     if copied.stop is not None or not copied.is_source_living:
         # What was under way when the partition had to stop lies after everything that is told.
         untold = [offset for offset in untold if offset < max(copied.told, default=0)]
@@ -212,7 +212,7 @@ def check_expired_records_are_counted(copied: Copied) -> None:
         target = copied.target(expired.start.topic_id)
         assert expired.end <= target.log.log_start, (expired, target.log.log_start)
         between = range(expired.start.offset, expired.end)
-        own = target.own(copied.producer_id) & set(between)
+        own = target.own(copied.producer_ids) & set(between)
         may_lack_more = target.log.truncated_to is not None or copied.kind is TopicKind.COMPACTED
         if may_lack_more and expired.records > len(own):
             # What came late, behind an end that the target had lost, has sequences that count what was lost, too. So
@@ -239,7 +239,7 @@ def _sequences_behind(copied: Copied, at: At) -> set[int]:
     return {
         next_sequence(header.base_sequence, header.count)
         for header, _batch in log.written()
-        if header.producer_id == copied.producer_id and header.end_offset <= at.offset <= log.log_start
+        if header.producer_id in copied.producer_ids and header.end_offset <= at.offset <= log.log_start
     }
 
 
@@ -248,7 +248,7 @@ def _first_sequence_from(copied: Copied, at: At) -> set[int]:
     own = (
         header.base_sequence
         for header, _batch in copied.target(at.topic_id).log.batches()
-        if header.producer_id == copied.producer_id and header.end_offset > at.offset
+        if header.producer_id in copied.producer_ids and header.end_offset > at.offset
     )
     return set(islice(own, 1))
 
@@ -261,13 +261,20 @@ def check_sequences_count_records(copied: Copied) -> None:
     first_by_offset = {
         header.base_offset: header.base_sequence
         for header, _batch in target.log.written()
-        if header.producer_id == copied.producer_id and not target.is_out_of_sight(header.base_offset)
+        if header.producer_id in copied.producer_ids and not target.is_out_of_sight(header.base_offset)
     }
     for row in copied.account.rows:
         at = At(row["target_topic_id"], row["target_start"])
         is_current = at.topic_id == copied.account.target_topic_id
         holds = is_current and at in copied.account.pairs.values() and at not in copied.account.superseded
-        if row["kind"] == "copied" and row["records"] and holds and at.offset in first_by_offset:
+        is_former = row["former_producer_id"] is not None  # its sequence is that of the current id
+        if (
+            row["kind"] == "copied"
+            and row["records"]
+            and holds
+            and not is_former
+            and at.offset in first_by_offset
+        ):
             assert first_by_offset[at.offset] == row["first_sequence"], row
 
 
@@ -278,7 +285,7 @@ def check_cleaned_records_are_gone(copied: Copied) -> None:
         at = [
             header.base_offset + sequence - header.base_sequence
             for header, _batch in target.log.written()
-            if header.producer_id == copied.producer_id
+            if header.producer_id in copied.producer_ids
             and 0 <= sequence - header.base_sequence < header.count
         ]
         assert at or target.log.truncated_to is not None, (sequence, "was never written")
@@ -297,7 +304,7 @@ def check_last_values_are_equal(copied: Copied) -> None:
     ):
         return
     target = copied.target(copied.account.target_topic_id)
-    own = sorted(target.own(copied.producer_id))
+    own = sorted(target.own(copied.producer_ids))
     last_written = {key_of(target.records[offset].told[1]): target.records[offset].told for offset in own}
     skipped = copied.account.lost.keys() | set(range(copied.account.start))
     last = {
@@ -325,7 +332,9 @@ def check_foreign_records_were_noticed(copied: Copied) -> None:
     foreign = [
         offset
         for offset, record in records.items()
-        if record.producer_id != copied.producer_id and offset not in expired and offset >= _begins_at(copied)
+        if record.producer_id not in copied.producer_ids
+        and offset not in expired
+        and offset >= _begins_at(copied)
     ]
     last = max(
         (at.offset for at in copied.account.pairs.values() if at.topic_id == copied.account.target_topic_id),

@@ -55,8 +55,8 @@ class Chronicle:
             return False
         return offset >= lost_to or offset not in self.records
 
-    def own(self, producer_id: int) -> set[int]:
-        return {offset for offset, record in self.records.items() if record.producer_id == producer_id}
+    def own(self, producer_ids: frozenset[int]) -> set[int]:
+        return {offset for offset, record in self.records.items() if record.producer_id in producer_ids}
 
 
 class Chronicles:

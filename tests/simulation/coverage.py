@@ -47,6 +47,7 @@ WANTED = (
     *("superseded resync", "unpaired accepted", "consumers put back"),
     *("unpaired compacted", "tails copied again"),
     *("drivers ended by Killed", "drivers ended by ClusterUnavailableError"),
+    *("mirrors shut out by markers", "drivers ended by FencedProducerError"),
     *(f"shape: {shape}" for shape in Shape),
     *(f"promise: {promise}" for promise in Promise),
     *(f"target: {mode}" for mode in TargetMode),

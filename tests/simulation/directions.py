@@ -3,11 +3,25 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import cast
 
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
-from ledger.ports.ledger import OperationLog
+from ledger.errors import ClusterUnavailableError, InvalidValueError, PreconditionError
+from ledger.operations.directions import Pair
+from ledger.operations.shut_out.scope import ShutOutPorts, ShutOutScope
+from ledger.operations.shut_out.shutting_out import shut_mirror_out
+from ledger.ports.ledger import FactLog, OperationLog
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault
+from tests.simulation.kafka.fenced_cluster import FencedCluster
+from tests.support.fakes import FakeProcesses
+
+SHUT_OUT = "mirrors shut out by markers"
+
+
+def _nobody_waits(_seconds: float) -> None:
+    raise AssertionError("a shut-out without a time limit waits for nobody")
 
 
 class Direction:
@@ -27,8 +41,20 @@ class Direction:
         self._target_names = target_names
         self._operations = operations
         self._tally = tally
+        self._ports = ShutOutPorts(
+            cluster=cast(FencedCluster, drivers.target),
+            mirror=cast(FencedCluster, drivers.target),
+            state=drivers.state,
+            operations=operations,
+            fact_log=cast(FactLog, None),
+            processes=FakeProcesses(),
+            clock=drivers.target.clock,
+            sleep=_nobody_waits,
+            progress=lambda _line: None,
+        )
 
     def change(self) -> None:
+        self._shut_out()
         kind = self._rng.choice((Promoted, Promoted, Demoted))
         topics = None if self._rng.random() < 0.5 else (self._rng.choice(self._target_names()),)
         self._record(kind, topics)
@@ -36,7 +62,25 @@ class Direction:
 
     def demote(self) -> None:
         """Whatever was promoted is so no longer."""
+        self._shut_out()
         self._record(Demoted, None)
+
+    def _shut_out(self) -> None:
+        """By markers, of each topic where the flow is known to have stopped by now."""
+        for topic in self._target_names():
+            pair = Pair(self._flow.target, self._flow.source, (topic,))
+            scope = ShutOutScope(
+                pair=pair,
+                flows=[self._flow],
+                others=(),
+                copies=lambda _flow, _topic: True,
+                principal=None,
+                with_markers=True,
+                limit_s=0.0,
+            )
+            with suppress(PreconditionError, ClusterUnavailableError, InvalidValueError):
+                shut_mirror_out(scope, self._ports, reason="simulated")
+                self._tally[SHUT_OUT] += 1
 
     def _record(self, kind: type[DirectionChange], topics: tuple[str, ...] | None) -> None:
         cluster_id, former_id = self._cluster_ids

@@ -14,7 +14,7 @@ from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.directions import Direction
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.faults import Fault, Promise, draw_faults, draw_forgetful_faults, draw_more
-from tests.simulation.kafka.cluster import MemoryCluster
+from tests.simulation.kafka.fenced_cluster import FencedCluster
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
@@ -109,7 +109,7 @@ class Simulation:
         self._repeats = self._draw_repeats(seed)
         self.faults = self._draw_faults(seed) | self._draw_recreation(random.Random(f"{seed}:recreation"))
         self.schedule = Schedule()
-        self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in self.topology.clusters}
+        self.clusters = {alias: FencedCluster(alias, self.schedule) for alias in self.topology.clusters}
         self.weather = StormyWeather(rng, self.tally, loses=Fault.LOST_CONNECTIONS in self.faults)
         self._clock = _JumpyClock(self.schedule)
         self._ledger = MemoryLedger()

@@ -29,15 +29,17 @@ _ENDS_WITHIN_S = 60.0
 
 
 class CalmPair:
-    """Topic `orders` at east and west, and a flow each way."""
+    """Topic `orders` at east and west, and a flow each way; drivers that may die do at `points`."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, points: frozenset[CrashPoint] = frozenset({CrashPoint.TASKS_RETURNED}), *, chance: float = 0.0
+    ) -> None:
         rng = random.Random(1)
         self.schedule, self.ledger = Schedule(), MemoryLedger()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in ("east", "west")}
         weather = StormyWeather(rng, Counter(), loses=False)
         weather.is_over = True
-        self.plan = CrashPlan(rng, frozenset({CrashPoint.TASKS_RETURNED}), chance=0.0, certain=1)
+        self.plan = CrashPlan(rng, points, chance=chance, certain=0 if chance else 1)
         self.plan.is_over = True
         world = World(
             rng,
@@ -90,10 +92,10 @@ class CalmPair:
         self.drivers[flow].bury_the_dead()
         return driver.actor.error
 
-    def run_to_death(self, flow: str) -> None:
-        """A driver that dies after its first round, before it has recorded anything of it."""
+    def run_to_death(self, flow: str, *, from_cut: Cut | None = None) -> None:
+        """A driver that dies where it may."""
         self.plan.is_over = False
-        self.run(flow)
+        self.run(flow, from_cut=from_cut)
         self.plan.is_over = True
 
     def change(self, kind: type[DirectionChange], *, cut: Cut | None = None) -> None:

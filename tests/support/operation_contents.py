@@ -31,6 +31,7 @@ from ledger.domain.operations.promotion.changeovers import (
     ApplyAlive,
     ApplyClaimed,
     ApplyEnded,
+    PlanExported,
     PlanRecorded,
     RecordedBlocker,
     Sheet,
@@ -258,6 +259,12 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.STEP_FAILED: StepFailed(step="drain", words="not within 300 s: 12 offsets to copy"),
     OperationKind.APPLY_ENDED: ApplyEnded(
         result="done", words="all steps are done", figures={"downtime_seconds": 14.2}
+    ),
+    OperationKind.PLAN_EXPORTED: PlanExported(
+        plan_id="1e17325e88da7520",
+        cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
+        groups=3,
+        left_out=["'audit' at orders partition 0: no_map"],
     ),
     OperationKind.SHEET: Sheet(
         plan_id="1e17325e88da7520",

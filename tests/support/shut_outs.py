@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import TopicPartition
@@ -77,13 +78,14 @@ class West(FencedCluster):
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
         self.crashes.around("remove", lambda: FencedCluster.delete_acls(self, acls))
 
-    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
-        def write() -> None:
-            FencedCluster.write_abort_marker(
-                self, partition, producer_id=producer_id, producer_epoch=producer_epoch
-            )
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
+        for at in partitions:
+            self.crashes.around("marker", partial(self._write, at, producer_id, producer_epoch))
 
-        self.crashes.around("marker", write)
+    def _write(self, at: TopicPartition, producer_id: int, epoch: int) -> None:
+        super().write_abort_markers([at], producer_id=producer_id, producer_epoch=epoch)
 
 
 class Facts(MemoryFactLog):

@@ -17,7 +17,7 @@ order by flow, source_topic, source_topic_id, source_partition
 
 GROUP_MOVES = parse_query("""-- name:    group_moves
 -- answers: which moves of groups are recorded?
--- grain:   operation_id, group_id, to_topic, to_partition, moved_at_ms
+-- grain:   operation_id, group_id, to_topic, to_partition, moved_at_ms, from_cluster, from_topic, from_partition
 -- reads:   group_moves
 -- columns: group_id string, from_cluster string, from_topic string, from_topic_id string, from_partition int,
 --          left_offset bigint, left_leader_epoch int, left_made_after_ms bigint,
@@ -25,7 +25,7 @@ GROUP_MOVES = parse_query("""-- name:    group_moves
 --          moved_at_ms bigint, operation_id string, kind string
 select *
 from group_moves
-order by operation_id, group_id, to_topic, to_partition, moved_at_ms
+order by operation_id, group_id, to_topic, to_partition, moved_at_ms, from_cluster, from_topic, from_partition
 """)
 
 DECIDED_EXTRAS = parse_query("""-- name:    decided_extras

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import cluster_admin, operator_operations
@@ -90,9 +90,9 @@ def let_in(
         return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket, operation_id=operation_id)
 
 
-def administered(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
+def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:
     """A connection with the credentials that change rules."""
-    return closing(KafkaAdmin(cluster, config.cluster(cluster).for_administration, SystemClock()))
+    return closing(KafkaFencing(cluster, config.cluster(cluster).for_administration, SystemClock()))
 
 
 def copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:

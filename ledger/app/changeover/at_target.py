@@ -8,9 +8,10 @@ from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
 from ledger.app.between_clusters import Way
 from ledger.app.changeover.scene import Scene
+from ledger.app.changeover.sheets import record_sheets
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import Asked as AskedPlaces
-from ledger.app.position_sheets import Reasons, set_positions
+from ledger.app.position_sheets import Reasons, set_positions, why_set
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.directions import Promoted
@@ -51,13 +52,15 @@ def move_groups(scene: Scene, _waits: Waits) -> StepResult:
         frozenset(scene.source_topics),
     )
     reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
-    _, done = set_positions(scene.config, answers.snapshot(scene.config, None), asked, reasons)
+    at = answers.snapshot(scene.config, None)
+    _, done = set_positions(scene.config, at, asked, reasons)
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
             + "\n  ".join(done.blockers)
             + "\nThen continue: mirror-ledger apply"
         )
+    record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)
     return StepResult(done.words, done.facts)
 
 

@@ -19,6 +19,7 @@ from ledger.app.acts.hand_over import undo_hand_over
 from ledger.app.changeover.applying import claim_row
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.seeing import reverse_flows
+from ledger.app.changeover.written import mirrors_at
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
@@ -125,7 +126,7 @@ def _require_target(back: _Back) -> None:
 def _reasons(back: _Back) -> list[str]:
     lines = why_at_work(back.target, back.moved)
     if StepName.PROMOTE in back.of.begun:
-        lines += written_behind(back.target, _behind(back), _is_mirror(back))
+        lines += written_behind(back.target, _behind(back), mirrors_at(back.state, back.plan.to_cluster_id))
         lines += [f"flow {name} copies back: mirror-ledger stop {name}" for name in _copying_back(back)]
     return lines
 
@@ -150,18 +151,6 @@ def _behind(back: _Back) -> list[Behind]:
         for one in back.plan.topics
         for partition in range(described[one.topic].partitions if one.topic in described else 1)
     ]
-
-
-def _is_mirror(back: _Back) -> Callable[[int], bool]:
-    """Ids that are known stay so; an unknown one is looked up in the newest ledger."""
-    known: set[int] = set()
-
-    def is_mirror(producer_id: int) -> bool:
-        if producer_id >= 0 and producer_id not in known:
-            known.update(back.state.identities().mirror_ids(back.plan.to_cluster_id))
-        return producer_id in known
-
-    return is_mirror
 
 
 def _copying_back(back: _Back) -> list[str]:

@@ -1,17 +1,20 @@
 """`plan`: what a change of direction would do, what stands against it, and what it would cost. It changes nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ledger.app.changeover import planning
+from ledger.app.changeover.exporting import export_plan
 from ledger.app.changeover.seeing import Pair
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, require_tables, say, wide_option
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
@@ -173,6 +176,24 @@ def show(context: click.Context, plan_id: str, output: str) -> None:
             found.plan, found.recorded.blockers, found.recorded.forecast, found.applies.of_plan(plan_id)
         )
     )
+
+
+@plan.command()
+@click.argument("plan_id")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--reason", help="Why, for the ledger.")
+@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@click.pass_context
+def export(
+    context: click.Context, plan_id: str, folder: Path, reason: str | None, ticket: str | None
+) -> None:
+    """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
+    done = export_plan(configuration(context), plan_id, folder, reason=reason, ticket=ticket)
+    for file in done.files:
+        click.echo(file)
+    for words in done.left_out:
+        say(f"not in the file: {words}")
+    say(f"{counted(done.groups, 'group')} placed; when it is carried out: mirror-ledger verify {plan_id}")
 
 
 def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ def closing(
     }
     refusals = (
         *_of_principals(topics, acls, mirror),
-        *_of_brokers(authorizations, mirror, confirmed),
+        *_of_brokers(authorizations, confirmed),
         *_of_topics_without_rules(authorizations, rules, acls),
     )
     return Closing(rules, refusals)
@@ -120,16 +120,14 @@ def _of_principals(topics: Collection[str], acls: Collection[TopicAcl], mirror: 
         )
 
 
-def _of_brokers(
-    authorizations: Sequence[Authorization], mirror: str | None, confirmed: Collection[str]
-) -> Iterator[str]:
+def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[str]) -> Iterator[str]:
     if any(one.allows_where_no_rule for one in authorizations):
         yield (
             "allow.everyone.if.no.acl.found is true at the brokers: whoever no rule names may write wherever no rule "
             "is found. Set it to false, or fence by --how shut or hook"
         )
     known = {user for one in authorizations for user in one.super_users or ()}
-    if unconfirmed := sorted(known - {*confirmed, *([mirror] if mirror else [])}):
+    if unconfirmed := sorted(known - set(confirmed)):
         options = " ".join(f"--confirm-super-user {user}" for user in unconfirmed)
         yield (
             f"no rule stops super users, and {', '.join(unconfirmed)} may be one that writes. Where no application "

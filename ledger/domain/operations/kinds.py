@@ -39,6 +39,7 @@ class OperationKind(StrEnum):
     STEP_DONE = "step_done"  # the receipt of a step
     STEP_FAILED = "step_failed"
     APPLY_ENDED = "apply_ended"
+    PLAN_EXPORTED = "plan_exported"  # a plan was written down for people to carry out
     SHEET = "sheet"  # where a group is to continue by a plan
     UNDO_BEGUN = "undo_begun"  # a process undoes what an apply has changed
     UNDONE = "undone"  # what an apply had changed was undone

@@ -15,6 +15,7 @@ SORTED_BY: Mapping[str, Sequence[str]] = {
     "checkpoints": ("cluster", "group_id", "topic", "partition"),
     "groups": ("cluster",),
     "share_offsets": ("cluster", "group_id", "topic", "partition"),
+    "group_syncs": ("flow", "group_id", "target_topic", "target_partition"),
     "high_watermarks": ("cluster", "topic", "topic_id", "partition"),
     "topics": ("cluster", "topic"),
     "permissions": ("cluster", "kind"),

@@ -7,7 +7,7 @@ their clocks say. The other one stands still partition by partition, with its dr
 after a promotion, and one topic may be promoted before the others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,6 +42,7 @@ class DirectionWatch:
     directions: Directions = field(default_factory=Directions)
     needs_another_producer: Callable[[FlowPosition], bool] = lambda _position: False
     is_fenced: Callable[[], bool] = lambda: False
+    _obeyed: Directions | None = None
     _read: dict[str, Cut] = field(default_factory=dict)
 
     def promotion(self, target_topic: str) -> str | None:
@@ -92,7 +93,8 @@ class DirectionWatch:
         `FencedProducerError` and `PreconditionError` where they continue with another producer id, which only a claim
         can give the flow.
         """
-        self.directions = directions
+        is_other = directions != self._obeyed  # the first are: the claim may be older than a marker
+        self.directions = self._obeyed = directions
         for state in progress.states:
             hold = self.hold(state.pair.target.topic)
             if hold is not None and _is_to_stop(state.stop, hold):
@@ -101,35 +103,27 @@ class DirectionWatch:
                 events.stopped(state.pair, state.stop)
         freed = [state for state in progress.states if self._is_free_again(state)]
         behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
-        self._require_own_producer(freed, behind_cut, copied)
-        for state in freed:
-            if state.is_waiting:
-                progress.forget(state)
-            elif state in behind_cut:
-                progress.put_back(state)
-            else:
-                state.stop = None
-                events.resumed(state.pair)
-        return any(state.is_waiting or state in behind_cut for state in freed)
-
-    def _require_own_producer(
-        self,
-        freed: Sequence[PartitionState],
-        behind_cut: Sequence[PartitionState],
-        copied: Callable[[], None],
-    ) -> None:
-        if freed and self.is_fenced():
+        if is_other and self.is_fenced():
             copied()
             raise FencedProducerError(
-                f"{freed[0].pair.target.topic} of {self.flow.target} was demoted, and a marker of its promotion "
-                f"refuses the producer id of flow {self.flow.name} there; nothing was written. It continues with "
-                "another id, from its next claim on: start it again"
+                f"a marker of a promotion refuses the producer id of flow {self.flow.name} at {self.flow.target}; "
+                "nothing was written. It continues with another id, from its next claim on: start it again"
             )
         if any(self.needs_another_producer(state.as_recorded()) for state in behind_cut):
             raise PreconditionError(
                 f"flow {self.flow.name} continues behind what applications wrote at {self.flow.target} meanwhile, and "
                 "gets another producer id for that when it is started: start it again; nothing was written"
             )
+        for state in freed:
+            if state.is_waiting:
+                progress.forget(state)
+                continue
+            events.resumed(state.pair)
+            if state in behind_cut:
+                progress.put_back(state)
+            else:
+                state.stop = None
+        return any(state.is_waiting or state in behind_cut for state in freed)
 
     def _is_free_again(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause in OF_DIRECTION

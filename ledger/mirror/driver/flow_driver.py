@@ -78,13 +78,14 @@ def run_flow(
     recording_troubles: Troubles = dict,
     looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
     from_cut: Cut | None = None,
+    beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
-    `looking_out` is the context in which somebody tells the watch whether the clusters answer.
-    `from_cut`: partitions that it is about begin there, or continue behind it.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
+    others append under the same claim. `from_cut`: partitions that it is about begin there, or continue behind it.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
@@ -113,7 +114,7 @@ def run_flow(
     ports.operations.begin(session)
     on_claimed()
     run = _Run.of(flow, ports, str(row["target_cluster_id"]), directions)
-    with session, looking_out(run.reach):
+    with session, looking_out(run.reach), beside(session):
         loop = RoundLoop(
             flow=flow,
             topics=topics,

@@ -216,6 +216,7 @@ class RoundLoop:
             self.stop_events.resumed(left.pair)
         if taken.goes_on:
             self.stop_events.resumed(taken.state.pair)
+            self.start_positions.over(taken.state.pair)
         if taken.new_stop is not None:
             self.stop_events.stopped(taken.state.pair, taken.new_stop)
             self.start_positions.note(taken.state.pair, taken.new_stop)

@@ -83,9 +83,8 @@ class PartitionState:
 
     def pass_target(self, target_end: int) -> OffsetSync:
         """What others wrote at the target up to there, while it was promoted, is neither read nor foreign."""
-        passed = replace(self._fact(SyncKind.UNPAIRED, SyncCause.CUT), target_end=target_end)
         self.position = replace(self.position, target_offset=target_end)
-        return passed
+        return self._fact(SyncKind.UNPAIRED, SyncCause.CUT)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
         """Source offsets up to `source_end` are not copied (L6): continue there."""

@@ -79,6 +79,10 @@ class StartPositions:
         """A stop that was recorded since."""
         self.stops[key_of(pair)] = RecordedStop(str(stop.cause), stop.message)
 
+    def over(self, pair: PartitionPair) -> None:
+        """A stop that was recorded to be over since."""
+        self.stops.pop(key_of(pair), None)
+
     def start_offsets(
         self, pairs: Sequence[PartitionPair], *, is_first_refresh: bool
     ) -> dict[PartitionKey, int]:
@@ -133,12 +137,12 @@ class StartPositions:
 
     def _beside_source_again(self, state: PartitionState) -> tuple[OffsetSync, ...]:
         """What was recorded of the target's end without the source is read again, now that there is one."""
-        before = self.before_settling(state.pair, state.position)
-        if before is None:
+        stood = self.before_settling(state.pair, state.position)
+        if stood is None:
             return ()
-        state.position = before
-        fact = state.supersede(before, SyncCause.SETTLED)
-        state.position = before
+        state.position = stood
+        fact = state.supersede(stood, SyncCause.SETTLED)
+        state.position = stood
         return (fact,)
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
@@ -159,17 +163,23 @@ class StartPositions:
         source: PartitionEnds,
         target: PartitionEnds,
     ) -> TakenOn | None:
-        """Behind a cut, where there is one that is about it; what has stopped it otherwise comes first."""
+        """Behind a cut, where there is one that is about it; another stop comes first.
+
+        That somebody else wrote to the target is over with it: it says up to where that is decided.
+        """
         is_another = recorded is not None and recorded.target_topic_id != pair.target.topic_id
         begins_again = recorded is None and bool(self.progress.other_incarnations(pair))
-        if self.at_cut is None or is_another or begins_again or self._recorded_stop(pair) is not None:
+        former = self._recorded_stop(pair)
+        is_stopped = former is not None and former.cause is not StopCause.FOREIGN_WRITE
+        if self.at_cut is None or is_another or begins_again or is_stopped:
             return None
         taken = self.at_cut.take_on(pair, None if recorded is None else recorded.position, source, target)
         if taken is None:
             return None
         taken.state.stop = taken.stop
         new_stop = None if taken.stop is None else self._unless_recorded(taken.state, taken.stop)
-        return TakenOn(taken.state, taken.facts, new_stop, goes_on=taken.stop is None and self._is_over(pair))
+        is_over = former is not None or self._is_over(pair)
+        return TakenOn(taken.state, taken.facts, new_stop, goes_on=taken.stop is None and is_over)
 
     def _held(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop) -> TakenOn:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""

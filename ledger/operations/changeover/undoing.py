@@ -6,6 +6,7 @@ again. Once it has begun the apply cannot be continued any more.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
@@ -85,7 +86,7 @@ class Undoing:
             self.told.begins(step)
             self.record.add(ApplyAlive(step=step))
             try:
-                result = self.actions[step](lambda text, step=step: self._waits(step, text))
+                result = self.actions[step](partial(self._waits, step))
             except MirrorLedgerError as error:
                 self.told.ends(step, str(error), False)
                 raise

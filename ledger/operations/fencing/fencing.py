@@ -87,12 +87,13 @@ class _Attempt:
         begun = self.measure.begun(topics)
         if proved := self._proved_before(begun, topics):
             return proved
+        pauses = parts.pauses()  # what takes time is done before applications stand still
         self._record_begun(begun)
         made = self.measure.make(begun)
         if made != begun:
             self._record(made)
         self._require_made(made)
-        watches = Watching(asked, parts, topics).watched()
+        watches = Watching(asked, parts, topics, pauses).watched()
         self._require_made(made)
         self._require_same(topics)
         return self._concluded(made, list(watches.values()))

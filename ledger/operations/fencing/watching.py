@@ -26,6 +26,7 @@ class Watching:
     asked: AskedFence
     parts: FenceParts
     topics: Mapping[str, TopicDescription]
+    pauses: Mapping[tuple[str, int], float]
     _said_s: float = 0.0
     _said: set[str] = field(default_factory=set)
 
@@ -52,7 +53,6 @@ class Watching:
         return watches
 
     def _begun(self, deadline_s: float) -> Watches:
-        pauses = self.parts.pauses()
         keys = sorted((name, number) for name, one in self.topics.items() for number in range(one.partitions))
         while True:
             ends = self.parts.reader.ends(keys)
@@ -70,7 +70,7 @@ class Watching:
             (name, number): PartitionWatch(
                 topic=name,
                 partition=number,
-                quiet=quiet_time(pauses.get((self.topics[name].topic_id, number)), self.asked.quiet),
+                quiet=quiet_time(self.pauses.get((self.topics[name].topic_id, number)), self.asked.quiet),
                 end=ends[name, number].high_watermark,
                 last_stable=ends[name, number].last_stable,
                 still_since_s=now_s,

@@ -66,7 +66,10 @@ class TargetGroups:
         listed = self.listed.get(one.group_id)
         if listed is None or listed.group_type is None:
             return False
-        return (listed.group_type == SHARE) is not one.is_of_share_group
+        return self.is_share_group(one.group_id) is not one.is_of_share_group
+
+    def is_share_group(self, group: str) -> bool:
+        return group in self.listed and self.listed[group].group_type == SHARE
 
     def has_members(self, group: str) -> bool:
         """Also where the cluster does not say."""

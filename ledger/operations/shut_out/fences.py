@@ -18,6 +18,8 @@ MARKER_EPOCH = 1
 _POLL_S = 0.25
 _LEARNED_WITHIN_S = 5.0
 """Brokers learn of a rule within milliseconds."""
+_ATTEMPTS = 10
+"""To write markers where leaders could not at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,25 +150,39 @@ def _why_open(scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, topics: 
 def _mark(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> tuple[set[EpochMarker], str | None]:
     """Write what the leaders do not know of; returns those that they know of, and why others are lacking."""
     held: set[EpochMarker] = set()
-    written = 0
-    for marker in markers:
-        at = TopicPartition(marker.topic, marker.topic_id, marker.partition)
-        try:
-            if not _is_marked(ports, at, marker):
-                ports.cluster.write_abort_marker(
-                    at, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch
-                )
-                written += 1
-            if not _is_marked(ports, at, marker):
-                return held, f"{at.topic} partition {at.partition} does not show the marker that was written"
-        except PreconditionError as error:
-            return held, str(error)
-        held.add(marker)
-    if markers:
-        ports.progress(f"abort markers: {written} written, {len(held) - written} were there")
-    return held, None
+    try:
+        for producer_id in sorted({one.producer_id for one in markers}):
+            held |= _mark_id(ports, [one for one in markers if one.producer_id == producer_id])
+    except PreconditionError as error:
+        return held, str(error)
+    lacking = len(markers) - len(held)
+    return held, f"{lacking} of {len(markers)} markers could not be written" if lacking else None
 
 
-def _is_marked(ports: ShutOutPorts, at: TopicPartition, marker: EpochMarker) -> bool:
-    known = ports.cluster.producer_epoch(at, marker.producer_id)
-    return known is not None and known >= marker.producer_epoch
+def _mark_id(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+    """The same of one producer id; returns those that leaders know of in the end."""
+    held = _marked(ports, markers)
+    before = len(held)
+    for _ in range(_ATTEMPTS):
+        lacking = [one for one in markers if one not in held]
+        if not lacking:
+            break
+        ports.cluster.write_abort_markers(
+            [_at(one) for one in lacking],
+            producer_id=lacking[0].producer_id,
+            producer_epoch=MARKER_EPOCH,
+        )
+        held = _marked(ports, markers)
+        if len(held) < len(markers):
+            ports.sleep(_POLL_S)  # a leader that moved
+    ports.progress(f"abort markers: {len(held) - before} written, {before} were there")
+    return held
+
+
+def _marked(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+    known = ports.cluster.producer_epochs([_at(one) for one in markers], markers[0].producer_id)
+    return {one for one in markers if known.get(_at(one), 0) >= one.producer_epoch}
+
+
+def _at(marker: EpochMarker) -> TopicPartition:
+    return TopicPartition(marker.topic, marker.topic_id, marker.partition)

@@ -28,7 +28,7 @@ from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
-from tests.simulation.kafka.stored_batches import Producer, application_batch, content, marker
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, claim, plan
@@ -104,7 +104,7 @@ def test_a_crash_anywhere_is_continued_and_only_taken_back(step: StepName, momen
     undo.crash = crash
     with pytest.raises(Crash):
         undo.undo()
-    assert undo.stage.last.state is ApplyState.UNDOING
+    assert [one.state for one in undo.stage.applies().by_id.values()] == [ApplyState.UNDOING]
     with pytest.raises(PreconditionError, match="is being taken back"):
         continued(undo.stage.applies(), undo.stage.plan.plan_id)
     undo.crash = lambda _step, _moment: None
@@ -194,7 +194,7 @@ def behind(cluster: MemoryCluster, offset: int) -> Behind:
     return Behind("orders", cluster.topic_by_name["orders"].topic_id, 0, offset)
 
 
-def batch(producer: Producer = Producer()) -> bytes:  # noqa: B008
+def batch(producer: Producer = Producer()) -> StoredBatch:  # noqa: B008
     return application_batch([content(b"k", b"v")] * 2, [1] * 2, producer=producer)
 
 

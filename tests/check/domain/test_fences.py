@@ -86,8 +86,8 @@ def test_without_the_mirrors_principal_it_is_refused() -> None:
 def test_super_users_are_confirmed_by_name() -> None:
     brokers = (PLAIN, Authorization(2, frozenset({"User:root", "User:ops", MIRROR}), False))
     [reason] = refusals(brokers=brokers, confirmed=("User:root",))
-    assert reason.endswith(": --confirm-super-user User:ops")
-    assert refusals(brokers=brokers, confirmed=("User:root", "User:ops")) == ()
+    assert reason.endswith(": --confirm-super-user User:mirror --confirm-super-user User:ops")
+    assert refusals(brokers=brokers, confirmed=("User:root", "User:ops", MIRROR)) == ()
 
 
 def test_what_is_allowed_where_no_rule_is_found_is_refused() -> None:

@@ -281,6 +281,24 @@ def test_without_an_authorizer_and_where_rules_do_not_help_nothing_is_changed() 
     assert (rows(site), site.cluster.steps.number) == ([], 0)
 
 
+def test_another_cluster_behind_the_alias_is_left_alone() -> None:
+    site = FenceSite()
+    fence(asked(), site.parts())
+    claim = dict.fromkeys(
+        (
+            *("event", "host", "flow", "target_cluster", "target_cluster_id", "producer_id", "config_hash"),
+            *("former_producer_id", "source_metadata_offset", "target_metadata_offset", "shut_out"),
+        )
+    )
+    claimed = {**claim, "event": "claimed", "source_cluster": "east", "source_cluster_id": "before"}
+    site.ledger.claim("recorder:east", ["checkpoints"], claimed)
+    steps = site.cluster.steps.number
+    for act in (lambda: fence(asked(), site.parts()), lambda: unfence(lifting(), site.parts())):
+        with pytest.raises(PreconditionError, match="another cluster answers behind east"):
+            act()
+    assert site.cluster.steps.number == steps
+
+
 def test_a_topic_is_fenced_in_one_way_at_a_time() -> None:
     site = FenceSite()
     fence(asked(), site.parts())

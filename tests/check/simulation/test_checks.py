@@ -47,7 +47,7 @@ class Life:
             kind=TopicKind.PLAIN,
             source=chronicles[0].at(self.account.source),
             targets=chronicles[1],
-            producer_id=FLOW_ID,
+            producer_ids=frozenset({FLOW_ID}),
             mirror_ids=frozenset({MIRROR_ID}),
             is_relayed=False,
             is_exclusive=False,

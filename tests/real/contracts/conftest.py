@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.system import SystemClock
 from ledger.config.cluster import ClusterConfig
 from ledger.sandbox import SandboxCluster
@@ -19,7 +20,7 @@ def east(broker_pair: Mapping[str, SandboxCluster]) -> ClusterConfig:
 
 @pytest.fixture(scope="module")
 def admin(east: ClusterConfig) -> Iterator[KafkaAdmin]:
-    admin = KafkaAdmin("east", east, SystemClock(), timeout_s=9.0)
+    admin = KafkaFencing("east", east, SystemClock(), timeout_s=9.0)
     yield admin
     admin.close()
 

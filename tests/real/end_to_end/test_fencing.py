@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.admin import ACLOperation
 
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
+from ledger.adapters.system import SystemClock
 from ledger.app.recording import record_clusters
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import denial
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.ports.fencing import CoordinatedTransaction
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
@@ -24,6 +28,7 @@ from tests.support.guarded import SECRET, Guarded
 from tests.support.kafka_applications import KafkaApplications
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.waiting import eventually
 
 MIRROR, WRITER, OTHER_WRITER = "mirror", "ada", "guest"
 QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "30", "--wait", "60")
@@ -147,6 +152,15 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     assert [one["denied"] for one in operations(site.config, "unfenced")] == [["User:ada", "User:guest"]]
 
 
+def test_without_an_administrators_credentials_nothing_is_changed(site: Site) -> None:
+    file = Path(site.config.file)
+    file.write_text(file.read_text().replace('admin.sasl.username = "root"\n', ""))
+    before = site.rules()
+    refused = site.fence()
+    assert (refused.code, "does not allow this principal to" in refused.err) == (5, True), refused.err
+    assert (site.rules(), operations(site.config, "fence")) == (before, [])
+
+
 # Without an authorizer --------------------------------------------------------------------------
 
 
@@ -223,6 +237,24 @@ def test_an_open_transaction_is_waited_for_or_aborted(open_site: OpenSite) -> No
     assert (end["end"], end["last_stable"]) == (3, 3), "two records and the marker"
     with pytest.raises(KafkaException):
         commit()
+
+
+def test_a_marker_ends_a_transaction_in_one_partition_and_its_producer_is_not_told(
+    open_site: OpenSite,
+) -> None:
+    """So it is for those alone that no coordinator waits for."""
+    commit = KafkaApplications(open_site.servers).begin_transaction(open_site.topic, 0, 2)
+    with closing(KafkaFencing("east", open_site.config.cluster("east"), SystemClock())) as cluster:
+        at = TopicPartition(open_site.topic, cluster.topics()[open_site.topic].topic_id, 0)
+        [transaction] = cluster.open_transactions(at)
+        assert cluster.coordinated(transaction.producer_id) == CoordinatedTransaction(
+            open_site.topic, "Ongoing"
+        )
+        cluster.abort_hanging(transaction)
+        eventually(lambda: cluster.open_transactions(at) == [], "the marker ends it")
+        end = cluster.ends([(open_site.topic, 0)])[open_site.topic, 0]
+    assert (end.last_stable, end.high_watermark) == (3, 3)
+    commit()
 
 
 def test_a_cluster_that_is_away_is_continued_without_by_word_alone(open_site: OpenSite) -> None:

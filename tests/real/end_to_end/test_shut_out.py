@@ -7,7 +7,7 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.system import SystemClock
 from ledger.app.tables import init_ledger
 from ledger.config.cluster import ClusterConfig
@@ -127,11 +127,11 @@ def test_who_may_not_alter_the_cluster_writes_no_marker(guarded: Guarded) -> Non
     cluster = ClusterConfig(
         name="west", bootstrap_servers=guarded.without_tls, properties=guarded.plain_login(user)
     )
-    with closing(KafkaAdmin("west", cluster, SystemClock())) as admin:
+    with closing(KafkaFencing("west", cluster, SystemClock())) as admin:
         at = TopicPartition(topic, admin.topics()[topic].topic_id, 0)
-        with pytest.raises(PreconditionError, match="does not allow this principal to write an abort marker"):
-            admin.write_abort_marker(at, producer_id=1, producer_epoch=1)
-        assert admin.producer_epoch(at, 1) is None
+        with pytest.raises(PreconditionError, match="does not allow this principal to write abort markers"):
+            admin.write_abort_markers([at], producer_id=1, producer_epoch=1)
+        assert admin.producer_epochs([at], 1) == {}
         assert admin.writable_topics([topic, "none"]) == {topic}
 
 

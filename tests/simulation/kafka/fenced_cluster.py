@@ -21,12 +21,18 @@ class FencedCluster(MemoryCluster):
         self.topics()
         return frozenset(topic for topic in topics if not self._denies(topic))
 
-    def producer_epoch(self, partition: TopicPartition, producer_id: int) -> int | None:
-        return self._living_log(partition).producer_epoch(producer_id)
+    def producer_epochs(
+        self, partitions: Sequence[TopicPartition], producer_id: int
+    ) -> dict[TopicPartition, int]:
+        known = {at: self._living_log(at).producer_epoch(producer_id) for at in partitions}
+        return {at: epoch for at, epoch in known.items() if epoch is not None}
 
-    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
-        log = self._living_log(partition)
-        log.end_transaction(producer_id, producer_epoch, commit=False, now_ms=self.clock.now_ms())
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
+        for at in partitions:
+            log = self._living_log(at)
+            log.end_transaction(producer_id, producer_epoch, commit=False, now_ms=self.clock.now_ms())
 
     def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
         if access is Access.WRITE and self._denies(partition.topic):

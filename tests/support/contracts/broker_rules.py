@@ -164,9 +164,10 @@ class BrokerContract:
         if is_known:
             assert broker.produce(0) == (0, 0)
         begin = 2 if is_known else 0
-        assert cluster.producer_epoch(broker.at, broker.producer_id) == (0 if is_known else None)
-        cluster.write_abort_marker(broker.at, producer_id=broker.producer_id, producer_epoch=1)
-        assert cluster.producer_epoch(broker.at, broker.producer_id) == 1
+        known = cluster.producer_epochs([broker.at], broker.producer_id)
+        assert known == ({broker.at: 0} if is_known else {})
+        cluster.write_abort_markers([broker.at], producer_id=broker.producer_id, producer_epoch=1)
+        assert cluster.producer_epochs([broker.at], broker.producer_id) == {broker.at: 1}
         assert broker.produce(begin)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
         ends = cluster.ends([(broker.at.topic, 0)])[(broker.at.topic, 0)]
         assert (ends.last_stable, ends.high_watermark) == (begin + 1, begin + 1)

@@ -194,15 +194,6 @@ class KafkaAdmin(KafkaGroups):
         remembered = producer_requests.remembered_producer
         return self.connection.run(_of_producers(partition), remembered, partition, producer_id)
 
-    def producer_epoch(self, partition: TopicPartition, producer_id: int) -> int | None:
-        epoch = producer_requests.producer_epoch
-        return self.connection.run(_of_producers(partition), epoch, partition, producer_id)
-
-    def write_abort_marker(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> None:
-        operation = f"write an abort marker to topic {partition.topic} partition {partition.partition}"
-        write = producer_requests.write_abort_marker
-        self.connection.run(operation, write, partition, producer_id, producer_epoch)
-
     def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
         operation = f"find what this principal may write to of {listed(topics)}"
         return self.connection.run(operation, acl_requests.writable_topics, topics)

@@ -5,7 +5,6 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
-from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 from ledger.adapters.kafka.admin.answers import require
 from ledger.adapters.kafka.admin.fetch_requests import leader_of
@@ -14,7 +13,6 @@ from ledger.domain.cluster_identity import RememberedProducer
 from ledger.domain.facts import TopicPartition
 from ledger.wire.record_batch import next_sequence
 
-_FIRST_COORDINATOR_EPOCH = 0
 _DOES_NOT_TELL = (errors.AuthorizationError, errors.IncompatibleBrokerVersion)
 
 
@@ -44,45 +42,6 @@ async def remembered_producer(
         known.current_txn_start_offset >= 0,
         await _transactional_id(manager, producer_id),
     )
-
-
-async def producer_epoch(manager: KafkaConnectionManager, at: TopicPartition, producer_id: int) -> int | None:
-    """The epoch that the leader remembers of a producer."""
-    known = (await active_producers(manager, at)).get(producer_id)
-    return None if known is None else int(known.producer_epoch)
-
-
-async def write_abort_marker(
-    manager: KafkaConnectionManager,
-    at: TopicPartition,
-    producer_id: int,
-    epoch: int,
-    *,
-    coordinator_epoch: int = _FIRST_COORDINATOR_EPOCH,
-) -> None:
-    """End a transaction of a producer at one partition, of which there need be none.
-
-    `coordinator_epoch`: what the leader knows of it; a partition that no coordinator ever wrote a marker to knows none.
-    Raises kafka-python's error when the leader refuses: for another epoch by now, or without the right.
-    """
-    # Not by `abort_transaction`, which goes to the leader of whatever topic has the name by now.
-    marker = WriteTxnMarkersRequest.WritableTxnMarker
-    request = WriteTxnMarkersRequest(
-        markers=[
-            marker(
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                transaction_result=False,
-                topics=[marker.WritableTxnMarkerTopic(name=at.topic, partition_indexes=[at.partition])],
-                coordinator_epoch=max(coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
-            )
-        ]
-    )
-    answer = await manager.send(request, node_id=await leader_of(manager, at))
-    for result in answer.markers:
-        for topic in result.topics:
-            for partition in topic.partitions:
-                require(partition.error_code, f"{at.topic} partition {at.partition}")
 
 
 async def _transactional_id(manager: KafkaConnectionManager, producer_id: int) -> str | None:

@@ -1,10 +1,10 @@
-"""A real cluster as fences need it: `ports.FenceReader` and `ports.FenceControl`."""
+"""A real cluster as fences need it: `ports.FenceReader`, `ports.FenceControl` and `ports.ShutOutCluster`."""
 
 from collections.abc import Mapping, Sequence
 
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.kafka.admin.portions import listed
-from ledger.adapters.kafka.fencing import leader_requests, transaction_requests
+from ledger.adapters.kafka.fencing import leader_requests, marker_requests, transaction_requests
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
 from ledger.domain.topics.topic_acls import TopicAcl
@@ -32,6 +32,19 @@ class KafkaFencing(KafkaAdmin):
         operation = f"describe the producers of topic {partition.topic} partition {partition.partition}"
         return self.connection.run(operation, transaction_requests.open_transactions, partition)
 
+    def producer_epochs(
+        self, partitions: Sequence[TopicPartition], producer_id: int
+    ) -> dict[TopicPartition, int]:
+        operation = f"find the epochs of producer {producer_id} in {_topics_of(partitions)}"
+        return self.connection.run(operation, marker_requests.producer_epochs, partitions, producer_id)
+
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
+        operation = f"write abort markers to {_topics_of(partitions)}"
+        write = marker_requests.write_abort_markers
+        self.connection.run(operation, write, partitions, producer_id, producer_epoch)
+
     def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
         operation = f"list the transactions of producer {producer_id}"
         return self.connection.run(operation, transaction_requests.coordinated, producer_id)
@@ -46,3 +59,7 @@ class KafkaFencing(KafkaAdmin):
             f"abort the transaction of producer {transaction.producer_id} in {at.topic} {at.partition}"
         )
         self.connection.run(operation, transaction_requests.abort_hanging, transaction)
+
+
+def _topics_of(partitions: Sequence[TopicPartition]) -> str:
+    return listed(sorted({at.topic for at in partitions}))

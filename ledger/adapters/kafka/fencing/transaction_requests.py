@@ -7,10 +7,11 @@ takes the records of one partition out of it: the producer commits without an er
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from kafka.protocol.producer import InitProducerIdRequest
+from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
 
 from ledger.adapters.kafka.admin.answers import require
-from ledger.adapters.kafka.admin.producer_requests import active_producers, write_abort_marker
+from ledger.adapters.kafka.admin.fetch_requests import leader_of
+from ledger.adapters.kafka.admin.producer_requests import active_producers
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
 from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
@@ -73,11 +74,24 @@ async def fence_producer(manager: KafkaConnectionManager, transactional_id: str)
 
 async def abort_hanging(manager: KafkaConnectionManager, transaction: OpenTransaction) -> None:
     """Raises kafka-python's error when the leader refuses: for another epoch by now, or without the right."""
-    await write_abort_marker(
-        manager,
-        transaction.partition,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        # A partition that no coordinator ever wrote a marker to knows no epoch of one.
-        coordinator_epoch=max(transaction.coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
+    at = transaction.partition
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    topic = marker.WritableTxnMarkerTopic
+    # A partition that no coordinator ever wrote a marker to knows no epoch of one.
+    coordinator_epoch = max(transaction.coordinator_epoch, _FIRST_COORDINATOR_EPOCH)
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                transaction_result=False,
+                topics=[topic(name=at.topic, partition_indexes=[at.partition])],
+                coordinator_epoch=coordinator_epoch,
+            )
+        ]
     )
+    answer = await manager.send(request, node_id=await leader_of(manager, at))
+    for one in answer.markers:
+        for written in one.topics:
+            for entry in written.partitions:
+                require(entry.error_code, at.topic)

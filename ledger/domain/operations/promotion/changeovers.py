@@ -1,6 +1,6 @@
 """Plans of changes of direction, and what became of each step of carrying one out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -129,6 +129,20 @@ class Undone(OperationContent):
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]
     read_back: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanExported(OperationContent):
+    """A plan was written down to be carried out without the program; its rows `sheet` share the operation id.
+
+    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words.
+    """
+
+    kind: ClassVar = OperationKind.PLAN_EXPORTED
+    plan_id: str
+    cut: str
+    groups: int
+    left_out: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -249,7 +249,7 @@ def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_ou
         write(driver, 9, "other")
         steps = [then(1, acts[0]), then(1, acts[1])]
         with pytest.raises(
-            FencedProducerError, match="refuses the producer id of flow f there; nothing was written"
+            FencedProducerError, match="refuses the producer id of flow f at west; nothing was written"
         ):
             run_again(driver, *steps)
     else:

@@ -1,10 +1,15 @@
 """A change of direction and the way back: nothing is read twice, copied twice, or taken for somebody else's."""
 
+import random
+
 import pytest
 
 from ledger.domain.operations.directions import Demoted, Promoted
+from ledger.domain.operations.requests import AcceptForeign
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.partitions.cut_starts import require_usable
+from tests.simulation.crash_points import CrashPoint
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.calm_pairs import BACK, FORWARD, CalmPair
 
 
@@ -180,7 +185,7 @@ def test_where_nothing_came_back_the_target_alone_moves(promoted: CalmPair) -> N
     promoted.demote()
     promoted.write("east", "e2")
     assert promoted.run(FORWARD) is None
-    assert ("unpaired", "cut", 2, 2, 2, 3) in promoted.syncs(FORWARD)
+    assert ("unpaired", "cut", 2, 2, 3, 3) in promoted.syncs(FORWARD)
     assert promoted.values("west") == ["e0", "e1", "e2"]
     assert promoted.broken_invariants() == {}
 
@@ -215,12 +220,63 @@ def test_a_second_time_round_the_way_back_passes_the_copies(returned: CalmPair) 
     assert returned.broken_invariants() == {}
 
 
-def test_an_earlier_life_that_was_not_cut_is_passed_only_as_far_as_is_proved(returned: CalmPair) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_may_be_a_copy_of_an_earlier_life_is_not_copied_by_guess(
+    returned: CalmPair, is_deleted: bool
+) -> None:
     """West has a record that nobody brought to east, and nobody knows whether the way back had begun to."""
     returned.write("west", "unread")
     returned.change(Demoted)
     returned.run(FORWARD)
     assert returned.stop(FORWARD) == "foreign_write"
+    returned.operations.record(AcceptForeign(topic="orders"), flow=FORWARD, reason="a test")
+    returned.write("east", "e5")
+    returned.run(FORWARD)
+    assert returned.values("west")[-2:] == ["unread", "e5"]
+    if is_deleted:
+        returned.log("west").delete_before(6)
+    cut = returned.promote()
+    returned.run(BACK, from_cut=cut)
+    assert returned.stop(BACK) == "cut_not_held"
+    assert "west holds at offset 4 what flow east-to-west has not copied there" in returned.stop_message(BACK)
+    assert returned.values("east")[-1] == "e5"
+
+
+def test_where_nothing_happened_nothing_is_recorded_again(promoted: CalmPair) -> None:
+    cut = promoted.promote()
+    assert [promoted.run(BACK, from_cut=cut), promoted.run(BACK, from_cut=cut)] == [None, None]
+    assert promoted.syncs(BACK) == [("started", "cut", 2, 2, 2, 2)]
+    promoted.demote()
+    assert [promoted.run(FORWARD), promoted.run(FORWARD)] == [None, None]
+    assert [row[0] for row in promoted.syncs(FORWARD)] == ["started", "copied"]
+
+
+def test_a_driver_at_work_that_has_written_nothing_continues_behind_the_cut() -> None:
+    pair = CalmPair()
+    forward = pair.start(FORWARD)
+    pair.schedule.wait(3)
+    cut = pair.promote()
+    pair.schedule.wait(3)
+    pair.write("west", "w0")
+    assert pair.run(BACK, from_cut=cut) is None
+    pair.demote()
+    pair.write("east", "e1")
+    pair.schedule.wait(5)
+    assert (pair.values("west"), pair.stop(FORWARD)) == (["w0", "e1"], None)
+    forward.stop.is_asked = True
+    pair.schedule.wait(5)
+
+
+def test_a_topic_that_came_after_the_cut_is_copied_from_its_beginning(promoted: CalmPair) -> None:
+    """Whatever the flow's `start` says of topics that are there when it runs first."""
+    cut = promoted.promote()
+    west = promoted.clusters["west"]
+    west.create_topic("new", partitions=1, replication_factor=1, configuration={})
+    west.log("new", 0).append(application_batch([content(b"k", b"v")], [0]), now_ms=0)
+    drivers = promoted.drivers[BACK]
+    drivers.flow = drivers.flow.model_copy(update={"start": "latest"})
+    assert promoted.run(BACK, from_cut=cut) is None
+    assert len(promoted.clusters["east"].log("new", 0).readable()) == 1
 
 
 def test_ends_cannot_be_kept_of_a_flow_that_has_not_recorded_all(returned: CalmPair) -> None:
@@ -254,3 +310,79 @@ def test_a_cut_of_another_flow_is_refused(promoted: CalmPair) -> None:
     alone = promoted.flows[BACK].model_copy(update={"opposite": None})
     with pytest.raises(UsageError, match="has no opposite"):
         require_usable(alone, cut)
+
+
+def test_what_stopped_it_as_foreign_before_the_cut_is_decided_by_the_cut(promoted: CalmPair) -> None:
+    """Its driver was at work when west was promoted, and began before there was a cut."""
+    back = promoted.start(BACK)
+    promoted.schedule.wait(3)
+    cut = promoted.promote()
+    promoted.write("west", "w2")
+    promoted.schedule.wait(5)
+    assert promoted.stop(BACK) == "foreign_write"
+    back.stop.is_asked = True
+    promoted.schedule.wait(5)
+    assert promoted.run(BACK, from_cut=cut) is None
+    assert promoted.values("east") == ["e0", "e1", "w2"]
+    assert (promoted.stop(BACK), promoted.broken_invariants()) == (None, {})
+
+
+def test_a_driver_that_lives_through_two_changes_of_direction_goes_with_each(promoted: CalmPair) -> None:
+    cut = promoted.promote()
+    promoted.change(Demoted)
+    back = promoted.start(BACK, from_cut=cut)
+    for number, expected in ((2, 1), (3, 2), (4, 3)):
+        promoted.change(Demoted)
+        promoted.schedule.wait(5)
+        assert promoted.stop(BACK) == "opposite_holds"
+        promoted.change(Promoted)
+        promoted.write("west", f"w{number}")
+        promoted.schedule.wait(5)
+        assert promoted.stop(BACK) is None
+        resumed = [row for row in promoted.ledger.rows("operations") if row["kind"] == "partition_resumed"]
+        assert len([row for row in resumed if row["flow"] == BACK]) == expected
+    back.stop.is_asked = True
+    promoted.schedule.wait(5)
+    assert promoted.values("east") == promoted.values("west") == ["e0", "e1", "w2", "w3", "w4"]
+
+
+def test_what_retention_deleted_of_the_copies_is_passed_all_the_same(returned: CalmPair) -> None:
+    returned.mark("west")
+    assert returned.run(BACK) is None
+    returned.demote()
+    returned.mark("west")
+    returned.write("east", "e4", "e5")
+    returned.run(FORWARD)
+    returned.log("west").delete_before(returned.log("west").high_watermark)
+    cut = returned.promote()
+    returned.write("west", "w6")
+    assert returned.run(BACK, from_cut=cut) is None
+    assert returned.values("east") == ["e0", "e1", "w2", "w3", "e4", "e5", "w6"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_between_changes_of_direction_each_record_is_at_both_sides_once(seed: int) -> None:
+    """Drivers die anywhere, markers lie anywhere, retention deletes what was copied; both sides are still at a cut."""
+    rng = random.Random(seed)
+    pair = CalmPair(frozenset(CrashPoint), chance=0.2)
+    holder, other, flow, cut = "east", "west", FORWARD, None
+    expected: list[str] = []
+    for turn in range(5):
+        for _ in range(rng.randint(0, 3)):
+            expected.append(f"{holder[0]}{turn}-{len(expected)}")
+            pair.write(holder, expected[-1])
+            if rng.random() < 0.3:
+                pair.mark(rng.choice((holder, other)))
+            if rng.random() < 0.6:
+                pair.run_to_death(flow, from_cut=cut)
+        assert pair.run(flow, from_cut=cut) is None
+        for alias in ("east", "west"):
+            found = pair.values(alias)
+            assert found == expected[len(expected) - len(found) :], (seed, turn, alias)
+            if rng.random() < 0.3:
+                pair.log(alias).delete_before(rng.randint(0, pair.log(alias).high_watermark))
+        cut = pair.promote() if holder == "east" else None
+        if cut is None:
+            pair.demote()
+        holder, other, flow = other, holder, BACK if flow == FORWARD else FORWARD
+    assert pair.broken_invariants() == {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.domain.facts import PartitionPair, SyncCause
+from ledger.domain.facts import Gap, GapCause, PartitionPair, SyncCause, source_may_be_gone
 from ledger.domain.offsets.position import Position, TailKnowledge
 from ledger.mirror.partitions.partition_state import PartitionState
 from tests.support.sources import RECORDED, SOURCE, TARGET
@@ -32,3 +32,28 @@ def test_after_a_loss_own_records_may_have_no_source(cause: SyncCause) -> None:
         None,
         True,
     )
+
+
+def test_behind_a_cut_it_continues_at_both_ends_and_every_own_record_has_its_source() -> None:
+    moved = state()
+    passed = moved.pass_copies(50, target_end=70)
+    assert (passed.source_start, passed.source_end, passed.target_start, passed.target_end) == (
+        30,
+        50,
+        70,
+        70,
+    )
+    assert passed.gaps == (Gap(30, 50, GapCause.MIRROR_WRITE),)
+    placed = moved.pass_target(80)
+    assert (placed.source_start, placed.source_end, placed.target_start, placed.target_end) == (
+        50,
+        50,
+        80,
+        80,
+    )
+    assert (moved.position.source_offset, moved.position.target_offset, moved.position.leader_epoch) == (
+        50,
+        80,
+        None,
+    )
+    assert not source_may_be_gone(placed.kind, placed.cause)

@@ -1,0 +1,216 @@
+"""`plan export`: a plan as files of commands and offsets, to be carried out without the program."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.system import SystemClock
+from ledger.app import answers
+from ledger.app.acts.fencing import fence_parts
+from ledger.app.acts.hand_over import Asked as AskedHandOver
+from ledger.app.acts.hand_over import show_hand_over
+from ledger.app.between_clusters import Way
+from ledger.app.changeover.planning import read_plan
+from ledger.app.group_offsets import Chosen
+from ledger.app.position_sheets import Asked as AskedPlaces
+from ledger.app.position_sheets import Reasons, position_sheet, why_set
+from ledger.app.wiring import operator_operations
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.plans import FenceChoice, Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.fences.closing import closing
+from ledger.domain.hand_over.receipts import Purpose
+from ledger.domain.operations.promotion.changeovers import PlanExported
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.words.time_words import instant
+from ledger.errors import MirrorLedgerError, UsageError
+from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
+from ledger.operations.directions import Pair
+from ledger.operations.groups.outcomes import Choice, Setting
+from ledger.operations.groups.position_sheet import PositionSheet
+from ledger.operations.hand_over.planning import HandOver
+from ledger.reports.exported_plan import LEFT_OUT, POSITIONS, RESET, STEPS, ExportedPlan, steps_script
+from ledger.reports.plain_text import csv_text
+from ledger.reports.rendering import render_kafka_reset
+
+_ANSWERS = pa.schema(
+    {
+        "group_id": pa.string(),
+        "target_topic": pa.string(),
+        "target_topic_id": pa.string(),
+        "target_partition": pa.int32(),
+        "target_offset": pa.int64(),
+        "status": pa.string(),
+        "absence": pa.string(),
+    }
+)
+_Rules = tuple[Sequence[TopicAcl], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """`left_out`: what the reset file does not hold, a line each."""
+
+    operation_id: str
+    files: tuple[Path, ...]
+    groups: int
+    left_out: tuple[str, ...]
+
+
+def export_plan(
+    config: MirrorConfig, plan_id: str, folder: Path, *, reason: str | None, ticket: str | None
+) -> Exported:
+    """Write the files, and record where each group is to continue.
+
+    Raises `UsageError` for a plan that the ledger does not have and a folder that is not empty, and as a position sheet
+    where the target does not answer. What the former source does not tell is left to people, in the files.
+    """
+    plan = read_plan(config, plan_id).plan
+    _require_empty(folder)
+    at = answers.snapshot(config, None)
+    sheet = position_sheet(config, at, _places(plan))
+    placed = [one for one in sheet.settings if is_at_its_place(one)]
+    reset, unwritable = _reset(placed, plan)
+    left_out = [
+        *((one, str(one.outcome)) for one in sheet.settings if one not in placed),
+        *((one, "not for the tool") for one in unwritable),
+    ]
+    lines = tuple(f"{one.group_id!r}: {why}" for one, why in left_out)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    rules, no_rules = _rules(config, plan, state)
+    lacking, by_hand = _hand_over(config, plan)
+    written = ExportedPlan(
+        plan=plan,
+        servers={
+            alias: config.cluster(alias).bootstrap_servers for alias in (plan.from_cluster, plan.to_cluster)
+        },
+        cut=sheet.cut,
+        at=instant(SystemClock().now_ms()),
+        rules=rules,
+        no_rules=no_rules,
+        groups=sorted({one.group_id for one in placed} - {one.group_id for one in unwritable}),
+        left_out=len(left_out),
+        settings=() if lacking is None else lacking.topics,
+        permissions=() if lacking is None else lacking.permissions,
+        by_hand=by_hand,
+    )
+    texts = {
+        STEPS: steps_script(written),
+        RESET: reset,
+        LEFT_OUT: _left_out_file(left_out),
+        POSITIONS: _positions(plan, state),
+    }
+    why = why_set(at, sheet, Reasons(reason, ticket))
+    sheets = sheets_of(plan_id, sheet.settings, target_cluster=plan.to_cluster, why=why)
+    exported = PlanExported(plan_id=plan_id, cut=sheet.cut, groups=len(sheets), left_out=lines)
+    operation_id = operator_operations(config).record_parts(
+        [exported, *sheets], flow=None, reason=reason, ticket=ticket
+    )
+    return Exported(operation_id, _write(folder, texts), len(sheets), (*_unread(sheet), *lines))
+
+
+def _require_empty(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is there and not an empty folder; nothing was written or recorded")
+
+
+def _places(plan: Plan) -> AskedPlaces:
+    return AskedPlaces(
+        Way(plan.from_cluster, plan.to_cluster),
+        Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
+        Chosen(plan.choices.groups or ()),
+        frozenset(one.source_topic for one in plan.topics),
+    )
+
+
+def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:
+    """The reset file, and what of these settings it cannot hold: the tool is not one for share groups."""
+    committing = [one for one in placed if not one.is_of_share_group]
+    rows: list[dict[str, Any]] = [
+        {name: one.answer.get(name) for name in _ANSWERS.names} for one in committing
+    ]
+    reset = render_kafka_reset(pa.Table.from_pylist(rows, schema=_ANSWERS), plan.choices.accepted)
+    lacking = {
+        (row["group_id"], row["target_topic"], row["target_partition"])
+        for table in (reset.unwritable, reset.left_out)
+        for row in table.to_pylist()
+    }
+    return reset.csv, [one for one in placed if one.is_of_share_group or one.place in lacking]
+
+
+def _left_out_file(left_out: Sequence[tuple[Setting, str]]) -> str:
+    rows = [
+        (one.group_id, one.answer["source_topic"], one.answer["source_partition"], one.answer["status"], why)
+        for one, why in left_out
+    ]
+    return csv_text([("group_id", "source_topic", "source_partition", "status", "why"), *rows])
+
+
+def _unread(sheet: PositionSheet) -> list[str]:
+    return [f"{group!r}: {status}" for group, status in sorted(sheet.unread_groups.items())]
+
+
+def _positions(plan: Plan, state: DeltaLedgerState) -> str:
+    """Where the maps of the plan's topics ended."""
+    ids = {(one.flow, one.source_topic_id): one for one in plan.topics}
+    rows = sorted(
+        (
+            one.source_topic,
+            one.partition,
+            one.position.source_offset,
+            one.target_topic,
+            one.position.target_offset,
+        )
+        for flow in plan.flows
+        for one in state.positions(flow)
+        if (flow, one.source_topic_id) in ids
+    )
+    return csv_text([("source_topic", "partition", "source_offset", "topic", "offset"), *rows])
+
+
+def _rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> _Rules:
+    """What would close the topics; why it would not, or nobody knows, is said instead."""
+    if plan.choices.fence is not FenceChoice.CLOSED:
+        return (), ()
+    try:
+        with fence_parts(config, plan.from_cluster, state, lambda _words: None) as parts:
+            authorizations = parts.control.authorizations()
+            if authorizations is None:
+                return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
+            acls = parts.control.topic_acls()
+            topics = {one.source_topic for one in plan.topics}
+            found = closing(topics, acls, authorizations, mirror=parts.mirror)
+    except MirrorLedgerError as error:
+        return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
+    return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
+
+
+def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Sequence[str]]:
+    """What the target lacks, and what of that is left to people."""
+    if StepName.HAND_OVER not in plan.steps:
+        return None, ()
+    mirrors = (config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
+    topics = tuple(sorted({one.topic for one in plan.topics}))
+    pair = Pair(plan.to_cluster, plan.from_cluster, topics)
+    try:
+        found = show_hand_over(
+            config, AskedHandOver(pair, Purpose.APPLICATIONS, frozenset(filter(None, mirrors)))
+        )
+    except MirrorLedgerError as error:
+        return None, (f"what applications need could not be compared: {error}",)
+    return found, (*found.manual, *(f"unknown: {words}" for words in found.unknown))
+
+
+def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, text in texts.items():
+        file = folder / name
+        file.write_text(text, encoding="utf-8", newline="")
+        files.append(file)
+    return tuple(files)

@@ -1,0 +1,57 @@
+"""Sheets of plans in the ledger: where each group is to continue, recorded, and read again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.app.wiring import operator_operations
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.operations.group_offsets import OffsetsSetResult
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
+from ledger.operations.changeover.sheets import sheets_of
+from ledger.operations.groups.position_sheet import PositionSheet
+from ledger.operations.groups.receipts import Why
+from ledger.schema import OPERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSheets:
+    """Of one operation: where each group is to continue. `moved`: groups of which a result is recorded there."""
+
+    operation_id: str
+    by_group: Mapping[str, Sheet]
+    moved: frozenset[str]
+
+
+def record_sheets(
+    config: MirrorConfig, plan_id: str, sheet: PositionSheet, why: Why, operation_id: str
+) -> list[Sheet]:
+    """What `verify` compares with later."""
+    sheets = sheets_of(plan_id, sheet.settings, target_cluster=sheet.to_cluster, why=why)
+    if sheets:
+        operator_operations(config).record_parts(
+            sheets, operation_id=operation_id, flow=None, reason=why.reason, ticket=why.ticket
+        )
+    return sheets
+
+
+def sheets_of_operation(config: MirrorConfig, operation_id: str) -> RecordedSheets:
+    """What an operation recorded; of a group that it recorded more than once the last."""
+    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    rows = newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)])
+    sheets = [Sheet.of_row(row) for row in rows if row["kind"] == OperationKind.SHEET]
+    results = [row for row in rows if row["kind"] == OperationKind.OFFSETS_SET_RESULT]
+    return RecordedSheets(
+        operation_id,
+        {one.group: one for one in sheets},
+        frozenset(OffsetsSetResult.of_row(row).group for row in results),
+    )
+
+
+def exported_sheets(config: MirrorConfig, plan_id: str) -> RecordedSheets | None:
+    """Those of the last export of a plan; None: it was never exported."""
+    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    rows = newest.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN_EXPORTED)])
+    exports = [row for row in rows if PlanExported.of_row(row).plan_id == plan_id]
+    return sheets_of_operation(config, str(exports[-1]["operation_id"])) if exports else None

@@ -1,0 +1,260 @@
+"""Reading back what a change of direction has made: each check says what is so, what is not, and what nobody knows."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.fences.receipts import Fence, FenceHow
+from ledger.domain.groups import SHARE
+from ledger.domain.offsets.cut_offsets import Cut, CutSide
+from ledger.domain.operations.directions import Directions
+from ledger.domain.operations.group_offsets import IntendedCommit
+from ledger.domain.operations.promotion.changeovers import Sheet
+from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut, ShutOuts
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.words.count_words import counted
+from ledger.errors import MirrorLedgerError
+from ledger.operations.changeover.written_behind import Behind, IsMirror, written_behind
+from ledger.operations.fencing.measures import LEAST_MESSAGE_BYTES, SETTING
+from ledger.operations.groups.offset_setting import TargetGroups
+from ledger.operations.hand_over.planning import HandOver
+from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.fencing import FenceControl
+
+
+class CheckStatus(StrEnum):
+    """Of several checks the last one in this order counts."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"  # it could not be read: that is not fine
+    NOT_OK = "not_ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A line of what was read back."""
+
+    check: str
+    subject: str
+    status: CheckStatus
+    words: str
+
+    def row(self) -> dict[str, str]:
+        return {
+            "check": self.check,
+            "subject": self.subject,
+            "status": str(self.status),
+            "words": self.words,
+        }
+
+
+def said(check: str, subject: str, is_ok: bool | None, words: str) -> Check:
+    """`is_ok` None: nobody knows."""
+    known = {True: CheckStatus.OK, False: CheckStatus.NOT_OK, None: CheckStatus.UNKNOWN}
+    return Check(check, subject, known[is_ok], words)
+
+
+def asked(check: str, subject: str, ask: Callable[[], Iterable[Check]]) -> list[Check]:
+    """What a check says; where it cannot be made, that it is unknown, and why."""
+    try:
+        return list(ask())
+    except MirrorLedgerError as error:
+        return [said(check, subject, None, str(error))]
+
+
+# The operation, and what the ledger says --------------------------------------------------------
+
+
+def operation_checks(found: Apply, plan: Plan) -> list[Check]:
+    """Steps that are not done, each; one line where all are."""
+    match found.state:
+        case ApplyState.UNDONE:
+            return [said("steps", found.operation_id, False, "it was taken back: mirror-ledger undo")]
+        case ApplyState.UNDOING:
+            words = f"it is being taken back; continue: mirror-ledger undo {found.operation_id}"
+            return [said("steps", found.operation_id, False, words)]
+    left = [step for step in plan.steps if step not in found.done]
+    if not left:
+        return [said("steps", found.operation_id, True, f"{counted(len(plan.steps), 'step')} done")]
+    return [
+        said(
+            "steps",
+            str(step),
+            False,
+            found.failed[step].words
+            if step in found.failed
+            else f"not done; mirror-ledger apply {plan.plan_id}",
+        )
+        for step in left
+    ]
+
+
+def direction_checks(directions: Directions, plan: Plan) -> list[Check]:
+    """Every topic of the plan is promoted, where that is a step of it."""
+    if StepName.PROMOTE not in plan.steps:
+        return []
+    checks = []
+    for topic in sorted({one.topic for one in plan.topics}):
+        made_by = directions.promotion(plan.from_cluster, plan.to_cluster, topic)
+        words = made_by or f"not promoted: the mirror may write to it at {plan.to_cluster}"
+        checks.append(said("promoted", topic, made_by is not None, words))
+    return checks
+
+
+def shut_out_checks(
+    shut_outs: ShutOuts, cluster_id: str, topics: Collection[str], rules: Collection[TopicAcl]
+) -> list[Check]:
+    """Topic by topic, what was recorded last and the `rules` that are at the cluster."""
+    return [_shut_out_check(shut_outs, cluster_id, topic, rules) for topic in sorted(topics)]
+
+
+def _shut_out_check(shut_outs: ShutOuts, cluster_id: str, topic: str, rules: Collection[TopicAcl]) -> Check:
+    about = [one for one in shut_outs.changes if one.cluster_id == cluster_id and topic in one.topics]
+    last = about[-1] if about else None
+    if not isinstance(last, MirrorShutOut) or last.proof is None:
+        words = "the mirror was let in again" if isinstance(last, MirrorLetIn) else "it was not proved"
+        return said("shut_out", topic, False, words)
+    if missing := shut_outs.rules(cluster_id, (topic,)) - set(rules):
+        denied = ", ".join(sorted(one.principal for one in missing))
+        return said("shut_out", topic, False, f"rules are gone that denied {denied}")
+    of_topic = [one for one in last.proof if one.topic == topic]
+    if reasons := sorted({one.reason for one in of_topic if one.reason is not None}):
+        return said("shut_out", topic, None, "; ".join(reasons))
+    fences = sorted({fence for one in of_topic for fence in one.fences})
+    return said("shut_out", topic, True, f"its drivers have stopped; {', '.join(fences) or 'nothing else'}")
+
+
+def cut_checks(cut: Cut, plan: Plan) -> list[Check]:
+    """The ends of both sides are there; of a failover those of the source are what was recorded of it."""
+    if not cut.offsets:
+        return [said("cut", cut.operation_id, False, "no cut is recorded")]
+    target = [one for one in cut.offsets if one.side is CutSide.TARGET]
+    unread = [one.name for one in target if not one.is_live]
+    topics = {one.topic for one in plan.topics} - {one.topic for one in target}
+    if unread or topics:
+        names = ", ".join(sorted({*unread, *topics}))
+        return [said("cut", cut.operation_id, False, f"the target was not read at {names}")]
+    return [said("cut", cut.operation_id, True, f"{counted(len(target), 'partition')}")]
+
+
+def audit_checks(audits: Collection[str], broken: Mapping[str, int]) -> list[Check]:
+    """`broken`: how many rows break an invariant."""
+    bad = [said("audit", name, False, counted(rows, "row")) for name, rows in sorted(broken.items())]
+    return bad or [said("audit", "ledger", True, f"{counted(len(audits), 'audit')} passed")]
+
+
+# Groups -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """How a group stands on a partition, compared with its sheet; `now` None: it has no commit there."""
+
+    commit: IntendedCommit
+    now: int | None
+    is_same_topic: bool
+
+    @property
+    def is_exact(self) -> bool:
+        return self.is_same_topic and self.now == self.commit.to
+
+    @property
+    def trouble(self) -> str | None:
+        at = f"{self.commit.topic} partition {self.commit.partition}"
+        if not self.is_same_topic:
+            return f"{at} is another topic"
+        if self.now is None:
+            return f"{at}: no commit, {self.commit.to} was to be there"
+        return f"{at}: {self.now}, below {self.commit.to}" if self.now < self.commit.to else None
+
+
+def group_places(target: ClusterAdmin, sheets: Sequence[Sheet]) -> dict[str, list[GroupPlace] | None]:
+    """By group how it stands; None: it is not shown to the principal that asks."""
+    shared = {one.group for one in sheets if one.group_type == SHARE}
+    there = TargetGroups.read(target, {one.group for one in sheets} - shared, shared)
+    return {
+        sheet.group: None
+        if sheet.group in there.denied
+        else [
+            GroupPlace(
+                one,
+                there.committed.get((sheet.group, one.topic, one.partition)),
+                there.topic_ids.get(one.topic) == one.topic_id,
+            )
+            for one in sheet.commits
+        ]
+        for sheet in sheets
+    }
+
+
+def group_checks(places: Mapping[str, list[GroupPlace] | None]) -> list[Check]:
+    """A line for each group: at its sheet or beyond it, or not."""
+    return [_group_check(group, found) for group, found in sorted(places.items())]
+
+
+def _group_check(group: str, places: list[GroupPlace] | None) -> Check:
+    if places is None:
+        return said("group", group, None, "it is not shown to the principal that asks")
+    troubles = [one.trouble for one in places if one.trouble is not None]
+    if troubles:
+        return said("group", group, False, "; ".join(troubles))
+    moved = sum(not one.is_exact for one in places)
+    words = f"{counted(len(places), 'partition')} where it was set"
+    return said("group", group, True, words if not moved else f"{words}, {moved} of them read on")
+
+
+# Settings, permissions, fences ------------------------------------------------------------------
+
+
+def hand_over_checks(lacking: HandOver) -> list[Check]:
+    """Nothing is lacking that applications had; what is left to people is named, as before."""
+    checks = [
+        said("hand_over", lacking.cluster, False, f"lacks: {row['name']}: {row['change']}")
+        for row in lacking.rows()
+        if row["part"] in ("setting", "permission")
+    ]
+    checks += [said("hand_over", lacking.cluster, None, words) for words in lacking.unknown]
+    if checks:
+        return checks
+    words = "lacks nothing that is known"
+    if lacking.manual:
+        words += f"; left to people: {'; '.join(lacking.manual)}"
+    return [said("hand_over", lacking.cluster, True, words)]
+
+
+def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> list[Check]:
+    """By topic of the former source what its last row says (None: no fence stands), compared with the cluster."""
+    rules = (
+        control.topic_acls() if any(one is not None and one.rules for one in fences.values()) else frozenset()
+    )
+    shut = [topic for topic, one in fences.items() if one is not None and one.how == FenceHow.SHUT]
+    own = control.configurations(shut) if shut else {}
+    checks = []
+    for topic, fence in sorted(fences.items()):
+        if fence is None:
+            checks.append(said("fence", topic, False, "it is not fenced any more"))
+        elif missing := sorted(one.principal for one in fence.rules - rules):
+            checks.append(said("fence", topic, False, f"rules are gone that denied {', '.join(missing)}"))
+        elif topic in shut and own.get(topic, {}).get(SETTING) != LEAST_MESSAGE_BYTES:
+            checks.append(said("fence", topic, False, f"{SETTING} is no longer {LEAST_MESSAGE_BYTES}"))
+        elif fence.is_open:
+            why = f": {fence.override}" if fence.override else ""
+            checks.append(said("fence", topic, None, f"{fence.proof}{why}"))
+        else:
+            checks.append(said("fence", topic, True, f"{fence.how}, {fence.proof}"))
+    return checks
+
+
+def late_write_checks(source: ClusterAdmin, ends: Sequence[Behind], is_mirror: IsMirror) -> list[Check]:
+    """Nobody but a mirror that copies back has written at the former source behind these ends."""
+    written = {
+        topic: written_behind(source, [one for one in ends if one.topic == topic], is_mirror)
+        for topic in sorted({one.topic for one in ends})
+    }
+    return [
+        said("late_write", topic, not lines, "; ".join(lines) or "nothing was written since")
+        for topic, lines in written.items()
+    ]

@@ -1,0 +1,316 @@
+"""A plan as files for people: commands of Kafka's own tools in the plan's order, and the offsets of groups.
+
+Names are of others: in a command each is one word for the shell, in a comment nothing of it ends the line. What a
+command line cannot be given is said instead. Where secrets would be needed stands a placeholder for a file of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.domain.changeover.plans import FenceChoice, Plan
+from ledger.domain.changeover.steps import StepName
+from ledger.domain.hand_over.permissions import in_words, quota_names
+from ledger.domain.hand_over.settings import TopicHandOver
+from ledger.domain.permissions import Permission, PermissionKind
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.words.unicode_text import is_unicode, shell_word, shown
+from ledger.operations.fencing.measures import LEAST_MESSAGE_BYTES, SETTING
+
+STEPS, RESET, LEFT_OUT, POSITIONS = "steps.sh", "reset.csv", "left_out.csv", "positions.csv"
+_GROUPS_AT_ONCE = 50
+_QUOTA_ENTITIES = {"user": "users", "client-id": "clients", "ip": "ips"}
+_TOOLS = {
+    "acls": "kafka-acls.sh",
+    "configs": "kafka-configs.sh",
+    "groups": "kafka-consumer-groups.sh",
+    "offsets": "kafka-get-offsets.sh",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedPlan:
+    """What the files say. `servers`: bootstrap servers by alias. `cut`: as of which groups were placed.
+
+    `rules`: what closes topics of the former source. `no_rules`: why that cannot be told, or why they would not be
+    closed; a line each. `groups`: those of the reset file. `settings`, `permissions`: what the target lacks.
+    `by_hand`: what of that is left to people, or unknown.
+    """
+
+    plan: Plan
+    servers: Mapping[str, str]
+    cut: str
+    at: str
+    rules: Sequence[TopicAcl]
+    no_rules: Sequence[str]
+    groups: Sequence[str]
+    left_out: int
+    settings: Sequence[TopicHandOver]
+    permissions: Sequence[Permission]
+    by_hand: Sequence[str]
+
+
+def steps_script(of: ExportedPlan) -> str:
+    """The script; it stops at each step of people."""
+    lines = [*_head(of)]
+    for number, step in enumerate(of.plan.steps, start=1):
+        lines += ["", *_comments(f"{number}. {step}: {step.description}")]
+        lines += (
+            _STEPS[step](of) if step in _STEPS else _comments("nothing is to be done without the program")
+        )
+    lines += [
+        "",
+        *_comments("At last: compare what stands there with this plan, before applications move on"),
+    ]
+    lines.append(_line("mirror-ledger", "verify", of.plan.plan_id))
+    return "\n".join(lines) + "\n"
+
+
+def _head(of: ExportedPlan) -> Iterator[str]:
+    plan = of.plan
+    yield "#!/usr/bin/env bash"
+    yield from _comments(
+        f"Plan {plan.plan_id}: {plan.kind} of applications from {plan.from_cluster} to {plan.to_cluster}.",
+        f"Written {of.at}, as of cut {of.cut}.",
+        f"{RESET} holds where groups were to continue then: when groups commit at {plan.from_cluster} afterwards, they",
+        "repeat what they read since. Export again once they are stopped, if the program can be used.",
+        f"{LEFT_OUT} lists what {RESET} does not hold: {of.left_out} partitions of groups.",
+        "Kafka's tools exit with 0 also when they have refused something: read what they print.",
+    )
+    yield "set -euo pipefail"
+    yield "export LC_ALL=C.UTF-8"
+    yield from _comments("Client properties of administrators of both clusters, with their secrets")
+    yield ': "${FROM_CONFIG:?a file of client properties for the cluster that applications leave}"'
+    yield ': "${TO_CONFIG:?a file of client properties for the cluster that applications come to}"'
+    for side, alias in (("from", plan.from_cluster), ("to", plan.to_cluster)):
+        variables = side.upper()
+        yield f"{variables}_SERVERS={shell_word(of.servers[alias])}"
+        reached = f'--bootstrap-server "${variables}_SERVERS" --command-config "${variables}_CONFIG"'
+        for name, tool in _TOOLS.items():
+            yield f'{side}_{name}() {{ {tool} {reached} "$@"; }}'
+    yield "people() { printf '%s\\n' \"$1\"; read -r -p 'Enter when it is so '; }"
+
+
+# Steps ------------------------------------------------------------------------------------------
+
+
+def _check(of: ExportedPlan) -> Iterator[str]:
+    codes = ", ".join(of.plan.blockers)
+    if codes:
+        yield from _comments(
+            f"The plan is blocked ({codes}): mirror-ledger plan show {of.plan.plan_id} says why"
+        )
+        yield "exit 4"
+    for alias, side, cluster_id in (
+        (of.plan.from_cluster, "from", of.plan.from_cluster_id),
+        (of.plan.to_cluster, "to", of.plan.to_cluster_id),
+    ):
+        yield from _comments(
+            f"{alias} has to be the cluster with the id {cluster_id} (kafka-cluster.sh cluster-id)"
+        )
+        for topic in sorted({one.source_topic if side == "from" else one.topic for one in of.plan.topics}):
+            yield _line(f"{side}_offsets", "--topic", topic)
+
+
+def _stop_producers(of: ExportedPlan) -> Iterator[str]:
+    names = ", ".join(_source_topics(of.plan))
+    yield _people(
+        of.plan, StepName.STOP_PRODUCERS, f"producers of {names} at {of.plan.from_cluster} are stopped"
+    )
+
+
+def _fence(of: ExportedPlan) -> Iterator[str]:
+    match of.plan.choices.fence:
+        case FenceChoice.NONE:
+            yield from _comments(f"none: {of.plan.choices.unproven}")
+        case FenceChoice.HOOK:
+            yield _people(of.plan, StepName.FENCE, f"nobody writes to {of.plan.from_cluster} any more")
+        case FenceChoice.SHUT:
+            for topic in _source_topics(of.plan):
+                yield _line(
+                    *("from_configs", "--alter", "--entity-type", "topics", "--entity-name", topic),
+                    *("--add-config", f"{SETTING}={LEAST_MESSAGE_BYTES}"),
+                )
+        case FenceChoice.CLOSED:
+            yield from _comments(*of.no_rules)
+            for rule in of.rules:
+                yield _line(
+                    *("from_acls", "--add", "--deny-principal", rule.principal, "--deny-host", rule.host),
+                    *("--operation", "Write", "--topic", rule.name, "--resource-pattern-type", "literal"),
+                )
+    yield from _comments("Twice, with a pause longer than producers ever pause: the ends have to be the same")
+    for topic in _source_topics(of.plan):
+        yield _line("from_offsets", "--topic", topic)
+
+
+def _drain(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments(
+        f"{POSITIONS} says which offset of {of.plan.to_cluster} belonged to which of {of.plan.from_cluster}. All is",
+        f"copied when mirror-ledger status shows no lag; without it, when the ends of {of.plan.to_cluster} grow no",
+        "more, and have grown by as many records as the source has behind its offset there (markers of transactions,",
+        "and offsets that cleaning has left without a record, are not copied).",
+    )
+    for one in of.plan.topics:
+        yield _line("from_offsets", "--topic", one.source_topic)
+        yield _line("to_offsets", "--topic", one.topic)
+    yield _people(of.plan, StepName.DRAIN, "all is copied")
+
+
+def _stop_groups(of: ExportedPlan) -> Iterator[str]:
+    names = ", ".join(_source_topics(of.plan))
+    yield _people(
+        of.plan, StepName.STOP_GROUPS, f"consumers of {names} at {of.plan.from_cluster} are stopped"
+    )
+    for group in of.groups:
+        yield _line("from_groups", "--describe", "--state", "--group", group)
+
+
+def _promote(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments(
+        "The ledger has to know, or the mirror writes on. Where the program cannot be used: end the process of every",
+        f"flow into {of.plan.to_cluster} that the plan is about, and start none before it is recorded.",
+    )
+    chosen = [word for topic in of.plan.choices.topics or () for word in ("--topic", topic)]
+    yield _line(
+        *("mirror-ledger", "promote", of.plan.to_cluster, "--over", of.plan.from_cluster, *chosen),
+        *("--reason", f"plan {of.plan.plan_id}, carried out by hand"),
+    )
+
+
+def _shut_out(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments("It has stopped when no driver is at work and the ends stand still, twice")
+    for flow in of.plan.flows:
+        yield _line("mirror-ledger", "status", flow)
+    for one in of.plan.topics:
+        yield _line("to_offsets", "--topic", one.topic)
+
+
+def _cut(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments("Keep what these print: it is where both sides stood")
+    for one in of.plan.topics:
+        yield _line("from_offsets", "--topic", one.source_topic)
+        yield _line("to_offsets", "--topic", one.topic)
+
+
+def _hand_over(of: ExportedPlan) -> Iterator[str]:
+    for topic in of.settings:
+        about = ("to_configs", "--alter", "--entity-type", "topics", "--entity-name", topic.topic)
+        if topic.change.to_set:
+            added = ",".join(f"{name}={_value(value)}" for name, value in topic.change.to_set.items())
+            yield _line(*about, "--add-config", added)
+        if topic.change.to_remove:
+            yield _line(*about, "--delete-config", ",".join(topic.change.to_remove))
+    for permission in of.permissions:
+        yield _permission(permission)
+    yield from _comments(*(f"by hand: {words}" for words in of.by_hand))
+
+
+def _value(value: str) -> str:
+    return f"[{value}]" if "," in value else value
+
+
+def _permission(permission: Permission) -> str:
+    if permission.kind is PermissionKind.QUOTA:
+        words = [word for one in quota_names(permission).items() for word in _entity(*one)]
+        limit = f"{permission.setting}={permission.value!r}"
+        return _line("to_configs", "--alter", *words, "--add-config", limit)
+    if permission.kind is not PermissionKind.ACL:
+        return _comment(f"by hand: {in_words(permission)}")
+    way = permission.permission_type or ""
+    operation = "".join(word.capitalize() for word in (permission.operation or "").split("_"))
+    resource = (permission.resource_type or "").replace("_", "-")
+    about = ("--cluster",) if resource == "cluster" else (f"--{resource}", permission.resource_name or "")
+    return _line(
+        *(
+            "to_acls",
+            "--add",
+            f"--{way}-principal",
+            permission.entity,
+            f"--{way}-host",
+            permission.host or "*",
+        ),
+        *("--operation", operation, *about, "--resource-pattern-type", permission.pattern_type or "literal"),
+    )
+
+
+def _entity(name: str, entity: str | None) -> tuple[str, ...]:
+    """None: the default of all that have no limit of their own."""
+    which = ("--entity-default",) if entity is None else ("--entity-name", entity)
+    return ("--entity-type", _QUOTA_ENTITIES[name], *which)
+
+
+def _move_groups(of: ExportedPlan) -> Iterator[str]:
+    if not of.groups:
+        yield from _comments("no group is in the file")
+        return
+    yield from _comments("Without --execute it says what it would do")
+    for start in range(0, len(of.groups), _GROUPS_AT_ONCE):
+        words = [f"--group={group}" for group in of.groups[start : start + _GROUPS_AT_ONCE]]
+        yield _line("to_groups", "--reset-offsets", *words, "--from-file", RESET, "--execute")
+
+
+def _start_applications(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments(
+        "Before they read: the comparison at the end of this file records which groups have moved, as long as they",
+        "stand where they were set",
+    )
+    yield _line("mirror-ledger", "verify", of.plan.plan_id)
+    yield _people(of.plan, StepName.START_APPLICATIONS, f"applications are started at {of.plan.to_cluster}")
+
+
+def _reverse(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments(
+        f"{of.plan.from_cluster} needs what copying back needs, and topics that were shut are to be opened again"
+    )
+    yield _line(
+        *("mirror-ledger", "hand-over", "show", "--for", "mirror"),
+        *("--from", of.plan.from_cluster, "--to", of.plan.to_cluster),
+    )
+
+
+_STEPS = {
+    StepName.CHECK: _check,
+    StepName.STOP_PRODUCERS: _stop_producers,
+    StepName.FENCE: _fence,
+    StepName.DRAIN: _drain,
+    StepName.STOP_GROUPS: _stop_groups,
+    StepName.PROMOTE: _promote,
+    StepName.SHUT_OUT: _shut_out,
+    StepName.CUT: _cut,
+    StepName.HAND_OVER: _hand_over,
+    StepName.MOVE_GROUPS: _move_groups,
+    StepName.START_APPLICATIONS: _start_applications,
+    StepName.REVERSE: _reverse,
+}
+
+
+def _source_topics(plan: Plan) -> list[str]:
+    return sorted({one.source_topic for one in plan.topics})
+
+
+# Words ------------------------------------------------------------------------------------------
+
+
+def can_be_given(text: str) -> bool:
+    """Whether a command line may have it."""
+    return "\0" not in text and is_unicode(text)
+
+
+def _line(*words: str) -> str:
+    """A command; what cannot be given to one is said instead."""
+    if not all(map(can_be_given, words)):
+        return _comment(f"by hand, no command line can have these: {' '.join(map(repr, words))}")
+    return " ".join(map(shell_word, words))
+
+
+def _people(plan: Plan, step: StepName, words: str) -> str:
+    command = plan.hooks.get(step)
+    return _line("people", words if command is None else f"{words}; the plan's hook: {command}")
+
+
+def _comments(*texts: str) -> Iterable[str]:
+    return [_comment(text) for text in texts]
+
+
+def _comment(text: str) -> str:
+    """One line, whatever is in a name."""
+    return f"# {shown(text)}".encode("ascii", "backslashreplace").decode("ascii")

@@ -1,0 +1,159 @@
+"""A plan as a script: Kafka's tools get exactly what it says, whatever is in the names of others."""
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ledger.domain.changeover.blockers import BlockerCode
+from ledger.domain.changeover.plans import Choices, FenceChoice
+from ledger.domain.changeover.steps import ChangeoverKind
+from ledger.domain.fences.closing import denial
+from ledger.domain.hand_over.settings import TopicHandOver
+from ledger.domain.permissions import Permission, PermissionKind
+from ledger.domain.topics.topic_settings import SettingsChange
+from ledger.reports.exported_plan import ExportedPlan, steps_script
+from tests.support.changeovers import plan, with_hooks
+
+_HOSTILE = ("a'; touch pwned; '", "b\n$(touch pwned)", "-c `touch pwned`", 'naïve \\ "ü"')
+_TOOLS = ("acls", "configs", "consumer-groups", "get-offsets")
+_STUB = """#!/usr/bin/env python3
+import json, os, sys
+with open(os.environ["CALLS"], "a", encoding="utf-8") as calls:
+    calls.write(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+"""
+
+EXPORTED = ExportedPlan(
+    plan=plan(),
+    servers={"east": "east-1:9092", "west": "west-1:9092,west-2:9092"},
+    cut="v2.cut",
+    at="2026-11-23 10:00:00",
+    rules=[denial("orders", f"User:{name}") for name in _HOSTILE],
+    no_rules=["the mirror's principal\nrm -rf is allowed"],
+    groups=_HOSTILE,
+    left_out=1,
+    settings=[
+        TopicHandOver(
+            topic="orders",
+            topic_id="W1",
+            change=SettingsChange({"cleanup.policy": "compact,delete", "retention.ms": "7"}, ("min.isr",)),
+            former={},
+        )
+    ],
+    permissions=[
+        Permission(
+            kind=PermissionKind.ACL,
+            entity=f"User:{_HOSTILE[0]}",
+            host="*",
+            operation="describe_configs",
+            permission_type="allow",
+            resource_type="transactional_id",
+            resource_name=_HOSTILE[1],
+            pattern_type="prefixed",
+        ),
+        Permission(
+            kind=PermissionKind.QUOTA,
+            entity=json.dumps({"user": _HOSTILE[0], "client-id": None}),
+            setting="producer_byte_rate",
+            value=1048576.0,
+        ),
+    ],
+    by_hand=["create SCRAM user x\ntouch pwned"],
+)
+
+
+def carried_out(folder: Path, of: ExportedPlan) -> list[list[str]]:
+    """Calls of the tools, of a run in which people say yes to all."""
+    calls, tools = folder / "calls", folder / "tools"
+    tools.mkdir()
+    for name in (*(f"kafka-{tool}.sh" for tool in _TOOLS), "mirror-ledger"):
+        (tools / name).write_text(_STUB)
+        (tools / name).chmod(0o755)
+    calls.touch()
+    (folder / "steps.sh").write_text(steps_script(of), encoding="utf-8", newline="")
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "CALLS": str(calls),
+        "FROM_CONFIG": "from.properties",
+        "TO_CONFIG": "to.properties",
+    }
+    done = subprocess.run(
+        ["bash", "steps.sh"],
+        cwd=folder,
+        env=environment,
+        input="\n" * 20,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert not (folder / "pwned").exists()
+    assert done.returncode == (4 if of.plan.blockers else 0), done.stderr
+    return [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]
+
+
+def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
+    calls = carried_out(tmp_path, EXPORTED)
+    east = ["--bootstrap-server", "east-1:9092", "--command-config", "from.properties"]
+    west = ["--bootstrap-server", "west-1:9092,west-2:9092", "--command-config", "to.properties"]
+    denied = [call for call in calls if "--deny-principal" in call]
+    assert [call[call.index("--deny-principal") + 1] for call in denied] == [
+        f"User:{one}" for one in _HOSTILE
+    ]
+    assert all(call[:5] == ["kafka-acls.sh", *east] for call in denied)
+    [moved] = [call for call in calls if "--execute" in call]
+    assert moved == [
+        *("kafka-consumer-groups.sh", *west, "--reset-offsets"),
+        *(f"--group={one}" for one in _HOSTILE),
+        *("--from-file", "reset.csv", "--execute"),
+    ]
+    settings = ["kafka-configs.sh", *west, "--alter", "--entity-type", "topics", "--entity-name", "orders"]
+    assert [*settings, "--add-config", "cleanup.policy=[compact,delete],retention.ms=7"] in calls
+    assert [*settings, "--delete-config", "min.isr"] in calls
+    [allowed] = [call for call in calls if "--allow-principal" in call]
+    assert allowed == [
+        *("kafka-acls.sh", *west, "--add", "--allow-principal", f"User:{_HOSTILE[0]}", "--allow-host", "*"),
+        *("--operation", "DescribeConfigs", "--transactional-id", _HOSTILE[1]),
+        *("--resource-pattern-type", "prefixed"),
+    ]
+    [limited] = [call for call in calls if "producer_byte_rate=1048576.0" in call]
+    assert limited[5:11] == [
+        *("--alter", "--entity-type", "users", "--entity-name", _HOSTILE[0]),
+        "--entity-type",
+    ]
+    names = [call[1] for call in calls if call[0] == "mirror-ledger"]
+    assert names == ["promote", "status", "verify", "hand-over", "verify"]
+
+
+def test_the_order_is_that_of_the_plan() -> None:
+    for kind in ChangeoverKind:
+        text = steps_script(replace(EXPORTED, plan=plan(kind)))
+        places = [text.index(f"{number}. {step}: ") for number, step in enumerate(plan(kind).steps, start=1)]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize("fence", list(FenceChoice))
+def test_each_fence_is_what_was_chosen(fence: FenceChoice) -> None:
+    chosen = plan(choices=Choices(fence=fence, unproven="they ended"))
+    text = steps_script(replace(EXPORTED, plan=with_hooks(chosen, fence="close it --all")))
+    assert ("--deny-principal" in text) == (fence is FenceChoice.CLOSED)
+    assert ("max.message.bytes=78" in text) == (fence is FenceChoice.SHUT)
+    assert ("close it --all" in text) == (fence is FenceChoice.HOOK)
+    assert ("none: they ended" in text) == (fence is FenceChoice.NONE)
+
+
+def test_a_blocked_plan_ends_before_anything_is_changed(tmp_path: Path) -> None:
+    blocked = plan(blockers=(BlockerCode.OBJECTIVE,))
+    assert carried_out(tmp_path, replace(EXPORTED, plan=blocked)) == []
+
+
+def test_what_no_command_line_can_have_is_left_to_people() -> None:
+    text = steps_script(replace(EXPORTED, groups=("a\0b", "\udc80"), rules=[denial("orders", "User:a\0b")]))
+    assert "--deny-principal" not in [word for line in text.splitlines() for word in shlex.split(line, True)]
+    assert r"by hand, no command line can have these" in text
+    text.encode()
+    assert "\0" not in text

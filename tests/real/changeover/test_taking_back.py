@@ -1,0 +1,148 @@
+"""What an apply has made is verified, and taken back until applications write at the target; on real brokers."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.group_commits import NewCommit
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.real.changeover.test_switchover import planned
+from tests.support.commands import command
+from tests.support.following import Pair, admin_of, config_of, consumed, copying, name_of, produce, values
+from tests.support.recorded import operations, query, rows
+from tests.support.runs import FLOW, running
+from tests.support.waiting import eventually
+
+_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
+_UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
+_SHUT = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
+
+
+def commits(config: MirrorConfig, group: str) -> dict[tuple[str, int], int | None]:
+    """At the target."""
+    with admin_of(config, "west") as admin:
+        listed = [one for one in admin.groups() if one.group_id == group]
+        return {
+            (one.topic, one.partition): one.committed_offset for one in admin.commits(listed, topic_ids={})
+        }
+
+
+def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
+    with admin_of(config, "west") as admin:
+        assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
+
+
+def ends(config: MirrorConfig, topic: str) -> set[int]:
+    """High watermarks that were recorded at the source."""
+    found = rows(config, "high_watermarks")
+    return {row["high_watermark"] for row in found if (row["cluster"], row["topic"]) == ("east", topic)}
+
+
+def verified(
+    capsys: pytest.CaptureFixture[str], config: MirrorConfig, name: str
+) -> tuple[int, dict[str, str]]:
+    """Exit code, and by check its worst status."""
+    done = command(capsys, config, "verify", name, "-o", "json")
+    found: dict[str, str] = {}
+    for row in json.loads(done.out):
+        if found.get(row["check"]) != "not_ok":
+            found[row["check"]] = row["status"] if row["status"] != "ok" else found.get(row["check"], "ok")
+    return done.code, found
+
+
+def test_a_moved_group_is_verified_and_taken_back(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east = broker_pair["east"].bootstrap_servers
+    topic, group = name_of("orders"), name_of("billing")
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN)})
+    init_ledger(config)
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, *"abc")
+    assert consumed(east, topic, group) == [b"a", b"b", b"c"]
+    produce(east, topic, "d")
+    copied = f"east.{topic}"
+    with running(config, spark, recorded=frozenset(Subject)):
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
+        plan_id = planned(capsys, config, *_UNFENCED, "--group", group)
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+        operation = applied.out.strip()
+
+        def undo() -> int:
+            return command(capsys, config, "undo", operation, "--reason", "back", "--yes").code
+
+        assert verified(capsys, config, operation) == (
+            0,
+            dict.fromkeys(("steps", "cluster", "fence", "late_write", "cut", "audit", "group"), "ok"),
+        )
+        for offset, code, status in ((2, 4, "not_ok"), (4, 0, "ok")):
+            commit(config, group, copied, offset)
+            found = verified(capsys, config, operation)
+            assert (found[0], found[1]["group"]) == (code, status)
+        assert undo() == 5, "it has read on"
+        assert commits(config, group) == {(copied, 0): 4}
+        commit(config, group, copied, 3)
+        assert (undo(), commits(config, group)) == (0, {})
+        assert (undo(), len(operations(config, "undone"))) == (0, 1)
+        assert verified(capsys, config, operation)[1]["steps"] == "not_ok"
+        again = planned(capsys, config, *_UNFENCED, "--group", group)
+        exported = command(capsys, config, "plan", "export", again, str(tmp_path / "steps"))
+        assert exported.code == 0, exported.err
+        assert verified(capsys, config, again)[1]["group"] == "not_ok", "nobody has carried it out"
+        with (tmp_path / "steps" / "reset.csv").open(newline="") as file:
+            [(of, to, _, offset)] = csv.reader(file)
+        commit(config, of, to, int(offset))
+        moves = len(operations(config, "offsets_set"))
+        for _ in range(2):
+            assert verified(capsys, config, again)[1]["group"] == "ok"
+            assert len(operations(config, "offsets_set")) == moves + 1, "recorded once"
+        assert command(capsys, config, "record", "west", "--once").code == 0
+    assert command(capsys, config, "plan", "export", again, str(tmp_path / "steps")).code == 2
+    back = ("offsets", "translate", "--from", "west", "--to", "east", "--group", group, "-o", "json")
+    [place] = json.loads(command(capsys, config, *back).out)
+    assert (place["target_topic"], place["target_offset"], place["repeated"]) == (topic, 3, 0)
+    for asked in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
+        assert command(capsys, config, *asked).code == 2
+
+
+def test_a_promotion_is_taken_back_until_applications_write(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN, 'topic_naming = "identity"')})
+    init_ledger(config)
+    create_topics(east, [topic], partitions=1)
+    with running(config, spark, recorded=frozenset(Subject)):
+        for end, value in enumerate("abc", start=1):
+            produce(east, topic, value)
+            eventually(lambda end=end: end in ends(config, topic), "how long writers pause is recorded")
+        asked = (*_SHUT, "--no-reverse")
+        plan_id = planned(capsys, config, *asked, "--hook", "start_applications=false")
+        stuck = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert stuck.code == 5, stuck.err
+        operation = rows(config, "operations")[-1]["operation_id"]
+        code, found = verified(capsys, config, operation)
+        assert (code, found["steps"], found["promoted"], found["fence"]) == (4, "not_ok", "ok", "ok")
+        undone = command(capsys, config, "undo", operation, "--reason", "back", "--yes")
+        assert undone.code == 0, undone.err
+        produce(east, topic, "d")
+        eventually(lambda: values(west, topic) == [b"a", b"b", b"c", b"d"], "the mirror is at work again")
+        plan_id = planned(capsys, config, *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse")
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+        code, found = verified(capsys, config, applied.out.strip())
+        assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
+        produce(west, topic, "own")
+        refused = command(capsys, config, "undo", applied.out.strip(), "--reason", "back", "--yes")
+        assert refused.code == 5
+        assert "an application has written at offset 4" in refused.err
+        assert "plan switchover --from west --to east" in refused.err
+    assert len(operations(config, "undone")) == len(operations(config, "undo_begun")) == 1
