@@ -11,6 +11,7 @@ from ledger.cli.main import cli
 _BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _CONTINUED = re.compile(r"(?: \\)?\n\s+")
+_NAME = re.compile(r"[a-z][a-z-]*")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -54,25 +55,27 @@ def _alternatives(words: list[str]) -> Iterator[list[str]]:
             yield [*words[:bar], one, *words[bar + 1 :]]
 
 
-def _problems(words: list[str]) -> list[str]:
-    context = click.Context(cli)
+def command_of(words: str) -> click.Command:
+    """The command of a name, as `plan show`."""
     command: click.Command = cli
-    known = {option for parameter in cli.params for option in parameter.opts}
+    for name in words.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(cli), name)
+        assert found is not None, words
+        command = found
+    return command
+
+
+def _problems(words: list[str]) -> list[str]:
+    command: click.Command = cli
+    known = {option for parameter in cli.params for option in parameter.opts} | {"--help"}
     rest = [*words]
-    while isinstance(command, click.Group):
-        while rest and rest[0] == "--config":
-            del rest[:2]
-        name = rest[0] if rest else ""
-        if name.startswith("-") or not re.fullmatch(r"[a-z][a-z-]*", name):
-            break
-        found = command.get_command(context, name)
+    while isinstance(command, click.Group) and rest and _NAME.fullmatch(rest[0]):
+        found = command.get_command(click.Context(cli), rest[0])
         if found is None:
             return [f"no command {' '.join(words[: len(words) - len(rest) + 1])}"]
         command, rest = found, rest[1:]
         known |= {option for parameter in command.params for option in parameter.opts}
-    named = " ".join(rest)
     return [
-        f"{command.name} has no {option}"
-        for option in _OPTION.findall(named)
-        if option not in known | {"--help"}
+        f"{command.name} has no {option}" for option in _OPTION.findall(" ".join(rest)) if option not in known
     ]
