@@ -20,7 +20,7 @@ from ledger.sandbox.resumption import Resumption
 class Difference:
     """Between the logs, once the source is back: `lost` is at the source alone, `surplus` nobody wrote at the target.
 
-    `missing`: of the records that applications wrote at the target.
+    `missing`: of the records that applications wrote at the target; each record is there once.
     """
 
     lost: int
@@ -36,15 +36,14 @@ def compare_logs(
         left = read_partitions(source_servers, source.ends)
         step.outcome = f"{sum(map(len, left.values())):,} records"
     with shown.step("compare both logs, record for record") as step:
-        at_source = _records(source.survivors, left)
-        at_target, new = _records(read_topics(target_servers, source.workload.topics)), _records(written)
-        found = Difference(
-            lost=(at_source - at_target).total(),
-            surplus=(at_target - at_source - new).total(),
-            missing=(new - at_target).total(),
-        )
+        at_source, new = _records(source.survivors, left), _records(written)
+        at_target = _records(read_topics(target_servers, source.workload.topics))
         step.outcome = f"{at_source.total():,} records of east, {at_target.total():,} of west"
-    return found
+        at_target.subtract(at_source)
+        alone = +at_target
+        return Difference(
+            lost=(-at_target).total(), surplus=(alone - new).total(), missing=(new - alone).total()
+        )
 
 
 def _records(*readings: Readings) -> Counter[tuple[str, Record]]:
