@@ -5,7 +5,7 @@ type names, the same words in DuckDB. Tables are append-only; every row carries 
 `STAMP`.
 """
 
-from dataclasses import dataclass
+from ledger.domain.tables.columns import Column, Table
 
 SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
@@ -17,29 +17,6 @@ ADDED_TABLES: frozenset[str] = frozenset(
 """Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: `type` as Spark SQL writes it."""
-
-    name: str
-    type: str
-    meaning: str
-    nullable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One append-only table."""
-
-    name: str
-    row_per: str
-    columns: tuple[Column, ...]
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
 
 
 STAMP = (

@@ -1,7 +1,7 @@
 -- name:    failover_loss
 -- answers: what would be lost, partition by partition, if one cluster were lost now and another took over?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   covered_ends, ended_topics, last_claims, measured_ends, source_stretches, uncovered_readings
+-- reads:   covered_ends, ended_topics, last_claims, last_syncs, measured_ends, source_stretches, uncovered_readings
 -- params:  from_cluster string, to_cluster string, at_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int, last_stable bigint,
 --          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
@@ -33,7 +33,7 @@ with ways as (
 partitions as (
     select w.flow, w.source_cluster, w.at_ms, m.source_topic, m.source_topic_id, m.source_partition
     from ways as w
-    inner join covered_ends as m on m.flow = w.flow
+    inner join last_syncs as m on m.flow = w.flow
     union
     select
         w.flow,
@@ -43,7 +43,7 @@ partitions as (
         e.topic_id as source_topic_id,
         e.partition as source_partition
     from ways as w
-    inner join covered_ends as m on m.flow = w.flow
+    inner join last_syncs as m on m.flow = w.flow
     inner join measured_ends as e
         on e.cluster = w.source_cluster
         and e.topic = m.source_topic

@@ -5,8 +5,8 @@ from functools import cache
 
 import pyarrow as pa
 
+from ledger.domain.tables.columns import Column, Table
 from ledger.errors import InvalidValueError
-from ledger.schema import Column, Table
 
 _SCALARS = {
     "bigint": pa.int64(),

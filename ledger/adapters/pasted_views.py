@@ -15,11 +15,12 @@ from ledger.adapters.arrow_schema import arrow_type
 from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.delta.tables import table_uri
 from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles
+from ledger.domain.tables.columns import Column, Table
 from ledger.domain.tables.cuts import LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH, place_of
 from ledger.domain.words.unicode_text import shown
 from ledger.errors import UsageError
-from ledger.schema import TABLES, Column, Table
+from ledger.schema import TABLES
 
 _NOT_IN_LITERALS = re.compile(r"[\\\x00-\x1f\x7f]")
 _DUCKDB_KEEPS = "It names files: it can be read until maintenance removes one of them (VACUUM)."

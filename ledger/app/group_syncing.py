@@ -7,7 +7,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import newest_version
 from ledger.adapters.duck import between_clusters, engine
-from ledger.adapters.duck.group_commits import commits_of_groups, left_offsets
+from ledger.adapters.duck.group_commits import commits_of_groups, last_group_syncs, left_offsets
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.group_offsets import source_commits
@@ -37,7 +37,7 @@ def syncing(
         answers=LedgerAnswers(config, flow),
         record=lambda rows: _record(session, rows),
         clock=SystemClock(),
-        synced=synced_before(newest.rows(GROUP_SYNCS.name, [("flow", "=", flow.name)])),
+        synced=synced_before(last_group_syncs(newest, flow.target, flow.name)),
     )
     return SyncThread(sync, flow.sync_groups_seconds, flow.name)
 
@@ -72,7 +72,8 @@ class LedgerAnswers:
         }
 
     def map_state(self) -> object:
-        return newest_version(self._ledger.path, OFFSET_SYNCS.name)
+        table = newest_version(self._ledger.path, OFFSET_SYNCS.name)
+        return None if table is None else table.version()
 
     def translate(self, groups: Collection[str]) -> Sequence[Answer]:
         at = self._ledger.now()

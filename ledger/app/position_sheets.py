@@ -1,13 +1,14 @@
 """Position sheets: where all groups of a cluster continue at another, shown, set and read back."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import between_clusters, engine
+from ledger.adapters.duck.group_commits import last_group_syncs
 from ledger.adapters.duck.share_offsets import share_commits
 from ledger.adapters.system import SystemClock
 from ledger.app.between_clusters import Way, require_way, translate_groups
@@ -18,6 +19,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_stillness, without_busy
+from ledger.operations.groups.group_sync import synced_before
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import (
     UNREAD_ADVICE,
@@ -176,7 +178,14 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
         from_cluster=here,
         cut=at.cut.token,
         unread_groups={row["group_id"]: row["status"] for row in unread if row["status"] in UNREAD_ADVICE},
+        synced=_synced(at, asked.way.to_cluster),
     )
+
+
+def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
+    """By place what a driver has committed last for a group at a cluster, or may have."""
+    found = synced_before(last_group_syncs(at, cluster))
+    return {place: synced.own for place, synced in found.items()}
 
 
 def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:

@@ -55,8 +55,9 @@ class Synced:
 
     def may_replace(self, former: int | None, left: int | None) -> bool:
         """Whether a commit at the target is nobody's, this flow's own, or the one that a move took the group from."""
-        return former is None or former == left or former in self._own
+        return former is None or former == left or former in self.own
 
     @property
-    def _own(self) -> Collection[int]:
+    def own(self) -> Collection[int]:
+        """What this flow has committed, or may have."""
         return self.begun if self.offset is None else {*self.begun, self.offset}

@@ -5,7 +5,7 @@ A cluster that answers is read itself; of one that does not the last recorded en
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import ClusterIdentities
@@ -99,6 +99,15 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """What the ledger knows beside positions; `returned`: by flow of the way back, how far it has read a partition."""
+
+    flows: Mapping[str, FlowConfig]
+    identities: ClusterIdentities
+    returned: Mapping[str, Mapping[tuple[str, int], int]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
     flows: Sequence[CutFlow]
     ports: CutPorts
@@ -106,8 +115,6 @@ class _Reading:
 
     def offsets(self) -> Iterator[CutOffset]:
         positions = {one.flow.name: self.ports.state.positions(one.flow.name) for one in self.flows}
-        opposites = {one.flow.opposite for one in self.flows if one.flow.opposite is not None}
-        back = {opposite: self.ports.state.positions(opposite) for opposite in opposites}
         every = [known for found in positions.values() for known in found]
         source = self._side(
             self.ports.source, [(at.source_topic, at.source_topic_id, at.partition) for at in every]
@@ -115,8 +122,11 @@ class _Reading:
         target = self._side(
             self.ports.target, [(at.target_topic, at.target_topic_id, at.partition) for at in every]
         )
+        placed = {flow: _placed(found) for flow, found in positions.items()}
         begun = [
-            self._placed(at, positions[one.flow.name])
+            replace(
+                at, **placed[one.flow.name].get((cut_side, at.source_topic, at.topic_id, at.partition), {})
+            )
             for one in self.flows
             for cut_side, side in ((CutSide.SOURCE, source), (CutSide.TARGET, target))
             for at in self._partitions(one, cut_side, side)
@@ -124,8 +134,9 @@ class _Reading:
         ends = {CutSide.SOURCE: self._ends(begun, source), CutSide.TARGET: self._ends(begun, target)}
         read = [_with_ends(at, ends[at.side].get((at.topic, at.partition))) for at in begun]
         sources = {(at.flow, at.source_topic, at.partition): at for at in read if at.side is CutSide.SOURCE}
+        known = self._known()
         for at in read:
-            yield self._with_start(at, sources.get((at.flow, at.source_topic, at.partition)), back)
+            yield self._with_start(at, sources.get((at.flow, at.source_topic, at.partition)), known)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -161,19 +172,6 @@ class _Reading:
                     partition=partition,
                 )
 
-    def _placed(self, at: CutOffset, positions: Sequence[FlowPosition]) -> CutOffset:
-        """With the ends of the map of the incarnation that is there; at a target the furthest one counts."""
-        found = [
-            known.position
-            for known in positions
-            if (known.source_topic, known.partition) == (at.source_topic, at.partition)
-            and at.topic_id == (known.source_topic_id if at.side is CutSide.SOURCE else known.target_topic_id)
-        ]
-        if not found:
-            return at
-        place = max(found, key=lambda place: place.target_offset)
-        return replace(at, map_source_end=place.source_offset, map_target_end=place.target_offset)
-
     # -- ends ------------------------------------------------------------------------------------
 
     def _ends(
@@ -198,27 +196,26 @@ class _Reading:
 
     # -- where the way back begins ---------------------------------------------------------------
 
-    def _with_start(
-        self,
-        at: CutOffset,
-        source: CutOffset | None,
-        back: Mapping[str, Sequence[FlowPosition]],
-    ) -> CutOffset:
-        """Nothing is said of partitions whose other side was not read itself, or has lost its end."""
-        one = next(found for found in self.flows if found.flow.name == at.flow)
+    def _known(self) -> "_Known":
+        identities, names = self.ports.state.identities(), {one.flow.name: one.flow for one in self.flows}
+        opposites = sorted({flow.opposite for flow in names.values() if flow.opposite is not None})
+        return _Known(
+            names, identities, {name: _read_to(self.ports.state.positions(name)) for name in opposites}
+        )
+
+    def _with_start(self, at: CutOffset, source: CutOffset | None, known: "_Known") -> CutOffset:
+        """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end."""
+        flow = known.flows[at.flow]
         is_known = at.is_live and source is not None and source.is_live
-        if at.side is CutSide.SOURCE or not is_known or one.flow.topic_naming is not NamingKind.IDENTITY:
+        if at.side is CutSide.SOURCE or not is_known or flow.topic_naming is not NamingKind.IDENTITY:
             return at
         assert source is not None, "it was read"
-        if (source.high_watermark or 0) < (source.map_source_end or 0):
+        source_is_short = (source.high_watermark or 0) < (source.map_source_end or 0)
+        if source_is_short or (at.high_watermark or 0) < (at.map_target_end or 0):
             return at
-        returned = [
-            known.position.source_offset
-            for known in back.get(one.flow.opposite or "", ())
-            if (known.source_topic_id, known.partition) == (at.topic_id, at.partition)
-        ]
-        start = max([at.map_target_end or 0, at.log_start or 0, *returned])
-        own = self.ports.state.identities().producers(at.cluster_id or "").get(at.flow)
+        returned = known.returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
+        start = max(at.map_target_end or 0, at.log_start or 0, returned)
+        own = known.identities.producers(at.cluster_id or "").get(at.flow)
         found = first_record(
             self.ports.target, _partition(at), start, at.high_watermark or 0, is_decided=lambda _id: False
         )
@@ -227,6 +224,23 @@ class _Reading:
         offset, producer_id = found
         is_unrecorded = own is not None and own.wrote(producer_id)
         return at if is_unrecorded else replace(at, reverse_start=offset)
+
+
+def _placed(positions: Sequence[FlowPosition]) -> dict[tuple[CutSide, str, str, int], dict[str, Any]]:
+    """By side, source topic, topic id and partition the ends of the map; at a target the furthest one counts."""
+    found: dict[tuple[CutSide, str, str, int], dict[str, Any]] = {}
+    for known in sorted(positions, key=lambda known: known.position.target_offset):
+        ends = {
+            "map_source_end": known.position.source_offset,
+            "map_target_end": known.position.target_offset,
+        }
+        found[CutSide.SOURCE, known.source_topic, known.source_topic_id, known.partition] = ends
+        found[CutSide.TARGET, known.source_topic, known.target_topic_id, known.partition] = ends
+    return found
+
+
+def _read_to(positions: Sequence[FlowPosition]) -> dict[tuple[str, int], int]:
+    return {(known.source_topic_id, known.partition): known.position.source_offset for known in positions}
 
 
 def _described(admin: ClusterAdmin) -> dict[str, _Topic]:

@@ -72,6 +72,17 @@ def require_promotable(pair: Pair, flows: Sequence[FlowConfig], directions: Dire
             )
 
 
+def require_opposites(flows: Iterable[FlowConfig]) -> list[str]:
+    """The flows of the way back; raises `UsageError` where a flow names none: nobody knows what came back to it."""
+    alone = [flow.name for flow in flows if flow.opposite is None]
+    if alone:
+        raise UsageError(
+            f"{_named(alone)} names no opposite, so no cut says where it continues behind what was written meanwhile; "
+            "nothing was recorded"
+        )
+    return sorted(flow.opposite for flow in flows if flow.opposite is not None)
+
+
 def is_done(pair: Pair, kind: type[DirectionChange], directions: Directions) -> bool:
     """Whether it is so already: nothing is to be recorded."""
     found = directions.promotions(pair.former, pair.cluster, pair.topics).values()

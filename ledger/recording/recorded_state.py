@@ -18,7 +18,7 @@ from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
 from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.offsets.restored_history import FormerCopy
 from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.operations.directions import DIRECTION_KINDS, Directions
+from ledger.domain.operations.directions import DIRECTION_ROWS, Directions
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingKey, open_findings
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, accepted_reductions
 from ledger.domain.operations.kinds import OperationKind
@@ -127,12 +127,12 @@ class RecordedState(ABC):
         return self.requests_and_directions(flow)[0]
 
     def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
-        rows = self._operations(("kind", "in", (*REQUEST_ROWS, *DIRECTION_KINDS)))
-        changes = [row for row in rows if row["kind"] in DIRECTION_KINDS]
+        rows = self._operations(("kind", "in", (*REQUEST_ROWS, *DIRECTION_ROWS)))
+        changes = [row for row in rows if row["kind"] in DIRECTION_ROWS]
         return FlowRequests.of_rows([row for row in rows if row["flow"] == flow]), Directions.of_rows(changes)
 
     def directions(self) -> Directions:
-        return Directions.of_rows(self._operations(("kind", "in", DIRECTION_KINDS)))
+        return Directions.of_rows(self._operations(("kind", "in", DIRECTION_ROWS)))
 
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))

@@ -31,7 +31,7 @@ _TOOLS = {
 class ExportedPlan:
     """What the files say. `servers`: bootstrap servers by alias. `cut`: as of which groups were placed.
 
-    `rules`: what closes topics of the former source. `no_rules`: why that cannot be told, or why they would not be
+    `rules`: what closes topics of the former source. `no_rules`: why that is not known, or why they would not be
     closed; a line each. `groups`: those of the reset file. `settings`, `permissions`: what the target lacks.
     `by_hand`: what of that is left to people, or unknown.
     """

@@ -1,7 +1,8 @@
 -- What of a source is at the target, recorded or found there without it, and since when a source has more than that.
 
 -- Up to where the source of each map is at the target: map_end by what was paired, covered_end with what was found there
--- of the flow's own while the source did not answer. That follows it in order.
+-- of the flow's own while the source did not answer, which follows it in order. What any row has superseded since is not
+-- counted, whole or in part.
 create or replace temporary view covered_ends as
 with settlings as (
     select flow, writer_epoch
@@ -10,12 +11,20 @@ with settlings as (
     group by flow, writer_epoch
 ),
 
+superseding as (
+    select flow, source_topic, source_topic_id, source_partition, max(writer_epoch) as superseded_epoch
+    from offset_syncs
+    where kind = 'superseded'
+    group by flow, source_topic, source_topic_id, source_partition
+),
+
 settled as (
-    select e.flow, e.source_topic, e.source_topic_id, e.source_partition, cast(sum(e.records) as bigint) as records
-    from effective_syncs as e
+    select o.flow, o.source_topic, o.source_topic_id, o.source_partition, cast(sum(o.records) as bigint) as records
+    from offset_syncs as o
     inner join settlings as s using (flow, writer_epoch)
-    where e.kind = 'unpaired'
-    group by e.flow, e.source_topic, e.source_topic_id, e.source_partition
+    left join superseding as x using (flow, source_topic, source_topic_id, source_partition)
+    where o.kind = 'unpaired' and coalesce(o.writer_epoch > x.superseded_epoch, true)
+    group by o.flow, o.source_topic, o.source_topic_id, o.source_partition
 )
 
 select

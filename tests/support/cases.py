@@ -15,7 +15,8 @@ import pyarrow as pa
 from ledger.adapters.arrow_schema import arrow_schema, arrow_type
 from ledger.adapters.duck.engine import Relation
 from ledger.catalog import Query, Value
-from ledger.schema import GAPS_TYPE, SHUT_OUT_TYPE, TABLE_BY_NAME, TABLES, Column
+from ledger.domain.tables.columns import Column
+from ledger.schema import GAPS_TYPE, SHUT_OUT_TYPE, TABLE_BY_NAME, TABLES
 from tests.support.checkout import CHECKOUT
 from tests.support.ledger_rows import empty
 

@@ -8,7 +8,8 @@ from deltalake import CommitProperties, write_deltalake
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.tables import RECORDED_AT, table_uri
-from ledger.schema import GAPS_TYPE, TABLE_BY_NAME, Column
+from ledger.domain.tables.columns import Column
+from ledger.schema import GAPS_TYPE, TABLE_BY_NAME
 
 Row = Mapping[str, object]
 _EMPTY: Mapping[str, object] = {

@@ -8,6 +8,7 @@ from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
+from ledger.domain.tables.columns import Column, Table
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
 from ledger.errors import MirrorLedgerError, PreconditionError, SetupError, Trouble
 from ledger.schema import (
@@ -16,8 +17,6 @@ from ledger.schema import (
     SCHEMA_VERSION_PROPERTY,
     TABLE_BY_NAME,
     TABLES,
-    Column,
-    Table,
     was_added,
 )
 

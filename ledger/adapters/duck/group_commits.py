@@ -1,18 +1,21 @@
 """Of the ledger's commits those of some groups, and what moves have left."""
 
 from collections.abc import Collection
+from typing import Any
 
 import pyarrow as pa
 
 from ledger.adapters.duck.engine import Snapshot, connect
+from ledger.adapters.duck.views import sql_file
 from ledger.domain.group_syncs import Place
 
 
 def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
     """Rows of `checkpoints` of these groups, at all clusters: what is asked about them alone costs as much."""
     with connect(snapshot, {}, ("checkpoints",)) as connection:
-        return connection.execute(
-            "select * from checkpoints where group_id in (select unnest($groups))", {"groups": list(groups)}
+        return connection.sql(
+            "select * from checkpoints where group_id in (select unnest($groups))",
+            params={"groups": list(groups)},
         ).to_arrow_table()
 
 
@@ -29,3 +32,15 @@ def left_offsets(snapshot: Snapshot, cluster: str, groups: Collection[str]) -> d
             {"cluster": cluster, "groups": list(groups)},
         ).fetchall()
     return {(group, topic, partition): left for group, topic, partition, left in found}
+
+
+def last_group_syncs(snapshot: Snapshot, cluster: str, flow: str | None = None) -> list[dict[str, Any]]:
+    """Rows of `group_syncs` at a cluster, in order: of each flow and place the last one read back, and those behind it.
+
+    Of one flow alone where it is given.
+    """
+    with connect(snapshot, {}, ("group_syncs",)) as connection:
+        found = connection.sql(
+            sql_file("last_group_syncs.sql"), params={"cluster": cluster, "flow": flow}
+        ).to_arrow_table()
+    return list(found.to_pylist())

@@ -1,6 +1,6 @@
 """Taking a cut of what is copied from one cluster to another."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -12,7 +12,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.operations.cut import CutFlow, CutPorts, take_cut
-from ledger.operations.directions import Pair
+from ledger.operations.directions import Pair, require_opposites
 
 
 def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str) -> Cut:
@@ -27,19 +27,18 @@ def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str) -> Cut:
         return take_cut(flows_of_cut(config, pair), ports, operation_id=operation_id)
 
 
-def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Iterable[FlowConfig], *, operation_id: str) -> Cut:
+def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Sequence[FlowConfig], *, operation_id: str) -> Cut:
     """Of the opposites of flows of a pair that is demoted: where each of these continues, behind what they wrote.
 
     Raises `UsageError` where a flow has no opposite, `PreconditionError` while a driver of one may be at work, and
     where nobody knows where a flow is to continue.
     """
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    for flow in flows:
-        if flow.opposite is not None:
-            require_stopped(config.flow(flow.opposite), state)
+    for opposite in require_opposites(flows):
+        require_stopped(config.flow(opposite), state)
     cut = cut_of_pair(config, Pair(pair.former, pair.cluster, pair.topics), operation_id=operation_id)
     for flow in flows:
-        require_usable(flow, cut)
+        require_usable(flow, cut, undone="nothing was demoted")
     return cut
 
 

@@ -11,7 +11,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.operations.declared import Declared
-from ledger.operations.directions import Pair, consequences, is_done, require_promotable
+from ledger.operations.directions import Pair, consequences, is_done, require_opposites, require_promotable
 from ledger.ports.ledger import require_recorded
 from ledger.recording.operation_log import random_id
 
@@ -42,6 +42,8 @@ def change_direction(
     directions = state.directions()
     if kind is Promoted:
         require_promotable(pair, flows, directions)
+    if keep_ends:
+        require_opposites(flows)
     is_new = not is_done(pair, kind, directions)
     # Rules first: a flow that may write again and is denied would stop for that.
     opened = None

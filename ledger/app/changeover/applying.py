@@ -66,7 +66,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
 
 
 def claim_row(plan: Plan, host: str) -> Row:
-    """The row of `writers` of who carries out a plan, or takes back what it changed."""
+    """The row of `writers` of who carries out a plan, or undoes what it changed."""
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,

@@ -1,4 +1,4 @@
-"""Taking back what an apply has changed: the claim, who is at work at the target, and the steps back."""
+"""Undoing what an apply has changed: the claim, who is at work at the target, and the steps back."""
 
 import getpass
 import time
@@ -65,10 +65,10 @@ class _Back:
 def undo_apply(
     config: MirrorConfig, operation_id: str, *, reason: str, ticket: str | None, told: Told
 ) -> Mapping[str, str] | None:
-    """Take back what an operation has changed; returns what became of each step, None: it was taken back before.
+    """Undo what an operation has changed; returns what became of each step, None: it was undone before.
 
     Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
-    the target, another process is at work, or a later operation is to be taken back first; and what a step raises.
+    the target, another process is at work, or a later operation is to be undone first; and what a step raises.
     """
     at = answers.snapshot(config, None)
     found = to_take_back(read_applies(at), operation_id, lambda plan_id: read_plan(config, plan_id).plan)

@@ -1,4 +1,4 @@
-"""`undo`: what an apply has changed is taken back, until applications write at the target."""
+"""`undo`: what an apply has changed is undone, until applications write at the target."""
 
 import sys
 
@@ -19,14 +19,14 @@ from ledger.errors import UsageError
 @click.option("--yes", is_flag=True, help="Ask nobody.")
 @click.pass_context
 def undo(context: click.Context, operation: str, reason: str, ticket: str | None, yes: bool) -> None:
-    """Take back what the apply OPERATION has changed, in reverse order; refused once applications write there."""
+    """Undo what the apply OPERATION has changed, in reverse order; refused once applications write there."""
     config = configuration(context)
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
         _confirm(source)
     done = undo_apply(config, operation, reason=reason, ticket=ticket, told=lines(Console(stderr=True)))
     if done is None:
-        say(f"operation {operation} was taken back before: nothing to do; nothing was recorded")
+        say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return
     click.echo(operation)
 

@@ -35,7 +35,7 @@ class ApplyState(StrEnum):
 
     OPEN = "open"  # begun, or failed at a step: it can be continued
     DONE = "done"
-    UNDOING = "undoing"  # it is being taken back, or that was interrupted: it can only be taken back
+    UNDOING = "undoing"  # it is being undone, or that was interrupted: it can only be undone
     UNDONE = "undone"
 
 
@@ -109,7 +109,7 @@ class Applies:
         return cls(found)
 
     def open(self) -> Apply | None:
-        """The one that has begun, or is being taken back, and has not come to its end; there is one at most."""
+        """The one that has begun, or is being undone, and has not come to its end; there is one at most."""
         between = (ApplyState.OPEN, ApplyState.UNDOING)
         return next((one for one in self.by_id.values() if one.state in between), None)
 

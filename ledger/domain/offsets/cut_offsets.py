@@ -88,16 +88,20 @@ class CutPair:
         if self.reverse_start is not None:
             return None
         if self.target is None:
-            return f"it was not at the target: {self.name}"
-        if not self.target.is_live:
-            return f"{self.target.cluster} was not read itself"
-        if self.source is None or not self.source.is_live:
-            return (
-                f"{self.target.cluster if self.source is None else self.source.cluster} was not read itself"
-            )
+            return "nothing had been copied: the target did not have it"
+        if self.target.topic != self.target.source_topic:
+            return f"it has another name at {self.target.cluster}: nothing goes back from there"
+        if self.source is None:
+            return f"it is at {self.target.cluster} alone: the way back begins with all of it"
+        for at in (self.source, self.target):
+            if not at.is_live:
+                return f"{at.cluster} was not read itself"
         copied, end = self.source.map_source_end, self.source.high_watermark
         if copied is not None and end is not None and end < copied:
             return f"{self.source.cluster} ended at {end}, and {copied} had been copied from there"
+        written, end = self.target.map_target_end, self.target.high_watermark
+        if written is not None and end is not None and end < written:
+            return f"{self.target.cluster} ended at {end}, and {written} had been written there"
         return f"{self.target.cluster} held copies of flow {self.target.flow} that it had not recorded"
 
 

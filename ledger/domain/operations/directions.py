@@ -73,8 +73,9 @@ def nothing_promoted(_target_topic: str) -> str | None:
     return None
 
 
-DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED, OperationKind.DRIVER_STARTING)
-"""Changes of direction, and which flow was started before which."""
+DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
+DIRECTION_ROWS = (*DIRECTION_KINDS, OperationKind.DRIVER_STARTING)
+"""What `Directions` reads: the changes, and which flow was started before which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Directions:
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
-        """From rows of `operations` of `DIRECTION_KINDS`, in the order of their stamps."""
+        """From rows of `operations` of `DIRECTION_ROWS`, in the order of their stamps."""
         changes: list[tuple[DirectionChange, str]] = []
         started: dict[str, int] = {}
         for row in rows:

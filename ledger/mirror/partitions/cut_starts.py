@@ -136,8 +136,9 @@ class CutStarts:
                 if sync.records and sync.target == pair.source
             )
         )
-        mirrors = self.state.identities().mirror_ids(self.source.cluster_id())
-        for start, end in without(passed, claims):
+        unclaimed = list(without(passed, claims))
+        mirrors = self.state.identities().mirror_ids(self.source.cluster_id()) if unclaimed else frozenset()
+        for start, end in unclaimed:
             if start < source.log_start and not self._is_complete(pair, recorded):
                 return start
             found = first_record(
@@ -191,30 +192,35 @@ def place_of(flow: FlowConfig, cut: Cut | None, source_topic: str, partition: in
     return CutPlace(cut.operation_id, pair.target, pair.source, start, end)
 
 
-def require_usable(flow: FlowConfig, cut: Cut) -> None:
-    """Raise unless the flow may begin at the cut: `UsageError` where it is of other flows, else `PreconditionError`."""
+def require_usable(flow: FlowConfig, cut: Cut, *, undone: str = "nothing was started") -> None:
+    """Raise unless the flow may begin at the cut: `UsageError` where it is of other flows, else `PreconditionError`.
+
+    `undone`: what was not done because of that.
+    """
     if flow.opposite is None:
         raise UsageError(
             f"flow {flow.name} has no opposite: only the way back of another flow begins at a cut of that. Give both "
-            "flows the key `opposite`; nothing was started"
+            f"flows the key `opposite`; {undone}"
         )
     pairs = cut.pairs(flow.opposite)
     if not pairs:
         raise UsageError(
             f"operation {cut.operation_id} took no cut of flow {flow.opposite}"
             + (f", but of {', '.join(cut.flows)}" if cut.flows else "")
-            + "; nothing was started"
+            + f"; {undone}"
         )
     without_start = [
         f"{pair.name}: {why}"
         for pair in pairs.values()
-        if pair.source is not None and (why := pair.why_no_start()) is not None
+        if None not in (pair.source, pair.target) and (why := pair.why_no_start()) is not None
     ]
+    if not any(pair.source is not None and pair.source.is_live for pair in pairs.values()):
+        without_start = without_start or [f"{flow.target} was not read itself"]
     if without_start:
         listed = "\n  ".join(without_start[:10])
         more = f"\n  and {len(without_start) - 10} more" if len(without_start) > 10 else ""
         raise PreconditionError(
-            f"flow {flow.name} cannot begin at cut {cut.operation_id}; nothing was started. Take another one when that "
+            f"flow {flow.name} cannot begin at cut {cut.operation_id}; {undone}. Take another one when that "
             f"is mended (mirror-ledger cut), of other topics where only some are concerned:\n  {listed}{more}"
         )
 

@@ -1,7 +1,7 @@
 """Groups that an apply has moved: what was set for each, whether they still stand there, and back to what was before.
 
-A commit is taken back only while it is what was set. What a group has committed beyond it was read at the target: then
-nothing is taken back at all. What somebody has set to something lower, or removed, is left as it is and named.
+A commit is undone only while it is what was set. What a group has committed beyond it was read at the target: then
+nothing is undone at all. What somebody has set to something lower, or removed, is left as it is and named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ def read_groups(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> TargetGro
 
 
 def why_at_work(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> list[str]:
-    """Why groups cannot be taken back: they have members, are not shown, or have read on. A line each."""
+    """Why groups cannot be undone: they have members, are not shown, or have read on. A line each."""
     if not moved:
         return []
     there = read_groups(target, moved)

@@ -15,12 +15,12 @@ _ASK_EVERY_S = 1.0
 def continued(applies: Applies, plan_id: str) -> Apply | None:
     """The apply of this plan that is to be continued, None: it begins.
 
-    Raises `PreconditionError` while an apply of another plan is open, or one is being taken back.
+    Raises `PreconditionError` while an apply of another plan is open, or one is being undone.
     """
     open_one = applies.open()
     if open_one is not None and open_one.state is ApplyState.UNDOING:
         raise PreconditionError(
-            f"plan {open_one.plan_id} (operation {open_one.operation_id}) is being taken back, and that has not come "
+            f"plan {open_one.plan_id} (operation {open_one.operation_id}) is being undone, and that has not come "
             f"to its end; nothing was done. Continue it: mirror-ledger undo {open_one.operation_id}"
         )
     if open_one is None or open_one.plan_id == plan_id:

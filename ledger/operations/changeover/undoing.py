@@ -1,6 +1,6 @@
-"""Taking back what an apply has changed, step by step in reverse order, until applications write at the target.
+"""Undoing what an apply has changed, step by step in reverse order, until applications write at the target.
 
-Each step reads what is there, takes back what is still as it was made, and reads back. So who was interrupted begins
+Each step reads what is there, undoes what is still as it was made, and reads back. So who was interrupted begins
 again. Once it has begun the apply cannot be continued any more.
 """
 
@@ -17,16 +17,16 @@ from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.operations.changeover.applying import Action, ApplyRecord, Told
 
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
-"""Steps that change something that can be taken back. What others have recorded is so, and stays."""
+"""Steps that change something that can be undone. What others have recorded is so, and stays."""
 
 
 def to_take_back(
     applies: Applies, operation_id: str, plan_of: Callable[[str], Plan]
 ) -> tuple[Apply, Plan] | None:
-    """The apply and its plan; None: it was taken back before.
+    """The apply and its plan; None: it was undone before.
 
     Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where a later one about the same
-    topics was not taken back, or another apply is open.
+    topics was not undone, or another apply is open.
     """
     found = applies.the(operation_id)
     if found.state is ApplyState.UNDONE:
@@ -60,14 +60,14 @@ def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
         return
     lines = "\n  ".join(reasons)
     raise PreconditionError(
-        f"{plan.to_cluster} is in use since; nothing was taken back:\n  {lines}\nThe way back is a plan in the other "
+        f"{plan.to_cluster} is in use since; nothing was undone:\n  {lines}\nThe way back is a plan in the other "
         f"direction: mirror-ledger plan switchover --from {plan.to_cluster} --to {plan.from_cluster}"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """`actions`: how each of `TAKEN_BACK` is taken back."""
+    """`actions`: how each of `TAKEN_BACK` is undone."""
 
     record: ApplyRecord
     actions: Mapping[StepName, Action]

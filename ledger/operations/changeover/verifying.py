@@ -72,9 +72,9 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
     """Steps that are not done, each; one line where all are."""
     match found.state:
         case ApplyState.UNDONE:
-            return [said("steps", found.operation_id, False, "it was taken back: mirror-ledger undo")]
+            return [said("steps", found.operation_id, False, "it was undone: mirror-ledger undo")]
         case ApplyState.UNDOING:
-            words = f"it is being taken back; continue: mirror-ledger undo {found.operation_id}"
+            words = f"it is being undone; continue: mirror-ledger undo {found.operation_id}"
             return [said("steps", found.operation_id, False, words)]
     left = [step for step in plan.steps if step not in found.done]
     if not left:
@@ -119,7 +119,7 @@ def _shut_out_check(shut_outs: ShutOuts, cluster_id: str, topic: str, rules: Col
         return said("shut_out", topic, False, words)
     if missing := shut_outs.rules(cluster_id, (topic,)) - set(rules):
         denied = ", ".join(sorted(one.principal for one in missing))
-        return said("shut_out", topic, False, f"rules are gone that denied {denied}")
+        return said("shut_out", topic, False, f"rules were removed that denied {denied}")
     of_topic = [one for one in last.proof if one.topic == topic]
     if reasons := sorted({one.reason for one in of_topic if one.reason is not None}):
         return said("shut_out", topic, None, "; ".join(reasons))
@@ -237,7 +237,7 @@ def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> l
         if fence is None:
             checks.append(said("fence", topic, False, "it is not fenced any more"))
         elif missing := sorted(one.principal for one in fence.rules - rules):
-            checks.append(said("fence", topic, False, f"rules are gone that denied {', '.join(missing)}"))
+            checks.append(said("fence", topic, False, f"rules were removed that denied {', '.join(missing)}"))
         elif topic in shut and own.get(topic, {}).get(SETTING) != LEAST_MESSAGE_BYTES:
             checks.append(said("fence", topic, False, f"{SETTING} is no longer {LEAST_MESSAGE_BYTES}"))
         elif fence.is_open:

@@ -89,16 +89,31 @@ def _share_offsets(target: ClusterAdmin, groups: Sequence[str]) -> dict[Place, i
 
 
 def planned(
-    answers: Iterable[Row], target: TargetGroups, choice: Choice, oddities: Callable[[Row], Collection[str]]
+    answers: Iterable[Row],
+    target: TargetGroups,
+    choice: Choice,
+    oddities: Callable[[Row], Collection[str]],
+    *,
+    synced: Mapping[Place, Collection[int]] = MappingProxyType({}),
 ) -> list[Setting]:
-    """What is to be set; `oddities`: what has to be accepted about an answer."""
+    """What is to be set; `oddities`: what has to be accepted about an answer.
+
+    `synced`: what drivers have committed there for groups, which tells of nobody who has read there.
+    """
     answers = list(answers)
     offsets: dict[Place, set[int]] = defaultdict(set)
     for answer in answers:
         if answer["target_offset"] is not None:
             offsets[place_of(answer)].add(answer["target_offset"])
     several = {place for place, found in offsets.items() if len(found) > 1}
-    return [_planned(answer, target, choice, oddities(answer), several) for answer in answers]
+    settings = [_planned(answer, target, choice, oddities(answer), several) for answer in answers]
+    return [_unread(one, synced) for one in settings]
+
+
+def _unread(one: Setting, synced: Mapping[Place, Collection[int]]) -> Setting:
+    """A commit beyond the answer that a driver has made, before the group was put back, is to be replaced."""
+    is_synced = one.outcome is Outcome.NEWER and one.former in synced.get(one.place, ())
+    return replace(one, outcome=Outcome.TO_BE_SET) if is_synced else one
 
 
 def _planned(

@@ -8,6 +8,7 @@ to the same end.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
@@ -105,8 +106,9 @@ def compute_sheet(
     from_cluster: str,
     cut: str,
     unread_groups: Mapping[str, str],
+    synced: Mapping[Place, Collection[int]] = MappingProxyType({}),
 ) -> PositionSheet:
-    """What would become of each answer; reads the target and changes nothing.
+    """What would become of each answer; reads the target and changes nothing. `synced`: as in `planned`.
 
     Raises `ClusterUnavailableError` or `PreconditionError` where the target does not tell what it has.
     """
@@ -117,7 +119,7 @@ def compute_sheet(
         from_cluster=from_cluster,
         to_cluster=target.alias,
         cut=cut,
-        settings=tuple(planned(rows, groups, choice, oddities)),
+        settings=tuple(planned(rows, groups, choice, oddities, synced=synced)),
         unread_groups={
             group: status for group, status in unread_groups.items() if status not in choice.accepted
         },

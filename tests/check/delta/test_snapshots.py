@@ -17,9 +17,10 @@ from ledger.adapters.delta.snapshots import (
 )
 from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.adapters.duck.engine import run_query, translate_offset
+from ledger.domain.tables.columns import Table
 from ledger.domain.tables.cuts import LastAppend
 from ledger.errors import PreconditionError, SetupError, UsageError
-from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from ledger.schema import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
 

@@ -1,10 +1,16 @@
 """A cut says where both sides of a pair stand, and never that the way back may begin where nobody knows that."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.delta.tables import create_tables, table_uri
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import PartitionPair, SyncCause, TopicPartition
 from ledger.domain.offsets.cut_offsets import Cut, CutPair
@@ -19,6 +25,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 
 FORWARD, BACK, MIRROR = "east-to-west", "west-to-east", 77
@@ -162,6 +169,16 @@ def test_a_source_that_has_lost_its_end_keeps_the_way_back_from_beginning(draine
     assert drained.pair().why_no_start() == "east ended at 0, and 5 had been copied from there"
 
 
+def test_a_target_that_has_lost_its_end_keeps_the_way_back_from_beginning(drained: Clusters) -> None:
+    """The forward flow has to copy that again first: behind a cut it would not read there."""
+    drained.west.log("t", 0).lose_end(0)
+    found = drained.pair()
+    assert (found.reverse_start, found.why_no_start()) == (
+        None,
+        "west ended at 0, and 5 had been written there",
+    )
+
+
 def test_a_side_that_does_not_answer_is_as_it_was_recorded_last(drained: Clusters) -> None:
     drained.ended(drained.east, 4, 1_000)
     drained.east.available = False
@@ -223,3 +240,37 @@ def test_behind_the_map_offsets_of_the_source_are_counted(drained: Clusters) -> 
     cut = drained.cut()
     assert (cut.facts["beyond_map"], cut.pairs(FORWARD)["t", 0].reverse_start) == (2, 5)
     assert "2 offsets at the source behind what was copied" in cut.words
+
+
+def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path) -> None:
+    """Also on a ledger from before there were cuts."""
+    path = str(tmp_path)
+    create_tables(path, now_ms=1)
+    shutil.rmtree(table_uri(path, "cut_offsets"))
+    state = DeltaLedgerState(open_ledger(path))
+    assert (state.cut("op").offsets, state.cut_targets(FORWARD, "t", 0)) == ((), [])
+    taken = drained.cut()
+    log = DeltaFactLog(path, FakeClock())
+    log.append_next("operator", "cut_offsets", [at.row() for at in taken.offsets])
+    log.append_next("operator", "cut_offsets", [replace(at, operation_id="b").row() for at in taken.offsets])
+    assert state.cut("op") == taken
+    assert [at.operation_id for at in state.cut_targets(FORWARD, "t", 0)] == ["op", "b"]
+    assert state.cut_targets(BACK, "t", 0) == state.cut_targets(FORWARD, "t", 1) == []
+
+
+def test_topics_of_one_side_alone_have_no_way_back_from_the_cut(drained: Clusters) -> None:
+    drained.east.create_topic("a", partitions=1, replication_factor=1, configuration={})
+    drained.west.create_topic("b", partitions=1, replication_factor=1, configuration={})
+    pairs = drained.cut().pairs(FORWARD)
+    assert pairs["a", 0].why_no_start() == "nothing had been copied: the target did not have it"
+    assert pairs["b", 0].why_no_start() == "it is at west alone: the way back begins with all of it"
+
+
+def test_from_other_names_nothing_goes_back() -> None:
+    found = Clusters(("t", "east.t"))
+    cut = found.cut(topic_naming=NamingKind.PREFIX, topics=frozenset({"east.t"}))
+    [pair] = cut.every_pair
+    assert (pair.reverse_start, pair.why_no_start()) == (
+        None,
+        "it has another name at west: nothing goes back from there",
+    )

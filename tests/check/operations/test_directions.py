@@ -8,7 +8,7 @@ from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
 from ledger.domain.topics.naming import NamingKind
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.directions import Pair, consequences, is_done, require_promotable
+from ledger.operations.directions import Pair, consequences, is_done, require_opposites, require_promotable
 
 ALL, ORDERS = Pair("west", "east", None), Pair("west", "east", ("orders",))
 IDS = {"cluster_id": "C", "former_id": "F"}
@@ -116,3 +116,10 @@ def test_it_is_said_what_holds_from_now_on() -> None:
     assert consequences(ORDERS, Demoted, [own("a")]) == (
         "orders of west over east is promoted no more: flow a continues where it stood"
     )
+
+
+def test_ends_are_kept_of_flows_that_name_their_opposites() -> None:
+    there = own("orders").model_copy(update={"opposite": "back"})
+    assert require_opposites([there]) == ["back"]
+    with pytest.raises(UsageError, match="flow users names no opposite"):
+        require_opposites([there, own("users")])

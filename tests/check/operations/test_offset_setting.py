@@ -146,6 +146,18 @@ def test_a_commit_beyond_the_answer_is_taken_back_only_when_told(target: Target)
     assert target.cluster.committed[AT] == 7
 
 
+def test_a_commit_beyond_the_answer_that_a_driver_has_synced_is_replaced(target: Target) -> None:
+    target.cluster.committed[AT] = 8
+    groups = TargetGroups.read(target.cluster, {"billing"})
+
+    def plan(synced: dict[tuple[str, str, int], set[int]]) -> list[Outcome]:
+        return outcomes(planned([target.answer()], groups, Choice(), oddities, synced=synced))
+
+    assert plan({AT: {8}}) == [Outcome.TO_BE_SET]
+    assert plan({AT: {9}}) == [Outcome.NEWER]
+    assert plan({("audit", "east.orders", 0): {8}}) == [Outcome.NEWER]
+
+
 def test_a_commit_below_the_answer_moves_on(target: Target) -> None:
     target.cluster.committed[AT] = 6
     [done] = target.set(target.answer())

@@ -250,6 +250,20 @@ def test_markers_shut_out_the_flows_producer_id_once(site: Promotion) -> None:
     assert site.markers("users", 0) == []
 
 
+@pytest.mark.parametrize(("unable", "markers"), [(3, 1), (99, 0)])
+def test_leaders_that_cannot_now_are_asked_again_for_a_while(
+    site: Promotion, unable: int, markers: int
+) -> None:
+    stopped(site)
+    site.west.unable = unable
+    done = site.shut_out(principal=None, with_markers=True)
+    assert len(site.markers("orders", 0)) == markers
+    reasons = [proof.reason for proof in done.unproven]
+    assert ["2 of 2 markers could not be written" in str(reason) for reason in reasons] == [True] * 2 * (
+        1 - markers
+    )
+
+
 def test_the_next_claim_names_another_producer_id(site: Promotion) -> None:
     stopped(site)
     [first] = site.state.identities().producers(site.west.kafka_id).values()

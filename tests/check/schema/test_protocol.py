@@ -8,7 +8,8 @@ import pytest
 import ledger
 from ledger import catalog
 from ledger.domain.facts import SyncCause
-from ledger.schema import SCHEMA_VERSION, STAMP, TABLES, Column, Table
+from ledger.domain.tables.columns import Column, Table
+from ledger.schema import SCHEMA_VERSION, STAMP, TABLES
 from tests.support.documents import definitions, section
 
 PROTOCOL = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")

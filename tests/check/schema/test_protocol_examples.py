@@ -13,8 +13,9 @@ import ledger
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import Relation, run_query
+from ledger.domain.tables.columns import Table
 from ledger.domain.topics.topic_ids import topic_id_bytes
-from ledger.schema import TABLES, Table
+from ledger.schema import TABLES
 from tests.support import operation_contents
 from tests.support.documents import json_examples, section
 

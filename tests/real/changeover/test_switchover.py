@@ -7,41 +7,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
-from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import Done, command
+from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of, values
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
+from tests.support.switchovers import planned
 from tests.support.waiting import eventually
 
 _OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
-
-
-def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, *options: str) -> str:
-    """The id of a switchover from east to west, once nothing stands against it: all is recorded then."""
-    tries: list[Done] = []
-
-    def is_free() -> bool:
-        asked = (
-            "plan",
-            "switchover",
-            "--from",
-            "east",
-            "--to",
-            "west",
-            "--accept",
-            "no_commit",
-            "-o",
-            "json",
-        )
-        tries.append(command(capsys, config, *asked, *options))
-        return tries[-1].code == 0
-
-    eventually(is_free, "a plan without blockers", within_s=30)
-    return str(json.loads(tries[-1].out)[0]["plan_id"])
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(

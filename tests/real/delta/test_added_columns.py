@@ -16,8 +16,9 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
+from ledger.domain.tables.columns import Table
 from ledger.errors import SetupError
-from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 

@@ -41,6 +41,7 @@ _ID_BYTES = 16
 _NOTHING = memoryview(b"")
 _CODECS = {"none": 0, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NodeListener = Callable[[int], None]
+Place = tuple[str, int]
 
 
 class Access(Enum):
@@ -296,9 +297,7 @@ class MemoryCluster:
     def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
         raise AssertionError(f"no group of a simulation is a share group, and so none of {list(groups)}")
 
-    def set_share_offsets(
-        self, group: str, offsets: Sequence[NewCommit]
-    ) -> dict[tuple[str, int], CommitRefusal]:
+    def set_share_offsets(self, group: str, offsets: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:
         raise AssertionError(f"no group of a simulation is a share group, and so {group} is none: {offsets}")
 
     def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
@@ -322,14 +321,11 @@ class MemoryCluster:
             self.committed_epochs[key] = None
         return refused
 
-    def delete_commits(
-        self, group: str, places: Sequence[tuple[str, int]]
-    ) -> dict[tuple[str, int], CommitRefusal]:
+    def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         self._reach()
         refused = {place: why for place in places if (why := self._refusal_of(group, *place))}
-        for place in places:
-            if place not in refused:
-                self.committed.pop((group, *place), None)
+        for place in set(places) - refused.keys():
+            self.committed.pop((group, *place), None)
         return {place: why for place, why in refused.items() if why is not CommitRefusal.NO_TOPIC}
 
     def _refusal_of(self, group: str, topic: str, partition: int) -> CommitRefusal | None:

@@ -114,7 +114,7 @@ class ApplyEnded(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoBegun(OperationContent):
-    """A process takes back from now on what an apply has changed; `is_continued`: an earlier process had begun to."""
+    """A process undoes from now on what an apply has changed; `is_continued`: an earlier process had begun to."""
 
     kind: ClassVar = OperationKind.UNDO_BEGUN
     plan_id: str

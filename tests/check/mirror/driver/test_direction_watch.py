@@ -1,18 +1,25 @@
 """A driver writes nothing to what is promoted at its target, until it is demoted."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import FlowProducer
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
+from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
 from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorShutOut
 from ledger.domain.operations.requests import AcceptForeign, Request, Resume, Resync, SkipTo
 from ledger.domain.topics.topic_acls import AclFollow, AclPattern, AclPermission, TopicAcl
 from ledger.errors import FencedProducerError
+from ledger.mirror.driver.direction_watch import CutReader, DirectionWatch
 from ledger.mirror.driver.run_summary import RunEnd
+from ledger.mirror.partitions.flow_progress import FlowProgress
+from ledger.mirror.partitions.stop_events import StopEvents
 from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
+from ledger.ports.ledger import OperationLog
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
 from tests.support.stepped_drivers import (
@@ -260,6 +267,20 @@ def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_ou
     assert (second.former, second.current == first.current) == (frozenset({first.current}), False)
     assert (assignment.producer_id, assignment.former_producer_ids) == (second.current, second.former)
     assert (assignment.position.next_sequence, assignment.position.target_offset) == (0, 3)
+
+
+def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_of_direction() -> None:
+    """Its claim may be older than a marker, and it may have taken on nothing before the demotion."""
+    answers = iter([False, False])
+    flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
+    watch = DirectionWatch(flow, cast(CutReader, None), is_fenced=lambda: next(answers))
+    demotion = Demoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"
+    left = []
+    for directions in (Directions(), Directions(), Directions((demotion,)), Directions((demotion,))):
+        events = StopEvents("f", cast(OperationLog, None))
+        watch.obey(directions, FlowProgress([]), events, copied=lambda: None)
+        left.append(operator.length_hint(answers))
+    assert left == [1, 1, 0, 0]
 
 
 def nothing_left(assignment: Assignment) -> PartitionResult:

@@ -301,6 +301,20 @@ def test_a_cut_without_a_live_side_is_refused(promoted: CalmPair) -> None:
         require_usable(promoted.flows[BACK], promoted.cut(FORWARD))
 
 
+def test_what_one_side_alone_had_at_the_cut_keeps_nothing_from_beginning(promoted: CalmPair) -> None:
+    promoted.clusters["east"].create_topic("a", partitions=1, replication_factor=1, configuration={})
+    promoted.clusters["west"].create_topic("b", partitions=1, replication_factor=1, configuration={})
+    require_usable(promoted.flows[BACK], promoted.cut(FORWARD))
+
+
+def test_a_cut_without_any_row_of_a_living_side_is_refused() -> None:
+    """Nothing was ever copied or recorded, and east does not answer."""
+    pair = CalmPair()
+    pair.clusters["east"].available = False
+    with pytest.raises(PreconditionError, match="east was not read itself"):
+        require_usable(pair.flows[BACK], pair.cut(FORWARD))
+
+
 def test_a_cut_of_another_flow_is_refused(promoted: CalmPair) -> None:
     cut = promoted.promote()
     with pytest.raises(UsageError, match="took no cut of flow west-to-east, but of east-to-west"):

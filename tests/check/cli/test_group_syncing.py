@@ -1,0 +1,115 @@
+"""What a driver that syncs groups reads of the ledger: commits, where they land, moves, and what is promoted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.duck.group_commits import last_group_syncs
+from ledger.app.group_syncing import LedgerAnswers
+from ledger.operations.groups.group_sync import synced_before
+from tests.support.operated import FLOW, Operated, own_mark
+
+
+@pytest.fixture
+def answers(idle: Operated) -> LedgerAnswers:
+    """Of a flow that has copied 100 offsets of `orders`; `billing` and `audit` have commits there, at each side."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 100, ("orders", 1): 100})
+    for cluster, topic, offsets in (("east", "orders", (30, 40)), ("west", "east.orders", (7,))):
+        for number, offset in enumerate(offsets, start=1):
+            idle.append(
+                "checkpoints",
+                *(commit(cluster, topic, group, offset, number) for group in ("audit", "billing")),
+            )
+    flow = idle.config.flow(FLOW).model_copy(update={"groups": ("billing",)})
+    return LedgerAnswers(idle.config, flow)
+
+
+def commit(cluster: str, topic: str, group: str, offset: int, number: int) -> dict[str, object]:
+    at = {"cluster": cluster, "topic": topic, "topic_id": f"id-of-{topic}", "partition": 0}
+    stamp = {"writer": f"recorder:{cluster}", "writer_epoch": 1, "round": number, "read_at_ms": 1000 * number}
+    return {**at, **stamp, "group_id": group, "committed_offset": offset, "leader_epoch": 2}
+
+
+def test_only_groups_of_the_flow_are_translated_each_with_what_it_left(answers: LedgerAnswers) -> None:
+    assert dict(answers.commits()) == {("billing", "orders", 0): (40, 2, "id-of-orders", None)}
+    (answer,) = answers.translate(["audit", "billing"])
+    named = ("group_id", "source_partition", "committed_offset", "target_topic", "target_offset", "status")
+    assert [answer[name] for name in named] == ["billing", 0, 40, "east.orders", 40, "exact"]
+    left = answers.source_commits(["billing"])["billing", "orders", 0]
+    assert (left.topic_id, left.leader_epoch, left.made_after_ms) == ("id-of-orders", 2, 1000)
+
+
+def test_that_more_was_copied_is_seen(answers: LedgerAnswers, idle: Operated) -> None:
+    before = answers.map_state()
+    assert answers.map_state() == before
+    idle.lost("orders", 0, 100, 120, round=9)
+    assert answers.map_state() != before
+
+
+def test_the_last_move_away_from_the_target_says_what_it_left_there(
+    answers: LedgerAnswers, idle: Operated
+) -> None:
+    for number, offset in enumerate((6, 7)):
+        place = {"topic": "orders", "topic_id": "id-of-orders", "partition": 0, "former": None, "to": 40}
+        left = {"source_topic": "east.orders", "source_topic_id": "id-of-east.orders", "source_partition": 0}
+        intended = {"group": "billing", "source_cluster": "west", "target_cluster": "east", "cut": "c"}
+        commits = [{**place, **left, "source_offset": offset, "status": "exact"}]
+        result = {"group": "billing", "results": [{**place, "result": "set"}]}
+        operation = {"operation_id": f"back-{number}", "flow": None, "writer": "operator", "writer_epoch": 0}
+        for kind, content in (
+            ("offsets_set", {**intended, "commits": commits}),
+            ("offsets_set_result", result),
+        ):
+            idle.append("operations", {**operation, "kind": kind, "content": json.dumps(content)})
+    assert answers.left_offsets(["billing"]) == {("billing", "east.orders", 0): 7}
+    assert answers.left_offsets(["audit"]) == {}
+
+
+def test_what_was_synced_is_no_move_away(answers: LedgerAnswers, idle: Operated, tmp_path: Path) -> None:
+    synced = {
+        "flow": "west-to-east",
+        "group_id": "billing",
+        "source_cluster": "west",
+        "source_topic": "east.orders",
+        "source_partition": 0,
+        "source_offset": 7,
+        "target_cluster": "east",
+        "target_topic": "orders",
+        "target_partition": 0,
+        "target_offset": 40,
+        "event": "synced",
+    }
+    idle.append("group_syncs", synced)
+    assert answers.left_offsets(["billing"]) == {}
+
+
+def test_of_what_was_synced_the_last_and_what_was_begun_behind_it_is_known(idle: Operated) -> None:
+    at = {"flow": FLOW, "group_id": "billing", "target_cluster": "west", "target_topic": "east.orders"}
+    for event, offset in (("intended", 5), ("synced", 5), ("intended", 6), ("synced", 6), ("intended", 7)):
+        idle.append("group_syncs", {**at, "target_partition": 0, "event": event, "target_offset": offset})
+    idle.append("group_syncs", {**at, "target_partition": 1, "event": "intended", "target_offset": 9})
+    idle.append("group_syncs", {**at, "flow": "other", "target_partition": 1, "event": "synced"})
+    newest = open_ledger(idle.path).now()
+    known = synced_before(last_group_syncs(newest, "west", FLOW))
+    assert {place[2]: set(synced.own) for place, synced in known.items()} == {0: {6, 7}, 1: {9}}
+    assert last_group_syncs(newest, "east", FLOW) == []
+    assert len(last_group_syncs(newest, "west")) == len(last_group_syncs(newest, "west", FLOW)) + 1
+
+
+def test_a_promotion_of_the_target_is_known_at_once(answers: LedgerAnswers, idle: Operated) -> None:
+    assert answers.promotion()("east.orders") is None
+    scope = {
+        "cluster": "west",
+        "cluster_id": "w",
+        "former": "east",
+        "former_id": "e",
+        "topics": ["east.orders"],
+    }
+    idle.operation("promoted", scope)
+    assert answers.promotion()("east.orders") is not None
+    assert answers.promotion()("east.payments") is None
+    idle.operation("demoted", scope)
+    assert answers.promotion()("east.orders") is None

@@ -1,0 +1,61 @@
+"""The objectives of a configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import ConfigurationError
+
+BASE = """
+[ledger]
+path = "ledger"
+[clusters.east]
+bootstrap_servers = "east:9092"
+[clusters.west]
+bootstrap_servers = "west:9092"
+"""
+FLOW = """
+[flows.east-to-west]
+source = "east"
+target = "west"
+topics = ["orders"]
+"""
+
+
+def load(folder: Path, text: str) -> MirrorConfig:
+    file = folder / "mirror.toml"
+    file.write_text(text)
+    return load_config(file)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as refused:
+        load(folder, text)
+    return refused.value.problems
+
+
+def test_objectives_are_what_is_allowed_and_only_what_is_given(tmp_path: Path) -> None:
+    given = "[objectives]\nmax_lag_records = 0\nmax_loss_seconds = 2.5\nmax_downtime_seconds = 60\n"
+    assert load(tmp_path, BASE + FLOW + given).allowed == {
+        "max_lag_records": 0,
+        "max_loss_seconds": 2.5,
+        "max_downtime_seconds": 60,
+    }
+    assert load(tmp_path, BASE + FLOW).allowed == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("max_lag_records = -1", "objectives.max_lag_records: Input should be greater than or equal to 0"),
+        ("max_lag_records = 1.5", "objectives.max_lag_records: Input should be a valid integer"),
+        ("max_loss_seconds = inf", "objectives.max_loss_seconds: Input should be a finite number"),
+        ('max_loss_seconds = "1"', "objectives.max_loss_seconds: Input should be a valid number"),
+        ("max_losses = 1", "objectives.max_losses: unknown key"),
+    ],
+)
+def test_an_objective_that_is_none_is_a_problem(tmp_path: Path, text: str, problem: str) -> None:
+    assert problems(tmp_path, f"{BASE}{FLOW}[objectives]\n{text}") == [problem]
+    assert problems(tmp_path, f"objectives = 1\n{BASE}{FLOW}") == ["objectives: is a table, got int"]

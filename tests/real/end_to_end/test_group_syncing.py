@@ -1,0 +1,75 @@
+"""A group whose commits are synced stops at the source, starts at the target by itself, and reads what it had not."""
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ledger import Ledger
+from ledger.adapters.duck import engine
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.system import SystemClock
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.ports.clusters import GroupListing
+from ledger.recording.observation import Subject
+from ledger.sandbox import SandboxCluster
+from ledger.sandbox.groups import GroupPlan, consume, resume
+from ledger.sandbox.reading import read_topics
+from ledger.sandbox.resumption import compare
+from ledger.sandbox.workload import create_topics
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.runs import FLOW, running
+from tests.support.small_topics import send, small_source
+from tests.support.waiting import eventually
+
+RECORDS = 60
+
+
+def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(
+    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, servers = f"synced-{uuid.uuid4().hex[:6]}", servers_of(broker_pair)
+    group, at_target = f"{topic}-group", f"east.{topic}"
+    create_topics(servers["east"], [topic], partitions=2)
+    for partition in range(2):
+        send(servers["east"], topic, partition, small_source(topic), RECORDS)
+    options = "round_seconds = 1.0\ncheckpoint_seconds = 0.5\nsync_groups = true\nsync_groups_seconds = 0.2"
+    config = write_config(tmp_path, servers, {FLOW: f'{options}\ntopics = ["{topic}"]\ngroups = ["{group}"]'})
+    init_ledger(config)
+    admin = KafkaAdmin("west", config.cluster("west"), SystemClock())
+
+    def committed() -> dict[int, int | None]:
+        commits = admin.commits([GroupListing(group, None, None)], topic_ids={})
+        return {one.partition: one.committed_offset for one in commits}
+
+    read = consume(servers["east"], GroupPlan(group, {(topic, 0): 20, (topic, 1): 41}))
+    with running(config, spark, recorded=frozenset({Subject.CHECKPOINTS})):
+        eventually(lambda: committed() == {0: 20, 1: 41}, "what it has read at the source is there")
+        more = consume(servers["east"], GroupPlan(group, {(topic, 0): 33, (topic, 1): 41}))
+        eventually(lambda: committed() == {0: 33, 1: 41}, "it follows")
+        resumed = resume(servers["west"], group, [(at_target, partition) for partition in range(2)])
+        at_the_end = {0: RECORDS, 1: RECORDS}
+        assert committed() == at_the_end
+        consume(servers["east"], GroupPlan(group, {(topic, 0): 35, (topic, 1): 41}))
+        eventually(lambda: source_commit(config, group) == 35, "that is recorded")
+    assert committed() == at_the_end, "what the group has committed itself stays"
+    admin.close()
+    read_before = {at: [*records, *more.get(at, [])] for at, records in read.items()}
+    back = {(topic, partition): records for (_, partition), records in resumed.items()}
+    found = compare(group, read_topics(servers["east"], [topic]), read_before, back)
+    assert [str(one) for one in found if not one.is_exact] == []
+    with engine.connect(Ledger.open(config).snapshot, {}, ("group_moves",)) as connection:
+        moves = connection.sql(
+            "select kind, left_offset, arrived_offset from group_moves order by from_partition"
+        ).fetchall()
+    assert moves == [("group_synced", 33, 33), ("group_synced", 41, 41)]
+
+
+def source_commit(config: MirrorConfig, group: str) -> int | None:
+    rows = Ledger.open(config).snapshot.rows(
+        "checkpoints", [("cluster", "=", "east"), ("group_id", "=", group)]
+    )
+    return next((row["committed_offset"] for row in reversed(rows) if row["partition"] == 0), None)
