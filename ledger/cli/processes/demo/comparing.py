@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import click
 
@@ -14,6 +15,9 @@ from ledger.errors import UnsafeError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.sandbox.reading import Readings, Record, read_partitions, read_topics
 from ledger.sandbox.resumption import Resumption
+
+Records: TypeAlias = Counter[tuple[str, Record]]
+"""How often each record of a topic is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,18 @@ def compare_logs(
         at_source, new = _records(source.survivors, left), _records(written)
         at_target = _records(read_topics(target_servers, source.workload.topics))
         step.outcome = f"{at_source.total():,} records of east, {at_target.total():,} of west"
-        at_target.subtract(at_source)
-        alone = +at_target
-        return Difference(
-            lost=(-at_target).total(), surplus=(alone - new).total(), missing=(new - alone).total()
-        )
+        return difference(at_source, at_target, new)
 
 
-def _records(*readings: Readings) -> Counter[tuple[str, Record]]:
+def difference(at_source: Records, at_target: Records, new: Records) -> Difference:
+    """`new`: what applications wrote at the target."""
+    apart = at_target.copy()
+    apart.subtract(at_source)
+    alone = +apart
+    return Difference(lost=(-apart).total(), surplus=(alone - new).total(), missing=(new - alone).total())
+
+
+def _records(*readings: Readings) -> Records:
     return Counter(
         (topic, placed.record)
         for reading in readings
@@ -67,21 +75,17 @@ class Played:
     resumptions: Sequence[Resumption]
     difference: Difference
 
-    def problems(self) -> list[str]:
-        """What was not as promised."""
-        reported, real = self.failover.records_lost, self.difference.lost
-        return [
-            *(str(one) for one in self.resumptions if not one.is_exact),
-            *([f"{reported} records were reported lost, {real} are"] if reported != real else []),
-            *(
-                [f"{self.difference.surplus} records of west were written by nobody"]
-                * (self.difference.surplus > 0)
-            ),
-            *(
-                [f"{self.difference.missing} records written on west are not there"]
-                * (self.difference.missing > 0)
-            ),
-        ]
+
+def problems(failover: Failover, resumptions: Sequence[Resumption], found: Difference) -> list[str]:
+    """What was not as promised."""
+    words = [str(one) for one in resumptions if not one.is_exact]
+    if failover.records_lost != found.lost:
+        words.append(f"{failover.records_lost} records were reported lost, {found.lost} are")
+    if found.surplus:
+        words.append(f"{found.surplus} records of west were written by nobody, or twice")
+    if found.missing:
+        words.append(f"{found.missing} records that were written on west are not there")
+    return words
 
 
 def close(played: Played, shown: Progress) -> None:
@@ -104,8 +108,8 @@ def close(played: Played, shown: Progress) -> None:
         f"took       {shown.elapsed_s:.0f} s",
     ]
     click.echo("\n".join(lines))
-    if problems := played.problems():
-        raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(problems))
+    if wrong := problems(played.failover, resumptions, played.difference):
+        raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(wrong))
 
 
 def _downtime(failover: Failover) -> float:
