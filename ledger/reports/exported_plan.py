@@ -169,17 +169,23 @@ def _promote(of: ExportedPlan) -> Iterator[str]:
         "The ledger has to know, or the mirror writes on. Where the program cannot be used: end the process of every",
         f"flow into {of.plan.to_cluster} that the plan is about, and start none before it is recorded.",
     )
-    chosen = [word for topic in of.plan.choices.topics or () for word in ("--topic", topic)]
-    yield _line(
-        *("mirror-ledger", "promote", of.plan.to_cluster, "--over", of.plan.from_cluster, *chosen),
-        *("--reason", f"plan {of.plan.plan_id}, carried out by hand"),
+    yield _promotion(of.plan)
+
+
+def _promotion(plan: Plan, *more: str) -> str:
+    chosen = [word for topic in plan.choices.topics or () for word in ("--topic", topic)]
+    return _line(
+        *("mirror-ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *more),
+        *("--reason", f"plan {plan.plan_id}, carried out by hand"),
     )
 
 
 def _shut_out(of: ExportedPlan) -> Iterator[str]:
-    yield from _comments("It has stopped when no driver is at work and the ends stand still, twice")
-    for flow in of.plan.flows:
-        yield _line("mirror-ledger", "status", flow)
+    yield from _comments(
+        "This waits for the mirror's drivers, denies the mirror to write there, and records what proves it. Without",
+        "the program it has stopped when no driver is at work and the ends stand still, twice",
+    )
+    yield _promotion(of.plan, "--shut-out", *(["--abort-marker"] if of.plan.choices.abort_marker else []))
     for one in of.plan.topics:
         yield _line("to_offsets", "--topic", one.topic)
 

@@ -49,7 +49,7 @@ _ANSWERS = pa.schema(
         "absence": pa.string(),
     }
 )
-_Rules = tuple[Sequence[TopicAcl], Sequence[str]]
+Rules = tuple[Sequence[TopicAcl], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def export_plan(
     ]
     lines = tuple(f"{one.group_id!r}: {why}" for one, why in left_out)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    rules, no_rules = _rules(config, plan, state)
+    rules, no_rules = lacking_rules(config, plan, state)
     lacking, by_hand = _hand_over(config, plan)
     written = ExportedPlan(
         plan=plan,
@@ -173,8 +173,8 @@ def _positions(plan: Plan, state: DeltaLedgerState) -> str:
     return csv_text([("source_topic", "partition", "source_offset", "topic", "offset"), *rows])
 
 
-def _rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> _Rules:
-    """What would close the topics; why it would not, or nobody knows, is said instead."""
+def lacking_rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> Rules:
+    """What is lacking to close the topics of a plan; why that would not, or nobody knows, is said instead."""
     if plan.choices.fence is not FenceChoice.CLOSED:
         return (), ()
     try:
@@ -184,7 +184,8 @@ def _rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> _Rules:
                 return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
             acls = parts.control.topic_acls()
             topics = {one.source_topic for one in plan.topics}
-            found = closing(topics, acls, authorizations, mirror=parts.mirror)
+            confirmed = plan.choices.confirmed_super_users
+            found = closing(topics, acls, authorizations, mirror=parts.mirror, confirmed=confirmed)
     except MirrorLedgerError as error:
         return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals

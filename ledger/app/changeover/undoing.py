@@ -22,13 +22,13 @@ from ledger.app.changeover.seeing import reverse_flows
 from ledger.app.changeover.written import mirrors_at
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.applies import Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.operations.directions import Demoted
 from ledger.domain.writer_roles import APPLY_WRITER, RoleVerdict, writer_of
-from ledger.errors import PreconditionError
+from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Action, ApplyRecord, StepResult, Told, Waits
@@ -39,7 +39,13 @@ from ledger.operations.changeover.moved_groups import (
     why_at_work,
 )
 from ledger.operations.changeover.role import require_nobody_at_work as require_role
-from ledger.operations.changeover.undoing import Undoing, require_nobody_at_work, to_take_back
+from ledger.operations.changeover.undoing import (
+    TAKEN_BACK,
+    OnFailure,
+    Undoing,
+    require_nobody_at_work,
+    to_take_back,
+)
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.ports.clusters import live_cluster
@@ -62,26 +68,37 @@ class _Back:
     ticket: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class AskedUndo:
+    """What the operator said: why, and what becomes of a step that cannot be undone."""
+
+    reason: str
+    ticket: str | None
+    on_failure: OnFailure = OnFailure.STOP
+
+
 def undo_apply(
-    config: MirrorConfig, operation_id: str, *, reason: str, ticket: str | None, told: Told
+    config: MirrorConfig, operation_id: str, asked: AskedUndo, told: Told
 ) -> Mapping[str, str] | None:
     """Undo what an operation has changed; returns what became of each step, None: it was undone before.
 
     Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
     the target, another process is at work, or a later operation is to be undone first; and what a step raises.
     """
-    at = answers.snapshot(config, None)
-    found = to_take_back(read_applies(at), operation_id, lambda plan_id: read_plan(config, plan_id).plan)
-    if found is None:
+    if _to_take_back(config, operation_id) is None:
         return None
-    of, plan = found
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     clock, processes = SystemClock(), LocalProcesses()
     after = require_role(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
+    found = _to_take_back(config, operation_id)  # again: who held the role may have come to the end
+    if found is None:
+        return None
+    of, plan = found
     with cluster_admin(config, plan.to_cluster) as target:
-        back = _Back(config, plan, of, state, target, _moved(config, operation_id), reason, ticket)
-        _require_target(back)
-        require_nobody_at_work(plan, _reasons(back))
+        back = _Back(
+            config, plan, of, state, target, _moved(config, operation_id), asked.reason, asked.ticket
+        )
+        actions = _actions(back, asked.on_failure)
         host = str(processes.own())
         session = WriterSession.claimed(
             DeltaFactLog(config.ledger.path, clock),
@@ -93,10 +110,17 @@ def undo_apply(
         with session:
             operations = ClaimedOperations(operator=getpass.getuser())
             operations.begin(session)
-            record = ApplyRecord(operations, clock, operation_id=operation_id, reason=reason, ticket=ticket)
-            words = Undoing(record, _actions(back), told).take_back(of, plan, host=host)
+            record = ApplyRecord(
+                operations, clock, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
+            )
+            words = Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=host)
             session.release()
     return words
+
+
+def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:
+    applies = read_applies(answers.snapshot(config, None))
+    return to_take_back(applies, operation_id, lambda plan_id: read_plan(config, plan_id).plan)
 
 
 def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
@@ -113,7 +137,13 @@ def _moved(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:
 # Who is at work ---------------------------------------------------------------------------------
 
 
-def _require_target(back: _Back) -> None:
+def _require_free(back: _Back) -> None:
+    """Raise where another cluster is the target by now, or applications are at work there, or may be.
+
+    Before anything was changed there it is not asked.
+    """
+    if not back.of.begun.keys() & {StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS}:
+        return
     live = live_cluster(back.target)
     back.state.identities().require(back.target.alias, live)
     if live.cluster_id != back.plan.to_cluster_id:
@@ -121,14 +151,17 @@ def _require_target(back: _Back) -> None:
             f"another cluster answers behind {back.target.alias}: its Kafka cluster id is {live.cluster_id}, the "
             f"operation was carried out at {back.plan.to_cluster_id}; nothing was done"
         )
+    require_nobody_at_work(back.plan, [*why_at_work(back.target, back.moved), *_at_work(back)])
 
 
-def _reasons(back: _Back) -> list[str]:
-    lines = why_at_work(back.target, back.moved)
-    if StepName.PROMOTE in back.of.begun:
-        lines += written_behind(back.target, _behind(back), mirrors_at(back.state, back.plan.to_cluster_id))
-        lines += [f"flow {name} copies back: mirror-ledger stop {name}" for name in _copying_back(back)]
-    return lines
+def _at_work(back: _Back) -> list[str]:
+    """Who writes where the target was promoted, and who copies from there."""
+    if StepName.PROMOTE not in back.of.begun:
+        return []
+    return [
+        *written_behind(back.target, _behind(back), mirrors_at(back.state, back.plan.to_cluster_id)),
+        *(f"flow {name} copies back: mirror-ledger stop {name}" for name in _copying_back(back)),
+    ]
 
 
 def _behind(back: _Back) -> list[Behind]:
@@ -169,7 +202,14 @@ def _copying_back(back: _Back) -> list[str]:
 # Steps back -------------------------------------------------------------------------------------
 
 
-def _actions(back: _Back) -> dict[StepName, Action]:
+def _actions(back: _Back, on_failure: OnFailure) -> dict[StepName, Action]:
+    """Where applications are at work, or nobody knows, all is left: an apply that has come to its end is refused."""
+    try:
+        _require_free(back)
+    except MirrorLedgerError as error:
+        if on_failure is OnFailure.STOP or back.of.state is ApplyState.DONE:
+            raise
+        return dict.fromkeys(TAKEN_BACK, partial(_refuse, error))
     taking_back: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
         StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(back.target, back.moved),
         StepName.HAND_OVER: _hand_back,
@@ -177,6 +217,10 @@ def _actions(back: _Back) -> dict[StepName, Action]:
         StepName.FENCE: _unfence,
     }
     return {step: partial(act, back) for step, act in taking_back.items()}
+
+
+def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:
+    raise error
 
 
 def _hand_back(back: _Back, waits: Waits) -> StepResult:
@@ -196,6 +240,7 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
 
 def _demote(back: _Back, _waits: Waits) -> StepResult:
     plan = back.plan
+    require_nobody_at_work(plan, _at_work(back))  # again: a mirror would find what was written since
     made = change_direction(
         back.config,
         Demoted,

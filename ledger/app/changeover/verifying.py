@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from ledger import catalog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_parts
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import show_hand_over
 from ledger.app.acts.shut_out import administered
+from ledger.app.changeover.exporting import lacking_rules
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.sheets import RecordedSheets, exported_sheets, sheets_of_operation
 from ledger.app.changeover.written import mirrors_at
@@ -42,10 +44,12 @@ from ledger.operations.changeover.verifying import (
     late_write_checks,
     operation_checks,
     said,
+    shut_checks,
     shut_out_checks,
 )
 from ledger.operations.changeover.written_behind import Behind
 from ledger.operations.directions import Pair
+from ledger.operations.fencing.measures import SETTING
 from ledger.operations.groups.outcomes import Outcome
 from ledger.ports.clusters import live_cluster
 
@@ -146,6 +150,8 @@ def _fences(reading: _Reading) -> list[Check]:
     if plan.choices.fence is FenceChoice.NONE:
         words = f"the plan has none: {plan.choices.unproven}; late_write says whether that was enough"
         return [said("fence", plan.from_cluster, reading.of is not None or None, words)]
+    if reading.of is None:
+        return _fences_by_hand(reading)
     if _is_open_again(reading):
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
@@ -156,6 +162,22 @@ def _fences(reading: _Reading) -> list[Check]:
         return fence_checks(
             {topic: None if one is None else one.fence for topic, one in fences.items()}, parts.control
         )
+
+
+def _fences_by_hand(reading: _Reading) -> list[Check]:
+    """Nothing is recorded of them: what is there now is compared with what would close the topics."""
+    plan, alias = reading.plan, reading.plan.from_cluster
+    if plan.choices.fence is FenceChoice.HOOK:
+        return [said("fence", alias, None, "no cluster tells what a hook has stopped")]
+    topics = sorted({one.source_topic for one in plan.topics})
+    if plan.choices.fence is FenceChoice.SHUT:
+        own = reading.source.configurations(topics)
+        return shut_checks({topic: own.get(topic, {}).get(SETTING) for topic in topics})
+    lacking, refusals = lacking_rules(reading.config, plan, reading.state)
+    if refusals:
+        return [said("fence", alias, None, words) for words in refusals]
+    missing = [said("fence", one.name, False, f"{one.principal} is not denied") for one in lacking]
+    return missing or [said("fence", alias, True, "every principal that a rule allows to write is denied")]
 
 
 def _late_writes(reading: _Reading) -> list[Check]:
@@ -197,9 +219,9 @@ def _hand_over(reading: _Reading) -> list[Check]:
 
 def _audits(reading: _Reading) -> list[Check]:
     at = answers.snapshot(reading.config, None)
-    audits = [name for name, query in catalog.queries().items() if query.is_audit]
-    broken = {name: rows for name in audits if (rows := answers.run_query(at, name, {}).num_rows)}
-    return audit_checks(audits, broken)
+    found = engine.run_queries([query for query in catalog.queries().values() if query.is_audit], {}, at)
+    broken = {name: rows.num_rows for name, rows in found.items() if rows.num_rows}
+    return audit_checks(found.keys(), broken)
 
 
 # Groups -----------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ import sys
 import click
 from rich.console import Console
 
-from ledger.app.changeover.undoing import plan_of_operation, undo_apply
+from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
 from ledger.cli.changeover.apply import lines
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.errors import UsageError
+from ledger.operations.changeover.undoing import OnFailure
 
 
 @click.command()
@@ -17,14 +18,24 @@ from ledger.errors import UsageError
 @click.option("--reason", required=True, help="Why, for the ledger.")
 @click.option("--ticket", help="Reference to a ticket, for the ledger.")
 @click.option("--yes", is_flag=True, help="Ask nobody.")
+@click.option(
+    "--leave",
+    "on_failure",
+    flag_value=OnFailure.LEAVE,
+    type=OnFailure,
+    default=OnFailure.STOP,
+    help="Leave what cannot be undone as it is, and end: for an apply that has not come to its end.",
+)
 @click.pass_context
-def undo(context: click.Context, operation: str, reason: str, ticket: str | None, yes: bool) -> None:
+def undo(
+    context: click.Context, operation: str, reason: str, ticket: str | None, yes: bool, on_failure: OnFailure
+) -> None:
     """Undo what the apply OPERATION has changed, in reverse order; refused once applications write there."""
     config = configuration(context)
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
         _confirm(source)
-    done = undo_apply(config, operation, reason=reason, ticket=ticket, told=lines(Console(stderr=True)))
+    done = undo_apply(config, operation, AskedUndo(reason, ticket, on_failure), lines(Console(stderr=True)))
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return

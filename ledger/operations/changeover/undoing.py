@@ -6,15 +6,15 @@ again. Once it has begun the apply cannot be continued any more.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
-from typing import Any
 
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import ApplyAlive, UndoBegun, Undone
-from ledger.errors import MirrorLedgerError, PreconditionError
-from ledger.operations.changeover.applying import Action, ApplyRecord, Told
+from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.operations.changeover.applying import Action, ApplyRecord, StepResult, Told
 
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
@@ -65,6 +65,13 @@ def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
     )
 
 
+class OnFailure(StrEnum):
+    """What becomes of an undo when a step cannot be undone."""
+
+    STOP = "stop"  # it can be continued
+    LEAVE = "leave"  # the step is left as it is and named, and the undo comes to its end
+
+
 @dataclass(frozen=True, slots=True)
 class Undoing:
     """`actions`: how each of `TAKEN_BACK` is undone."""
@@ -72,28 +79,38 @@ class Undoing:
     record: ApplyRecord
     actions: Mapping[StepName, Action]
     told: Told
+    on_failure: OnFailure = OnFailure.STOP
 
     def take_back(self, of: Apply, plan: Plan, *, host: str) -> Mapping[str, str]:
-        """What became of each step that had begun, in words. Raises what a step raises: then it can be continued."""
+        """What became of each step that had begun, in words. Raises what a step raises, unless that is left."""
         self.record.add(
             UndoBegun(plan_id=plan.plan_id, host=host, is_continued=of.state is ApplyState.UNDOING)
         )
-        words: dict[str, str] = {}
-        facts: dict[str, Any] = {}
-        for step in reversed(plan.steps):
-            if step not in TAKEN_BACK or step not in of.begun:
-                continue
-            self.told.begins(step)
-            self.record.add(ApplyAlive(step=step))
-            try:
-                result = self.actions[step](partial(self._waits, step))
-            except MirrorLedgerError as error:
-                self.told.ends(step, str(error), False)
-                raise
-            words[str(step)], facts[str(step)] = result.words, dict(result.read_back)
-            self.told.ends(step, result.words, True)
-        self.record.add(Undone(steps=words, read_back=facts))
+        done = {
+            str(step): self._undone(step)
+            for step in reversed(plan.steps)
+            if step in TAKEN_BACK and step in of.begun
+        }
+        words = {step: result.words for step, result in done.items()}
+        self.record.add(
+            Undone(steps=words, read_back={step: dict(one.read_back) for step, one in done.items()})
+        )
         return words
+
+    def _undone(self, step: StepName) -> StepResult:
+        self.told.begins(step)
+        self.record.add(ApplyAlive(step=step))
+        try:
+            result = self.actions[step](partial(self._waits, step))
+        except ShutOutError:
+            raise
+        except MirrorLedgerError as error:
+            self.told.ends(step, str(error), False)
+            if self.on_failure is OnFailure.STOP:
+                raise
+            return StepResult(f"left as it is: {error}", {"left": str(error)})
+        self.told.ends(step, result.words, True)
+        return result
 
     def _waits(self, step: StepName, words: str) -> None:
         self.told.waits(step, words)

@@ -248,6 +248,18 @@ def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> l
     return checks
 
 
+def shut_checks(limits: Mapping[str, str | None]) -> list[Check]:
+    """By topic its own limit, where nothing is recorded of a fence: it may have been opened again for the flow back."""
+    return [
+        said("fence", topic, True, "it takes no batch")
+        if limit == LEAST_MESSAGE_BYTES
+        else said(
+            "fence", topic, None, "it takes batches: it was not shut, or opened again for the flow back"
+        )
+        for topic, limit in sorted(limits.items())
+    ]
+
+
 def late_write_checks(source: ClusterAdmin, ends: Sequence[Behind], is_mirror: IsMirror) -> list[Check]:
     """Nobody but a mirror that copies back has written at the former source behind these ends."""
     written = {

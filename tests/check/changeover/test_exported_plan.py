@@ -126,7 +126,7 @@ def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
         "--entity-type",
     ]
     names = [call[1] for call in calls if call[0] == "mirror-ledger"]
-    assert names == ["promote", "status", "verify", "hand-over", "verify"]
+    assert names == ["promote", "promote", "verify", "hand-over", "verify"]
 
 
 def test_the_order_is_that_of_the_plan() -> None:

@@ -1,7 +1,7 @@
 """What an apply has changed is taken back in reverse order, wherever the process ends in between."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
 from ledger.domain.changeover.plans import PlannedTopic
 from ledger.domain.changeover.steps import StepName
-from ledger.domain.group_commits import NewCommit
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.domain.writer_roles import APPLY_WRITER
@@ -22,7 +22,13 @@ from ledger.operations.changeover.moved_groups import (
     why_at_work,
 )
 from ledger.operations.changeover.role import continued
-from ledger.operations.changeover.undoing import TAKEN_BACK, Undoing, require_nobody_at_work, to_take_back
+from ledger.operations.changeover.undoing import (
+    TAKEN_BACK,
+    OnFailure,
+    Undoing,
+    require_nobody_at_work,
+    to_take_back,
+)
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
@@ -44,6 +50,7 @@ class Undo:
     stage: Stage
     crash: Callable[[StepName, str], None] = lambda _step, _moment: None
     back: list[StepName] = field(default_factory=list)
+    on_failure: OnFailure = OnFailure.STOP
 
     def undo(self, host: str = "host:1:1:") -> dict[str, str]:
         of = self.stage.last
@@ -56,7 +63,9 @@ class Undo:
                 operations, self.stage.clock, operation_id=of.operation_id, reason="no", ticket=None
             )
             told = Told(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _done: None)
-            undoing = Undoing(record, {step: self._action(step) for step in TAKEN_BACK}, told)
+            undoing = Undoing(
+                record, {step: self._action(step) for step in TAKEN_BACK}, told, self.on_failure
+            )
             return dict(undoing.take_back(of, self.stage.plan, host=host))
 
     def _action(self, step: StepName) -> Callable[[Waits], StepResult]:
@@ -105,7 +114,7 @@ def test_a_crash_anywhere_is_continued_and_only_taken_back(step: StepName, momen
     with pytest.raises(Crash):
         undo.undo()
     assert [one.state for one in undo.stage.applies().by_id.values()] == [ApplyState.UNDOING]
-    with pytest.raises(PreconditionError, match="is being taken back"):
+    with pytest.raises(PreconditionError, match="is being undone"):
         continued(undo.stage.applies(), undo.stage.plan.plan_id)
     undo.crash = lambda _step, _moment: None
     undo.undo(host="host:2:2:")
@@ -121,6 +130,24 @@ def test_of_an_apply_that_failed_only_what_had_begun_is_taken_back() -> None:
         undo.stage.apply()
     undo.undo()
     assert undo.back == [StepName.HAND_OVER, StepName.PROMOTE, StepName.FENCE]
+    assert undo.stage.applies().open() is None
+
+
+def test_what_cannot_be_undone_is_left_and_named_where_that_was_asked_for() -> None:
+    undo = applied()
+
+    def fail(step: StepName, moment: str) -> None:
+        if (step, moment) == (StepName.PROMOTE, "before"):
+            raise ClusterUnavailableError("west does not answer")
+
+    undo.crash = fail
+    with pytest.raises(ClusterUnavailableError):
+        undo.undo()
+    assert (undo.stage.last.state, undo.back) == (ApplyState.UNDOING, list(_BACK[:2]))
+    undo.on_failure = OnFailure.LEAVE
+    words = undo.undo()
+    assert words["promote"] == "left as it is: west does not answer"
+    assert words["fence"] == "fence as before"
     assert undo.stage.applies().open() is None
 
 
@@ -178,7 +205,7 @@ def test_the_way_back_is_said_where_applications_are_at_work() -> None:
     require_nobody_at_work(plan(), [])
     with pytest.raises(PreconditionError, match=r"plan switchover --from west --to east") as refused:
         require_nobody_at_work(plan(), ["group 'a' has members"])
-    assert "nothing was taken back" in str(refused.value)
+    assert "nothing was undone" in str(refused.value)
 
 
 # Records behind the cut -------------------------------------------------------------------------
@@ -292,6 +319,44 @@ def test_a_group_that_joins_meanwhile_is_named_and_the_others_are_restored() -> 
     with pytest.raises(PreconditionError, match="'a' at orders partition 0: has_members"):
         take_groups_back(cluster, of_all)
     assert cluster.committed == {("a", "orders", 0): 7, ("b", "orders", 0): 2}
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2, 3])
+def test_a_target_that_dies_between_two_groups_comes_to_the_same_end(answered: int) -> None:
+    cluster = west()
+    left = [answered]
+
+    def reach() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise ClusterUnavailableError("west does not answer")
+
+    class Dying(MemoryCluster):
+        def set_commits(
+            self, group: str, commits: Sequence[NewCommit]
+        ) -> dict[tuple[str, int], CommitRefusal]:
+            reach()
+            return MemoryCluster.set_commits(self, group, commits)
+
+        def delete_commits(
+            self, group: str, places: Sequence[tuple[str, int]]
+        ) -> dict[tuple[str, int], CommitRefusal]:
+            reach()
+            return MemoryCluster.delete_commits(self, group, places)
+
+    dying = Dying("west", cluster.clock, topic_by_name=cluster.topic_by_name)
+    dying.committed.update({(group, "orders", partition): 7 for group in "ab" for partition in (0, 1)})
+    of_all = [
+        moved(dying, group=group, partition=partition, former=former)
+        for group in "ab"
+        for partition, former in ((0, 2), (1, None))
+    ]
+    with pytest.raises(ClusterUnavailableError):
+        take_groups_back(dying, of_all)
+    left[0] = 4
+    assert why_at_work(dying, of_all) == []
+    take_groups_back(dying, of_all)
+    assert dying.committed == {("a", "orders", 0): 2, ("b", "orders", 0): 2}
 
 
 def test_share_groups_go_back_to_a_start_offset_that_was_there() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,10 @@ def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
         assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
 
 
-def ends(config: MirrorConfig, topic: str) -> set[int]:
-    """High watermarks that were recorded at the source."""
+def is_recorded(config: MirrorConfig, topic: str, end: int) -> bool:
+    """Whether a high watermark of the source is in the ledger."""
     found = rows(config, "high_watermarks")
-    return {row["high_watermark"] for row in found if (row["cluster"], row["topic"]) == ("east", topic)}
+    return any((row["cluster"], row["topic"], row["high_watermark"]) == ("east", topic, end) for row in found)
 
 
 def verified(
@@ -101,6 +102,17 @@ def test_a_moved_group_is_verified_and_taken_back(
         for _ in range(2):
             assert verified(capsys, config, again)[1]["group"] == "ok"
             assert len(operations(config, "offsets_set")) == moves + 1, "recorded once"
+        asked = (
+            "select operation_id, left_offset, arrived_offset, to_topic from group_moves order by moved_at_ms"
+        )
+        known = json.loads(command(capsys, config, "sql", asked, "-o", "json").out)
+        [recorded] = [row for row in rows(config, "operations") if row["kind"] == "plan_exported"]
+        assert known[-1] == {
+            "operation_id": recorded["operation_id"],
+            "left_offset": 3,
+            "arrived_offset": 3,
+            "to_topic": copied,
+        }
 
         def way_back() -> list[object]:
             asked = ("offsets", "translate", "--from", "west", "--to", "east", "--group", group, "-o", "json")
@@ -109,8 +121,8 @@ def test_a_moved_group_is_verified_and_taken_back(
 
         eventually(lambda: way_back() == [topic, 3, 0], "it goes back to exactly where it was")
     assert command(capsys, config, "plan", "export", again, str(tmp_path / "steps")).code == 2
-    for asked in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
-        assert command(capsys, config, *asked).code == 2
+    for words in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
+        assert command(capsys, config, *words).code == 2
 
 
 def test_a_promotion_is_taken_back_until_applications_write(
@@ -124,7 +136,7 @@ def test_a_promotion_is_taken_back_until_applications_write(
     with running(config, spark, recorded=frozenset(Subject)):
         for end, value in enumerate("abc", start=1):
             produce(east, topic, value)
-            eventually(lambda end=end: end in ends(config, topic), "how long writers pause is recorded")
+            eventually(partial(is_recorded, config, topic, end), "how long writers pause is recorded")
         asked = (*_SHUT, "--no-reverse")
         plan_id = planned(capsys, config, *asked, "--hook", "start_applications=false")
         stuck = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
