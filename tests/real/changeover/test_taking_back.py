@@ -15,9 +15,9 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, consumed, copying, name_of, produce, values
+from tests.support.plans import planned
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
-from tests.support.plans import planned
 from tests.support.waiting import eventually
 
 _OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
@@ -148,7 +148,9 @@ def test_a_promotion_is_taken_back_until_applications_write(
         assert undone.code == 0, undone.err
         produce(east, topic, "d")
         eventually(lambda: values(west, topic) == [b"a", b"b", b"c", b"d"], "the mirror is at work again")
-        plan_id = planned(capsys, config, "switchover", *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse")
+        plan_id = planned(
+            capsys, config, "switchover", *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse"
+        )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
         code, found = verified(capsys, config, applied.out.strip())
