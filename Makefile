@@ -17,7 +17,7 @@ help: ## Show what can be made
 bootstrap: ## Make .venv and fetch the JVM artifacts (PYTHON=... names the Python)
 	@.ci/bootstrap
 
-demo: bootstrap ## Mirror, fail over and fail back between two local clusters
+demo: bootstrap ## Mirror between two local clusters, lose one, fail over, compare every record
 	@$(BIN)/mirror-ledger demo
 
 lint: bootstrap ## Check style, types and imports

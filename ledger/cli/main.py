@@ -52,7 +52,7 @@ _PLACES = {
     "offsets": "answers.offsets:offsets",
     "sandbox": "processes.sandbox:sandbox",
     "spark-jars": "processes.running:spark_jars",
-    "demo": "processes.demo:demo",
+    "demo": "processes.demo.command:demo",
 }
 
 

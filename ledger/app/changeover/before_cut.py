@@ -68,7 +68,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
 
 
 def _not_fenced(scene: Scene) -> StepResult:
-    """A source that was given up may come back, with producers that go on: status says so until it is fenced."""
+    """A source that was given up may come back, with producers at work: status says so until it is fenced."""
     choices, cluster = scene.plan.choices, scene.plan.from_cluster
     facts: dict[str, object] = {"proof": "unproven", "reason": choices.unproven}
     is_given_up = scene.plan.kind is ChangeoverKind.FAILOVER and StepName.PROMOTE in scene.plan.steps

@@ -93,6 +93,15 @@ def down(root: Path) -> None:
 
 @sandbox.command()
 @root_option
+@click.option("--cluster", required=True, help="Whose brokers end.")
+def kill(root: Path, cluster: str) -> None:
+    """SIGKILL all brokers of a cluster, as a failure ends them; `up` starts them again with their data."""
+    Sandbox(root).kill(cluster)
+    say(f"killed {cluster}")
+
+
+@sandbox.command()
+@root_option
 @output_option
 def status(root: Path, output: str) -> None:
     """Print what there is and whether it runs."""

@@ -14,10 +14,10 @@ from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command, driver_state
 from tests.support.following import config_of, name_of, values
+from tests.support.plans import both_ways, planned
 from tests.support.recorded import Row, broken_invariants, operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
-from tests.support.switchovers import both_ways, planned
 from tests.support.waiting import eventually
 
 _UNDER_WAY_MS = 1000
@@ -91,7 +91,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")
                 broker_pair_sandbox.kill("east")
             groups = ("--group", billing.group, "--group", slow.group)
-            plan_id = planned(capsys, config, *_NOT_FENCED, "--topic", topic, *groups, kind="failover")
+            plan_id = planned(capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
         copied = values(west, topic)

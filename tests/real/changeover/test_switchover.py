@@ -11,10 +11,10 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of, values
+from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
-from tests.support.switchovers import OFTEN, both_ways, planned
 from tests.support.waiting import eventually
 
 
@@ -33,7 +33,8 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
-            capsys, config, "--fence", "none", "--unproven", "producers ended", "--group", desk.group
+            *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
+            *("--group", desk.group),
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
@@ -60,6 +61,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         plan_id = planned(
             capsys,
             config,
+            "switchover",
             *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
             *("--accept-unproven-shut-out", "--topic", topic),
         )

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from ledger.cli.processes.sandbox import sandbox as sandbox_command
+from ledger.config.file import load_config
 from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox import BrokerState, ListenerSecurity, Sandbox, processes, state
 from ledger.sandbox.processes import Process
@@ -76,21 +77,24 @@ def test_another_shape_is_refused(
     assert pair.status() == before
 
 
-def test_configuration_names_clusters_and_flow(pair: Sandbox) -> None:
+def test_configuration_names_clusters_and_flows_that_are_opposite(pair: Sandbox) -> None:
     written = tomllib.loads(pair.configuration.read_text())
     assert written == {
         "ledger": {"path": str(pair.root / "ledger")},
         "clusters": {alias: {"bootstrap_servers": bootstrap(pair, alias)} for alias in ("east", "west")},
         "flows": {
-            "east-to-west": {
-                "source": "east",
-                "target": "west",
+            f"{source}-to-{target}": {
+                "source": source,
+                "target": target,
                 "topics": [".*"],
                 "groups": [".*"],
-                "topic_naming": "prefix",
+                "topic_naming": "identity",
+                "opposite": f"{target}-to-{source}",
             }
+            for source, target in (("east", "west"), ("west", "east"))
         },
     }
+    assert load_config(pair.configuration).flow("west-to-east").opposite == "east-to-west"
 
 
 def test_cluster_ids_are_the_brokers_own(pair: Sandbox) -> None:

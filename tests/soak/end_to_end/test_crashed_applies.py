@@ -18,9 +18,9 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, consumed, name_of, produce, values
+from tests.support.plans import both_ways, planned
 from tests.support.recorded import broken_invariants, query, rows
 from tests.support.runs import FLOW, running
-from tests.support.switchovers import both_ways, planned
 from tests.support.waiting import eventually
 
 _CHOICES = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
@@ -99,11 +99,11 @@ def test_an_apply_that_dies_behind_every_step_comes_to_the_end_of_one_that_does_
             lambda: sum(row["target_end"] for row in query(config, "flow_positions", flow=FLOW)) == 80,
             "all is copied",
         )
-        plans = [planned(capsys, config, *_CHOICES, "--group", group, "--topic", topics[0])]
+        plans = [planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])]
         calm = command(capsys, config, "apply", plans[0], "--reason", "a drill", "--yes")
         assert calm.code == 0, calm.err
         applied += calm.out.split()
-        plans.append(planned(capsys, config, *_CHOICES, "--group", group, "--topic", topics[1]))
+        plans.append(planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1]))
         crashed = crash_behind_each_step(monkeypatch)
         while len(applied) == 1:
             try:

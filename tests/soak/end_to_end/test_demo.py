@@ -20,7 +20,9 @@ def test_the_demonstration_holds_and_cleans_up(own_home: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if len(line.split()) > 1}
-    assert (told["skipped"], told["repeated"]) == ("0", "0")
-    assert int(told["records"].replace(",", "")) > 1_000
+    told = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if len(line.split()) > 1}
+    assert (told["skipped"], told["repeated"]) == (["0"], ["0"])
+    assert int(told["records"][0].replace(",", "")) > 1_000
+    assert told["lost"] == ["100", "records", "reported,", "100", "found", "on", "east"]
+    assert told["written"][0] == "100"
     assert not (own_home / "demo").exists()

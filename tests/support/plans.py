@@ -1,4 +1,4 @@
-"""Changes of direction between the brokers of a test, as operators ask for them."""
+"""Plans on real clusters: made until nothing stands against them, and carried out."""
 
 import json
 
@@ -13,9 +13,7 @@ from tests.support.waiting import eventually
 OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
 
 
-def planned(
-    capsys: pytest.CaptureFixture[str], config: MirrorConfig, *options: str, kind: str = "switchover"
-) -> str:
+def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str, *options: str) -> str:
     """The id of a plan from east to west, once nothing stands against it: all is recorded then."""
     tries: list[Done] = []
     asked = ("plan", kind, "--from", "east", "--to", "west", "--accept", "no_commit", "-o", "json")
@@ -27,14 +25,14 @@ def planned(
     try:
         eventually(is_free, "a plan without blockers", within_s=30)
     finally:
-        print(tries[-1].err)
+        print(*(one.err for one in tries[-1:]))
     return str(json.loads(tries[-1].out)[0]["plan_id"])
 
 
-def both_ways(topics: str) -> dict[str, str]:
+def both_ways(topic: str, *more: str) -> dict[str, str]:
     """Flows of the same names in both directions, of which one holds."""
-    names = f'topic_naming = "identity"\n{OFTEN}'
+    names = 'topic_naming = "identity"\n' + OFTEN
     return {
-        FLOW: f'opposite = "west-to-east"\n{copying(topics, names)}',
-        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topics, names)}',
+        FLOW: f'opposite = "west-to-east"\n{copying(topic, names, *more)}',
+        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names, *more)}',
     }

@@ -1,0 +1,45 @@
+"""What the demonstration does and finds, shown as it goes: steps with their time on stderr, tables on stdout."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from rich.console import Console
+
+from ledger.cli.printing import put, rendered
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is being done, how long it took, and what came out, on stderr."""
+
+    console: Console
+    started_s: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator["Step"]:
+        started_s = time.monotonic()
+        with self.console.status(title) as status:
+            step = Step(lambda text: status.update(f"{title}: {text}"))
+            yield step
+        elapsed_s = time.monotonic() - started_s
+        outcome = f": {step.outcome}" if step.outcome else ""
+        self.console.print(f"{elapsed_s:6.1f} s  {title}{outcome}", highlight=False, soft_wrap=True)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started_s
+
+
+@dataclass(slots=True)
+class Step:
+    """One step under way: `update` shows how far it is, `outcome` stays when it is done."""
+
+    update: Callable[[str], None]
+    outcome: str = ""
+
+
+def show(title: str, answer: pa.Table) -> None:
+    put(f"\n{title}\n" + rendered(answer, "table"))
