@@ -163,7 +163,8 @@ class FlowReport:
         if not self.enabled:
             runs = self.driver.state is DriverState.RUNNING
             return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
-        reasons = [outage.words for outage in self.outages]
+        reasons = [f"{found.state} at {found.cluster}: {found.message}" for found in self.fences]
+        reasons += [outage.words for outage in self.outages]
         reasons += _driver_reasons(self.driver, self.at_ms)
         if self.stopped:
             first = min(stopped.stopped_at_ms for stopped in self.stopped)
@@ -173,7 +174,6 @@ class FlowReport:
             reasons += [_unrecorded(recording) for recording in late]
         if self.lag.overdue_partitions and self.driver.state not in _ENDED:
             reasons.append(unknown_lag(self.lag))
-        reasons += [f"{found.state} at {found.cluster}: {found.message}" for found in self.fences]
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
             since = min(found.open_since_ms for found in others)
             reasons.append(f"{counted(len(others), 'finding')} open since {instant(since)}")

@@ -173,11 +173,18 @@ class BackgroundRecorders:
             return
         try:
             if record:
-                self._count(recorder, recorder.record_last())
+                self._record_last(recorder)
             recorder.release()
         except ShutOutError:
             log.debug("%s: another process records the cluster", recorder.writer)
         except (MirrorLedgerError, OSError) as error:
+            log.warning("%s: not recorded at the end: %s", recorder.writer, error)
+
+    def _record_last(self, recorder: ClusterRecorder) -> None:
+        """A cluster that does not answer is no reason to keep the role: whoever comes next need not wait for it."""
+        try:
+            self._count(recorder, recorder.record_last())
+        except ClusterUnavailableError as error:
             log.warning("%s: not recorded at the end: %s", recorder.writer, error)
 
     def _count(self, recorder: ClusterRecorder, recorded: RecordedRound) -> None:

@@ -215,7 +215,7 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 
 _SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
-    *(_driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _fences, _findings, _receipts),
+    *(_fences, _driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
 )
 
 

@@ -11,7 +11,8 @@ from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
-from ledger.domain.words.time_words import duration, instant
+from ledger.domain.words.time_words import instant
+from ledger.operations.changeover.losses import loss_words
 from ledger.reports.plain_text import json_text
 from ledger.reports.rendering import RENDERERS
 
@@ -25,11 +26,13 @@ def plan_table(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequ
         f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}",
         f"  topics    {_topics(plan)}",
         f"  forecast  {forecast_words(forecast)}",
+        *(f"            {line}" for line in _lost(plan, forecast)),
         f"  fence     {plan.choices.fence}"
         + (f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""),
         "  steps",
         *(f"    {number:2}  {line}" for number, line in enumerate(_steps(plan, applies), start=1)),
     ]
+    lines += [f"  lost      {line}" for line in _lost(plan, _measured(applies))]
     for one in blockers:
         lines += [f"  blocked   {one.code}: {one.words}", f"            {one.advice}"]
     return "\n".join([*lines, ""])
@@ -42,12 +45,15 @@ def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: S
         "",
         f"- Topics: {_topics(plan)}",
         f"- Forecast: {forecast_words(forecast)}",
+        *(f"  - {line}" for line in _lost(plan, forecast)),
         f"- Fence: {plan.choices.fence}",
         "",
         "## Steps",
         "",
         *(f"{number}. {line}" for number, line in enumerate(_steps(plan, applies), start=1)),
     ]
+    if lost := list(_lost(plan, _measured(applies))):
+        lines += ["", "## Lost", "", *(f"- {line}" for line in lost)]
     if blockers:
         lines += ["", "## Blocked by", ""]
         lines += [f"- `{one.code}`: {one.words}. {one.advice}" for one in blockers]
@@ -97,20 +103,29 @@ def apply_content(one: Apply) -> dict[str, Any]:
 
 def forecast_words(forecast: Forecast) -> str:
     """What would be lost and read again, as of the plan's cut."""
-    lost, seconds = forecast["records_lost"], forecast["seconds_lost"]
-    if lost is None:
-        words = "what is not copied is unknown"
-    elif lost == 0:
-        words = f"all of {counted(forecast['partitions'], 'partition')} is copied"
-    else:
-        since = "" if seconds is None else f", the oldest for {duration(seconds)}"
-        words = f"{counted(lost, 'record')} not copied{since}"
+    words = loss_words(forecast)
     words += (
         f"; {counted(forecast['groups'], 'group')} move, {counted(forecast['repeated'], 'record')} read again"
     )
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
     return words
+
+
+def _measured(applies: Sequence[Apply]) -> Forecast:
+    """What the last carrying out came to; empty while there is none."""
+    return applies[-1].figures if applies else {}
+
+
+def _lost(plan: Plan, figures: Forecast) -> Iterable[str]:
+    """Offsets of the former source that are known to be there and not at the target."""
+    for row in figures.get("losses", ()):
+        where = f"{row['source_topic']} partition {row['partition']} of {plan.from_cluster}"
+        if row["records"] is None:
+            yield f"{where}: unknown"
+        else:
+            offsets = f"{row['copied_to']} to {row['known_end'] - 1}"
+            yield f"{where}: offsets {offsets}, at most {counted(row['records'], 'record')}"
 
 
 def _topics(plan: Plan) -> str:

@@ -72,16 +72,12 @@ moves as (
         c.*,
         r.recorded_at_ms as moved_at_ms,
         row_number() over (
-            partition by r.operation_id, r.round, r.group_id, r.to_topic, r.to_partition
+            partition by operation_id, r.round, group_id, to_topic, to_partition
             order by c.round desc nulls last
         ) as age
     from commits as c
-    inner join read_back as r
-        on r.operation_id = c.operation_id
-        and r.group_id = c.group_id
-        and r.to_topic = c.to_topic
-        and r.to_partition = c.to_partition
-        and r.round >= c.round
+    inner join read_back as r using (operation_id, group_id, to_topic, to_partition)
+    where r.round >= c.round
 ),
 
 -- Of what a flow has synced the last: a group that had begun from an earlier one has committed since, or begins here.

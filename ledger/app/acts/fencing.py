@@ -15,7 +15,7 @@ from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import ClusterUnavailableError, UsageError
-from ledger.operations.fencing.fencing import fence, refusal
+from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
 
@@ -54,6 +54,14 @@ def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
 
 def _silent(_line: str) -> None:
     """For who follows nothing."""
+
+
+def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: str) -> FenceResult:
+    """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
+    with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
+        return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
 
 
 def unfence_topics(

@@ -15,9 +15,9 @@ from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.group_offsets import OffsetsSet
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.words.count_words import counted
-from ledger.domain.words.time_words import duration
 from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.operations.changeover.losses import Took, loss_words
 from ledger.operations.changeover.waiting import first_progress
 from ledger.operations.directions import Pair
 from ledger.operations.fencing.lifting import AskedLifting
@@ -106,17 +106,17 @@ def _open_shut_topics(scene: Scene, waits: Waits) -> None:
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:
-    """How long producers had nowhere to write, and what the steps came to."""
+    """What was lost, how long applications had nowhere to write, and what each step took."""
     now = read_applies(answers.snapshot(scene.config, None)).the(scene.operation_id)
-    began = now.begun.get(StepName.STOP_PRODUCERS, now.begun_at_ms)
-    ended = now.done_at_ms.get(StepName.START_APPLICATIONS, began)
-    seconds = round((ended - began) / 1000, 3)
+    took = Took.of(scene.plan.kind, now)
+    loss = now.done[StepName.CUT].read_back["loss"]
     figures = {
-        "downtime_seconds": seconds,
+        **took.figures,
+        **loss,
         "step_seconds": {
             str(step): round((now.done_at_ms[step] - now.begun[step]) / 1000, 3)
             for step in now.done
             if step in now.begun
         },
     }
-    return StepResult(f"applications had no cluster to write to for {duration(seconds)}", figures)
+    return StepResult(f"{loss_words(loss)}; {took.words}", figures)

@@ -43,7 +43,8 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         cluster_admin(config, before.plan.from_cluster) as source,
         cluster_admin(config, before.plan.to_cluster) as target,
     ):
-        scene = Scene(config, before.plan, former, state, source, target, operation_id, asked)
+        begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
+        scene = Scene(config, before.plan, former, state, source, target, operation_id, asked, begun_at_ms)
         scene.require_current()
         host = str(processes.own())
         operations = ClaimedOperations(operator=getpass.getuser())

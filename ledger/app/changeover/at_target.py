@@ -8,6 +8,7 @@ from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
 from ledger.app.between_clusters import Way
 from ledger.app.changeover.scene import Scene
+from ledger.app.changeover.seeing import losses_of
 from ledger.app.changeover.sheets import record_sheets
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import Asked as AskedPlaces
@@ -18,6 +19,7 @@ from ledger.domain.operations.directions import Promoted
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.operations.changeover.losses import loss_figures, loss_words
 from ledger.operations.groups.outcomes import Choice
 
 
@@ -36,10 +38,14 @@ def promote(scene: Scene, _waits: Waits) -> StepResult:
 
 
 def cut(scene: Scene, _waits: Waits) -> StepResult:
-    """The ends of both sides, and where the maps stand."""
+    """The ends of both sides, where the maps stand, and what of the former source is not at the target."""
     pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.topics)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
-    return StepResult(taken.words, dict(taken.facts))
+    at = answers.snapshot(scene.config, None)
+    found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
+    in_scope = {(one.flow, one.source_topic) for one in scene.plan.topics}
+    figures = loss_figures([row for row in found if (row["flow"], row["source_topic"]) in in_scope])
+    return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
 
 
 def move_groups(scene: Scene, _waits: Waits) -> StepResult:

@@ -5,18 +5,20 @@ from dataclasses import replace
 
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
-from ledger.app.acts.fencing import fence_topics
+from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.steps import StepName
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.waiting import GroupsAtRest, drain
+from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
 
@@ -59,13 +61,32 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
         scene.plan.from_cluster, scene.source_topics, choices, scene.plan.hooks.get(StepName.FENCE)
     )
     if asked is None:
-        return StepResult(
-            f"{scene.plan.from_cluster} is not fenced: {choices.unproven}",
-            {"proof": "unproven", "reason": choices.unproven},
-        )
+        return _not_fenced(scene)
     asked = replace(asked, reason=scene.asked.reason, ticket=scene.asked.ticket)
     result = fence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+
+
+def _not_fenced(scene: Scene) -> StepResult:
+    """A source that was given up may come back, with producers at work: status says so until it is fenced."""
+    choices, cluster = scene.plan.choices, scene.plan.from_cluster
+    facts: dict[str, object] = {"proof": "unproven", "reason": choices.unproven}
+    is_given_up = scene.plan.kind is ChangeoverKind.FAILOVER and StepName.PROMOTE in scene.plan.steps
+    if not is_given_up:
+        return StepResult(f"{cluster} is not fenced: {choices.unproven}", facts)
+    asked = AskedFence(
+        cluster=cluster,
+        topics=scene.source_topics,
+        how=FenceHow.CLOSED,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        unproven=choices.unproven,
+    )
+    left = leave_topics_open(scene.config, asked, operation_id=scene.operation_id)
+    return StepResult(
+        f"{left.words}; when it answers again: mirror-ledger fence {cluster}, before anything else",
+        {**facts, "proof": str(left.proof), "fences": left.facts},
+    )
 
 
 def drain_source(scene: Scene, waits: Waits) -> StepResult:

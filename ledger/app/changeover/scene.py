@@ -47,6 +47,7 @@ class Scene:
     target: KafkaAdmin
     operation_id: str
     asked: Asked
+    begun_at_ms: int
 
     @property
     def pair(self) -> Pair:

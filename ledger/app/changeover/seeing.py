@@ -15,21 +15,22 @@ from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
-from ledger.app.flow_status import with_freshness
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin
-from ledger.catalog import query
+from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Choices
 from ledger.domain.facts import TopicPartition
 from ledger.domain.groups import has_members
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.mirror.driver.take_over import driver_verdict
-from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.operations.changeover.losses import losses
+from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE, with_empty_partitions
 from ledger.ports.clusters import live_cluster
@@ -95,7 +96,7 @@ def see(
                 if row["status"] in UNREAD_ADVICE
             ],
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
-            losses=_losses(config, at, flows),
+            losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
@@ -226,29 +227,28 @@ def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> f
     )
 
 
-def _losses(config: MirrorConfig, at: DeltaSnapshot, flows: Sequence[FlowConfig]) -> list[Row]:
-    """Of each partition what is not at the target; None: unknown."""
-    found: list[Row] = []
-    wanted = query("replication_lag")
-    now_ms = SystemClock().now_ms()
-    for flow in flows:
-        params = with_freshness(config, wanted, {"flow": flow.name}, at_ms=now_ms)
-        for row in answers.run_query(at, wanted.name, params).to_pylist():
-            found.append(_loss(row))
-    return found
+def losses_of(
+    at: DeltaSnapshot, pair: Pair, *, at_ms: int | None, cut: Cut | None = None
+) -> list[dict[str, object]]:
+    """Of each partition what is not at the target; what came since it was read last is estimated up to `at_ms`.
 
-
-def _loss(row: Row) -> dict[str, object]:
-    records = row["lag_records"] if row["lag_records"] is not None else row["last_known_records"]
-    return {
-        "flow": row["flow"],
-        "source_topic": row["source_topic"],
-        "partition": row["source_partition"],
-        "records": records,
-        "seconds": None if row["lag_ms"] is None else row["lag_ms"] / 1000,
-        "measured_at_ms": row["measured_at_ms"],
-        "status": row["status"],
+    A source that does not answer has taken nothing since that was seen first. `at_ms` None: nothing is estimated.
+    """
+    reach = answers.run_query(at, "cluster_reach", {}).to_pylist()
+    away = [
+        row["since_ms"]
+        for row in reach
+        if row["cluster"] == pair.source
+        and row["topic"] is None
+        and row["what"] == "unreachable"
+        and row["until_ms"] is None
+    ]
+    params: dict[str, Value] = {
+        "from_cluster": pair.source,
+        "to_cluster": pair.target,
+        "at_ms": min(at_ms, *away) if at_ms is not None and away else at_ms,
     }
+    return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut)
 
 
 def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:

@@ -81,6 +81,11 @@ class Fence(OperationContent):
         """Whether it is not proved; what only a later program knows is not known to be."""
         return self.proof not in (Proof.PROVEN, Proof.OBSERVED)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether anything was changed for it that has to be changed back."""
+        return bool(self.denied or self.former or self.hook is not None)
+
     def content(self) -> dict[str, object]:
         return {
             **OperationContent.content(self),

@@ -95,7 +95,9 @@ ADVICE = {
         None,
     ),
     StopCause.PROMOTED: Advice(
-        "nothing while applications write at the target; it continues when the target is demoted", None
+        "nothing is to be copied there while applications write at the target. The way back: fence the source, then "
+        "plan a switchover from the target to it; or `demote` the target when nobody writes there any more",
+        None,
     ),
     StopCause.OPPOSITE_HOLDS: Advice(
         "nothing while applications write at the target; where they write at the source, `promote` it over the target",

@@ -4,13 +4,14 @@ A commit is undone only while it is what was set. What a group has committed bey
 nothing is undone at all. What somebody has set to something lower, or removed, is left as it is and named.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.groups import SHARE
 from ledger.domain.operations.group_offsets import OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.domain.words.count_words import counted
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult
@@ -45,28 +46,37 @@ class MovedCommit:
 def moved_commits(rows: Iterable[Mapping[str, Any]]) -> list[MovedCommit]:
     """From rows of `operations` of one operation, in the order of their stamps.
 
-    What was refused is none. Of several attempts the first one knows what was there before.
+    What was refused is none. Of several attempts the first one knows what was there before. What stood at its place
+    already was not set, and is among them by the sheet: who reads on there is at work.
     """
     moved: dict[Place, MovedCommit] = {}
     is_set: set[Place] = set()
     for row in rows:
-        if row["kind"] == OffsetsSet.kind:
-            for one in _intended(OffsetsSet.of_row(row)):
-                before = moved.get(one.place)
-                moved[one.place] = (
-                    one if before is None else replace(before, to=before.to + one.to, topic_id=one.topic_id)
-                )
-        elif row["kind"] == OffsetsSetResult.kind:
-            done = OffsetsSetResult.of_row(row)
-            for result in done.results:
-                if result.topic is None or result.partition is None:
-                    continue
-                place = (done.group, result.topic, result.partition)
-                if result.result in _MAY_BE_THERE:
-                    is_set.add(place)
-                elif place not in is_set:
-                    moved.pop(place, None)
+        match row["kind"]:
+            case OffsetsSet.kind:
+                for one in _intended(OffsetsSet.of_row(row)):
+                    moved[one.place] = _after(moved.get(one.place), one)
+            case Sheet.kind:
+                for one in _intended(Sheet.of_row(row).intended):
+                    moved.setdefault(one.place, one)
+            case OffsetsSetResult.kind:
+                for place, result in _results(OffsetsSetResult.of_row(row)):
+                    if result in _MAY_BE_THERE:
+                        is_set.add(place)
+                    elif place not in is_set:
+                        moved.pop(place, None)
     return [moved[place] for place in sorted(moved)]
+
+
+def _after(before: MovedCommit | None, one: MovedCommit) -> MovedCommit:
+    return one if before is None else replace(before, to=before.to + one.to, topic_id=one.topic_id)
+
+
+def _results(done: OffsetsSetResult) -> Iterator[tuple[Place, str]]:
+    """Of what had an answer."""
+    for one in done.results:
+        if one.topic is not None and one.partition is not None:
+            yield (done.group, one.topic, one.partition), one.result
 
 
 def _intended(intended: OffsetsSet) -> list[MovedCommit]:

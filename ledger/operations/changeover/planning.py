@@ -14,6 +14,7 @@ from ledger.domain.words.partition_names import by_topic
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
+from ledger.operations.changeover.losses import loss_figures
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
 from ledger.ports.ledger import FlowPosition
 
@@ -46,14 +47,12 @@ class Planned:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
         repeated = [row["repeated"] for row in self.places if row["group_id"] is not None]
         return {
-            "records_lost": records_not_copied(self.losses),
-            "seconds_lost": seconds_not_copied(self.losses),
+            **loss_figures(self.losses),
             "repeated": sum(number or 0 for number in repeated),
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
             ),
-            "partitions": len(self.losses),
         }
 
 

@@ -164,10 +164,12 @@ def first_progress(
     """
     started = patience.clock.monotonic()
     after_s: dict[str, float] = {}
+    at_ms: dict[str, int] = {}
     groups = {group for group, _, _ in sheet}
     while True:
         for group in _committed_behind(target, sheet) - after_s.keys():
             after_s[group] = round(patience.clock.monotonic() - started, 3)
+            at_ms[group] = patience.clock.now_ms()
         remaining_s = patience.seconds - (patience.clock.monotonic() - started)
         if groups <= after_s.keys() or remaining_s <= 0:
             break
@@ -177,7 +179,9 @@ def first_progress(
     words = f"{counted(len(after_s), 'group')} of {len(groups)} committed at {target.alias}"
     if still:
         words += f"; not seen at work within {patience.seconds:g} s: {', '.join(still)}"
-    return StepResult(words, {"seconds_to_first_commit": after_s, "not_seen_at_work": still})
+    return StepResult(
+        words, {"seconds_to_first_commit": after_s, "first_commit_at_ms": at_ms, "not_seen_at_work": still}
+    )
 
 
 def _committed_behind(target: ClusterAdmin, sheet: Mapping[tuple[str, str, int], int]) -> set[str]:

@@ -57,6 +57,39 @@ def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
     return None
 
 
+def leave_open(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = None) -> FenceResult:
+    """Make none, and record that nothing is proved and why to continue (`asked.unproven`); the cluster is not asked.
+
+    What stands is left as it is, so twice is as once.
+    """
+    stands = {topic: parts.fences.of(asked.cluster, topic) for topic in sorted(asked.topics)}
+    lacking = tuple(
+        replace(_unmade(asked, parts, topic), override=asked.unproven)
+        for topic, one in stands.items()
+        if one is None
+    )
+    standing = tuple(one.fence for one in stands.values() if one is not None)
+    if lacking:
+        operation_id = parts.operations.record_parts(
+            list(lacking), operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
+        )
+    words = [f"{_named(lacking)} of {asked.cluster} is not fenced: {asked.unproven}"] if lacking else []
+    if standing:
+        words.append(f"the fence of {_named(standing)} of {asked.cluster} is left as it is")
+    return FenceResult(operation_id if lacking else None, "; ".join(words), (*lacking, *standing))
+
+
+def _unmade(asked: AskedFence, parts: FenceParts, topic: str) -> Fence:
+    return Fence(
+        cluster=asked.cluster,
+        cluster_id=parts.identities.recorded_id(asked.cluster),
+        topic=topic,
+        topic_id=asked.known_ids.get(topic),
+        how=asked.how,
+        proof=Proof.UNPROVEN,
+    )
+
+
 def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
     """What another way has made for a topic would be forgotten."""
     for topic in asked.topics:
@@ -115,14 +148,7 @@ class _Attempt:
             return self._recorded[topic]
         if stands is not None:
             return stands.fence
-        return Fence(
-            cluster=asked.cluster,
-            cluster_id=self.parts.identities.recorded_id(asked.cluster),
-            topic=topic,
-            topic_id=asked.known_ids.get(topic),
-            how=asked.how,
-            proof=Proof.UNPROVEN,
-        )
+        return _unmade(asked, self.parts, topic)
 
     def topics(self) -> dict[str, TopicDescription]:
         found = self.parts.reader.topics()

@@ -27,7 +27,7 @@ class AskedLifting:
 
 
 def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None = None) -> UnfenceResult:
-    """Lift the fences that stand, and record it; twice is as once.
+    """Lift the fences that stand, and record it; twice is as once. Where nothing was made no cluster is asked.
 
     Raises `PreconditionError` when another cluster answers than the recorded one, the hook fails, or a broker still has
     a rule after 30 s: then nothing is recorded, and the fence stands as far as the ledger knows.
@@ -39,7 +39,8 @@ def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None 
     ]
     if not chosen:
         return UnfenceResult(None, f"no topic of {asked.cluster} that was named is fenced", ())
-    parts.identities.require(asked.cluster, live_cluster(parts.reader))
+    if asked.hook is not None or any(one.fence.is_made for one in chosen):
+        parts.identities.require(asked.cluster, live_cluster(parts.reader))
     hook = _hook_run(asked, parts, chosen)
     _remove_rules(parts, [one.fence for one in chosen])
     lifted = [_lifted(parts, one.fence, hook) for one in chosen]
@@ -88,7 +89,7 @@ def _still_there(parts: FenceParts, rules: frozenset[TopicAcl], topics: Sequence
 def _lifted(parts: FenceParts, fence: Fence, hook: HookRun | None) -> Unfenced:
     return Unfenced(
         cluster=fence.cluster,
-        cluster_id=parts.reader.cluster_id(),
+        cluster_id=parts.reader.cluster_id() if fence.is_made else fence.cluster_id or "",
         topic=fence.topic,
         topic_id=fence.topic_id,
         how=fence.how,
@@ -100,8 +101,10 @@ def _lifted(parts: FenceParts, fence: Fence, hook: HookRun | None) -> Unfenced:
 
 def _set_back(parts: FenceParts, fence: Fence) -> dict[str, str | None]:
     """Nothing, where the topic is another one by now or somebody has changed the setting since."""
+    if SETTING not in fence.former:
+        return {}
     topic = parts.reader.topics().get(fence.topic)
-    if SETTING not in fence.former or topic is None or topic.topic_id != fence.topic_id:
+    if topic is None or topic.topic_id != fence.topic_id:
         return {}
     own = parts.control.configurations([fence.topic])[fence.topic].get(SETTING)
     former = fence.former[SETTING]

@@ -72,7 +72,16 @@ def place(group: str | None = "billing", **changed: Any) -> Row:
 
 
 def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
-    return {"source_topic": "orders", "partition": 0, "records": records, "seconds": seconds}
+    return {
+        "source_topic": "orders",
+        "partition": 0,
+        "records": records,
+        "estimate": 0,
+        "seconds": seconds,
+        "seconds_bound": "at_most",
+        "precision_seconds": 0.5,
+        "read_at_ms": 1000,
+    }
 
 
 EAST = SeenCluster(alias="east", recorded_id="E", live_id="E", trouble=None, topic_ids={"orders": "E-orders"})

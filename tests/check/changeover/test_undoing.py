@@ -12,6 +12,7 @@ from ledger.domain.changeover.steps import StepName
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.domain.writer_roles import APPLY_WRITER
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError, UsageError
 from ledger.operations.changeover.applying import ApplyRecord, StepResult, Told, Waits
@@ -408,3 +409,8 @@ def test_of_several_attempts_the_first_knows_what_was_there_and_what_was_refused
     assert told(intended(2, 5), result("set"), intended(5, 7), result("refused")) == [(2, (5, 7))]
     assert told(intended(2, 5)) == [(2, (5,))], "it may be there"
     assert told(intended(2, 5), result("refused")) == []
+    already = Sheet.of("p", intended(5, 5))
+    assert told(intended(2, 5), result("set"), already) == [(2, (5,))]
+    assert told(result("already_set"), already) == [(5, (5,))], (
+        "nobody has set it, and who reads on is at work"
+    )

@@ -135,5 +135,9 @@ def test_progress_is_the_first_commit_behind_what_was_set() -> None:
         lambda: room.cluster.committed.update({("billing", "orders", 0): 3}),
     ]
     result = first_progress(room.cluster, sheet, room.patience(4.0), room.said.append)
-    assert result.read_back == {"seconds_to_first_commit": {"billing": 2.0}, "not_seen_at_work": ["idle"]}
+    assert result.read_back == {
+        "seconds_to_first_commit": {"billing": 2.0},
+        "first_commit_at_ms": {"billing": 1_002_000},
+        "not_seen_at_work": ["idle"],
+    }
     assert "not seen at work within 4 s: idle" in result.words

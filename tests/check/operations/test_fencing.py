@@ -8,7 +8,7 @@ from ledger.domain.fences.closing import denial
 from ledger.domain.fences.proof import Proof
 from ledger.domain.fences.receipts import Fence, FenceHow
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
-from ledger.operations.fencing.fencing import fence
+from ledger.operations.fencing.fencing import fence, leave_open
 from ledger.operations.fencing.lifting import unfence
 from ledger.operations.fencing.measures import SETTING
 from ledger.operations.fencing.report import fences_needing_attention
@@ -236,6 +236,33 @@ def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
     ]
     site.cluster.is_away = False
     assert fence(asked(), site.parts()).proof is Proof.PROVEN
+
+
+def test_who_makes_no_fence_leaves_one_open_without_asking_the_cluster_and_lifts_it_so() -> None:
+    site = FenceSite()
+    site.cluster.is_away = True
+    word = asked(unproven="it is dead", known_ids={"orders": "O"})
+    left = leave_open(word, site.parts(), operation_id="apply-1")
+    assert (left.operation_id, left.proof) == ("apply-1", Proof.UNPROVEN)
+    assert left.words == "orders, users of east is not fenced: it is dead"
+    assert [(one.topic, one.topic_id, one.is_made, one.override) for one in rows(site)] == [
+        ("orders", "O", False, "it is dead"),
+        ("users", None, False, "it is dead"),
+    ]
+    again = leave_open(word, site.parts(), operation_id="apply-1")
+    assert (again.operation_id, again.proof, len(rows(site))) == (None, Proof.UNPROVEN, 2)
+    assert [one.topic for one in unfence(lifting(), site.parts()).lifted] == ["orders", "users"]
+    assert site.parts().fences.at("east") == []
+
+
+def test_what_was_made_is_not_lifted_while_the_cluster_is_away_and_stays_as_it_is() -> None:
+    site = FenceSite()
+    fence(asked(), site.parts())
+    site.cluster.is_away = True
+    with pytest.raises(ClusterUnavailableError):
+        unfence(lifting(), site.parts())
+    left = leave_open(asked(unproven="it is dead"), site.parts(), operation_id="apply-1")
+    assert (left.operation_id, left.proof) == (None, Proof.PROVEN)
 
 
 def test_a_cluster_that_goes_away_keeps_what_was_made() -> None:

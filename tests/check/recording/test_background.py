@@ -5,7 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.errors import (
+    ClusterUnavailableError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    ShutOutError,
+)
 from ledger.ports.ledger import WriterClaim
 from ledger.recording import background
 from ledger.recording.background import BackgroundRecorders
@@ -42,6 +48,12 @@ class Failing(ClusterRecorder):
             processes=FakeProcesses(),
         )
         self.failure = failure
+        self.last: Exception | None = None
+
+    def record_last(self):  # type: ignore[no-untyped-def]
+        if self.last is not None:
+            raise self.last
+        return super().record_last()
 
     def record_due(self):  # type: ignore[no-untyped-def]
         self.looks += 1
@@ -135,3 +147,13 @@ def test_a_ledger_that_is_gone_is_not_asked_to_take_the_end_of_a_role() -> None:
     error = LedgerUnavailableError("no space left on device")
     recorders.__exit__(type(error), error, None)
     assert recorder.holds_role
+
+
+def test_a_role_is_given_back_although_the_cluster_does_not_answer_any_more() -> None:
+    recorder = Failing(STORE_IS_SLOW)
+    recorder.last = ClusterUnavailableError("refused")
+    with BackgroundRecorders([recorder]) as recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 1), "a look", within_s=10)
+        assert recorder.holds_role
+    assert not recorder.holds_role

@@ -11,13 +11,11 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of, values
+from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
-from tests.support.switchovers import planned
 from tests.support.waiting import eventually
-
-_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
@@ -25,7 +23,7 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, _OFTEN)})
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
     init_ledger(config)
     create_topics(east, [topic], partitions=2)
     create_topics(west, [topic], partitions=2)
@@ -35,7 +33,8 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
-            capsys, config, "--fence", "none", "--unproven", "producers ended", "--group", desk.group
+            *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
+            *("--group", desk.group),
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
@@ -62,6 +61,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         plan_id = planned(
             capsys,
             config,
+            "switchover",
             *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
             *("--accept-unproven-shut-out", "--topic", topic),
         )
@@ -78,12 +78,3 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     assert receipts["operation_id"] == operation_id
     run(config, spark, "west-to-east", from_cut=operation_id)
     assert sorted(values(east, topic)) == sorted(shop.written)
-
-
-def both_ways(topic: str) -> dict[str, str]:
-    """Flows of the same names in both directions, of which one holds."""
-    names = 'topic_naming = "identity"\n'
-    return {
-        FLOW: f'opposite = "west-to-east"\n{copying(topic, names + _OFTEN)}',
-        "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names + _OFTEN)}',
-    }

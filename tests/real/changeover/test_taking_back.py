@@ -15,9 +15,9 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, consumed, copying, name_of, produce, values
+from tests.support.plans import planned
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
-from tests.support.switchovers import planned
 from tests.support.waiting import eventually
 
 _OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
@@ -71,7 +71,7 @@ def test_a_moved_group_is_verified_and_taken_back(
     copied = f"east.{topic}"
     with running(config, spark, recorded=frozenset(Subject)):
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
-        plan_id = planned(capsys, config, *_UNFENCED, "--group", group)
+        plan_id = planned(capsys, config, "switchover", *_UNFENCED, "--group", group)
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
         operation = applied.out.strip()
@@ -92,7 +92,7 @@ def test_a_moved_group_is_verified_and_taken_back(
         commit(config, group, copied, 3)
         assert (undo(), commits(config, group)) == (0, {})
         assert (undo(), len(operations(config, "undone"))) == (0, 1)
-        again = planned(capsys, config, *_UNFENCED, "--group", group)
+        again = planned(capsys, config, "switchover", *_UNFENCED, "--group", group)
         exported = command(capsys, config, "plan", "export", again, str(tmp_path / "steps"))
         assert exported.code == 0, exported.err
         with (tmp_path / "steps" / "reset.csv").open(newline="") as file:
@@ -138,7 +138,7 @@ def test_a_promotion_is_taken_back_until_applications_write(
             produce(east, topic, value)
             eventually(partial(is_recorded, config, topic, end), "how long writers pause is recorded")
         asked = (*_SHUT, "--no-reverse")
-        plan_id = planned(capsys, config, *asked, "--hook", "start_applications=false")
+        plan_id = planned(capsys, config, "switchover", *asked, "--hook", "start_applications=false")
         stuck = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert stuck.code == 5, stuck.err
         operation = rows(config, "operations")[-1]["operation_id"]
@@ -148,7 +148,9 @@ def test_a_promotion_is_taken_back_until_applications_write(
         assert undone.code == 0, undone.err
         produce(east, topic, "d")
         eventually(lambda: values(west, topic) == [b"a", b"b", b"c", b"d"], "the mirror is at work again")
-        plan_id = planned(capsys, config, *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse")
+        plan_id = planned(
+            capsys, config, "switchover", *_UNFENCED, "--accept-unproven-shut-out", "--no-reverse"
+        )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
         code, found = verified(capsys, config, applied.out.strip())

@@ -1,0 +1,137 @@
+"""The source dies by kill -9 under load: applications go on at the target, and what is lost is told to the record."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.recording.observation import Subject
+from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.reading import PlacedRecord, read_topics
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command, driver_state
+from tests.support.following import config_of, name_of, values
+from tests.support.plans import both_ways, planned
+from tests.support.recorded import Row, broken_invariants, operations, query
+from tests.support.runs import FLOW, running
+from tests.support.shops import Desk, Shop
+from tests.support.waiting import eventually
+
+_UNDER_WAY_MS = 1000
+"""For so long at most a record was on its way when the ends were read that it is behind."""
+_GIVES_UP = {"message.timeout.ms": "1500"}
+_NOT_FENCED = (
+    "--fence",
+    "none",
+    "--unproven",
+    "east is dead",
+    "--accept-unproven-shut-out",
+    "--accept",
+    "ahead",
+)
+
+
+def lost_now(config: MirrorConfig) -> dict[int, Row]:
+    """By partition, what the ledger says would be lost."""
+    rows = query(config, "failover_loss", from_cluster="east", to_cluster="west")
+    return {row["source_partition"]: row for row in rows}
+
+
+def copied_to(config: MirrorConfig) -> int:
+    return sum(row["map_end"] or 0 for row in lost_now(config).values())
+
+
+def at_risk(config: MirrorConfig) -> int:
+    return sum(row["records_at_risk"] or 0 for row in lost_now(config).values())
+
+
+def at_source_alone(pair: Mapping[str, SandboxCluster], topic: str) -> dict[int, list[PlacedRecord]]:
+    """By partition what east holds and west does not."""
+    there = set(values(pair["west"].bootstrap_servers, topic))
+    held = read_topics(pair["east"].bootstrap_servers, [topic])
+    return {
+        partition: [one for one in placed if one.record.value not in there]
+        for (_, partition), placed in held.items()
+    }
+
+
+def assert_reported(report: Row, lost: list[PlacedRecord]) -> None:
+    """What was reported is lost, record for record; what is lost besides was written after the ends were read."""
+    offsets = [one.offset for one in lost]
+    assert report["records"] > 0
+    assert offsets[: report["records"]] == list(range(report["copied_to"], report["known_end"]))
+    unseen = lost[report["records"] :]
+    assert all(one.record.timestamp_ms >= report["read_at_ms"] - _UNDER_WAY_MS for one in unseen)
+
+
+@pytest.mark.fault(4, 30)
+def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
+    broker_pair: Mapping[str, SandboxCluster],
+    broker_pair_sandbox: Sandbox,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, billing, slow = Shop(topic, 2), Desk(name_of("billing")), Desk(name_of("slow"))
+    try:
+        with running(config, spark, recorded=frozenset(Subject)):
+            with shop.selling(east, pause_s=0.005, **_GIVES_UP):
+                with billing.open(east, [topic]):
+                    with slow.open(east, [topic]):
+                        eventually(lambda: len(slow.processed) > 100, "the group is at work")
+                    eventually(lambda: copied_to(config) > len(slow.processed) + 200, "more is copied")
+                    assert command(capsys, config, "pause", FLOW, "--reason", "a drill").code == 0
+                    eventually(lambda: at_risk(config) > 100, "the mirror lags")
+                broker_pair_sandbox.kill("east")
+            groups = ("--group", billing.group, "--group", slow.group)
+            plan_id = planned(capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
+            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
+            assert applied.code == 0, applied.err
+        copied = values(west, topic)
+        acknowledged, processed = set(shop.written), list(slow.processed)
+        figures = operations(config, "apply_ended")[-1]["figures"]
+        assert figures["downtime_since"] == "decision"
+        assert f"{figures['records_lost']} records not copied" in applied.err
+        with billing.open(west, [topic]), slow.open(west, [topic]):
+            shop.sell(west, 20)
+            wanted = {*copied, *shop.written[-20:]}
+            eventually(lambda: set(billing.processed) >= wanted, "all is processed")
+            eventually(lambda: set(slow.processed) >= wanted, "all is processed by the other")
+        assert sorted(slow.processed) == sorted({*processed, *wanted}), "nothing skipped, nothing repeated"
+        assert billing.repeated.total() == 0
+        before = values(west, topic)
+    finally:
+        broker_pair_sandbox.start("east")
+    lost = at_source_alone(broker_pair, topic)
+    lost_values = {one.record.value for placed in lost.values() for one in placed}
+    assert acknowledged - set(copied) <= lost_values <= (acknowledged | set(shop.refused)) - set(copied)
+    for report in figures["losses"]:
+        assert_reported(report, lost[report["partition"]])
+    assert command(capsys, config, "resume", FLOW, "--reason", "east is back").code == 0
+    with running(config, spark, recorded=frozenset(Subject)):
+        ends = {number: placed[-1].offset + 1 for number, placed in lost.items()}
+        eventually(
+            lambda: {at: row["high_watermark"] for at, row in lost_now(config).items()} == ends,
+            "the ends of east were read again",
+        )
+        eventually(lambda: driver_state(capsys, config) == "running", "the driver is back")
+        said = command(capsys, config, "status", FLOW, "--check")
+    assert values(west, topic) == before, "nothing is appended behind applications"
+    assert {at: row["records_at_risk"] for at, row in lost_now(config).items()} == {
+        at: len(placed) for at, placed in lost.items()
+    }
+    words = " ".join(said.out.split())
+    assert said.code == 4
+    assert words.startswith(f"{FLOW}: unproven at east: "), "what is to be done first is said first"
+    assert "mirror-ledger fence east proves it" in words
+    assert "2 partitions stopped" in words
+    assert "fence the source, then plan a switchover from the target to it" in words
+    assert broken_invariants(config) == {}
