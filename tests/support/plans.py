@@ -25,7 +25,7 @@ def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str,
     try:
         eventually(is_free, "a plan without blockers", within_s=30)
     finally:
-        print(tries[-1].err)
+        print(*(one.err for one in tries[-1:]))
     return str(json.loads(tries[-1].out)[0]["plan_id"])
 
 

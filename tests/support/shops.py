@@ -16,11 +16,12 @@ _POLL_S = 0.2
 class Shop:
     """Writes one record after the other to a topic of a cluster, wherever it is told to; `written`: acknowledged ones.
 
-    `refused`: records that the cluster did not take.
+    `refused`: records that the cluster did not take within `gives_up_ms`.
     """
 
     topic: str
     partitions: int
+    gives_up_ms: int = 8000
     written: list[bytes] = field(default_factory=list)
     refused: list[bytes] = field(default_factory=list)
     _number: int = 0
@@ -59,7 +60,7 @@ class Shop:
                 "bootstrap.servers": servers,
                 "acks": "all",
                 "enable.idempotence": "true",
-                "message.timeout.ms": "8000",
+                "message.timeout.ms": str(self.gives_up_ms),
                 **properties,
             }
         )

@@ -45,6 +45,14 @@ def fence_topics(
         )
 
 
+def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: str) -> FenceResult:
+    """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
+    with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
+        return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
+
+
 def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
     """Why such a fence would be refused now; None: it would not. Changes and records nothing."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
@@ -54,14 +62,6 @@ def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
 
 def _silent(_line: str) -> None:
     """For who follows nothing."""
-
-
-def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: str) -> FenceResult:
-    """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
-    with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
-        return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
 
 
 def unfence_topics(

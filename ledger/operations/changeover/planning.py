@@ -187,25 +187,13 @@ def _figures(
     way = f"{seen.source.alias} to {seen.target.alias}"
     in_records = Objective.MAX_LOSS_RECORDS if is_lost else Objective.MAX_LAG_RECORDS
     in_seconds = Objective.MAX_LOSS_SECONDS if is_lost else Objective.MAX_LAG_SECONDS
-    yield Figure(in_records, records_not_copied(losses), way)
-    yield Figure(in_seconds, seconds_not_copied(losses), way)
+    yield Figure(in_records, loss_figures(losses)["records_lost"], way)
+    yield Figure(in_seconds, loss_figures(losses)["seconds_lost"], way)
     groups = sorted({row["group_id"] for row in places} - {None})
     for group in groups:
         repeated = [row["repeated"] for row in places if row["group_id"] == group]
         total = None if None in repeated else sum(repeated)
         yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
-
-
-def records_not_copied(losses: Sequence[Row]) -> int | None:
-    """Over all partitions; None: of one of them nobody knows."""
-    records = [row["records"] for row in losses]
-    return None if None in records else sum(records)
-
-
-def seconds_not_copied(losses: Sequence[Row]) -> float | None:
-    """Of the partition that is behind for the longest time; None: of one of them nobody knows."""
-    seconds = [row["seconds"] for row in losses if row["records"] != 0]
-    return None if None in seconds else max(seconds, default=0)
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:

@@ -44,19 +44,6 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
         return attempt.given_up()
 
 
-def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
-    """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
-    try:
-        _require_one_way(asked, parts)
-        attempt = _Attempt(asked, parts, measure_of(asked, parts), None)
-        attempt.measure.begun(attempt.topics())
-    except ClusterUnavailableError as error:
-        return None if asked.unproven is not None else str(error)
-    except (PreconditionError, UsageError) as error:
-        return str(error)
-    return None
-
-
 def leave_open(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = None) -> FenceResult:
     """Make none, and record that nothing is proved and why to continue (`asked.unproven`); the cluster is not asked.
 
@@ -88,6 +75,19 @@ def _unmade(asked: AskedFence, parts: FenceParts, topic: str) -> Fence:
         how=asked.how,
         proof=Proof.UNPROVEN,
     )
+
+
+def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
+    """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
+    try:
+        _require_one_way(asked, parts)
+        attempt = _Attempt(asked, parts, measure_of(asked, parts), None)
+        attempt.measure.begun(attempt.topics())
+    except ClusterUnavailableError as error:
+        return None if asked.unproven is not None else str(error)
+    except (PreconditionError, UsageError) as error:
+        return str(error)
+    return None
 
 
 def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:

@@ -22,7 +22,6 @@ from tests.support.waiting import eventually
 
 _UNDER_WAY_MS = 1000
 """For so long at most a record was on its way when the ends were read that it is behind."""
-_GIVES_UP = {"message.timeout.ms": "1500"}
 _NOT_FENCED = (
     "--fence",
     "none",
@@ -80,10 +79,10 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     config = config_of(tmp_path, broker_pair, both_ways(topic))
     init_ledger(config)
     create_topics(east, [topic], partitions=2)
-    shop, billing, slow = Shop(topic, 2), Desk(name_of("billing")), Desk(name_of("slow"))
+    shop, billing, slow = Shop(topic, 2, 1500), Desk(name_of("billing")), Desk(name_of("slow"))
     try:
         with running(config, spark, recorded=frozenset(Subject)):
-            with shop.selling(east, pause_s=0.005, **_GIVES_UP):
+            with shop.selling(east):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
                         eventually(lambda: len(slow.processed) > 100, "the group is at work")

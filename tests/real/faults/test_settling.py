@@ -18,9 +18,17 @@ from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 FIRST = 300
+NEVER_COPIED = 30
 OF_EACH = FIRST // PARTITIONS
 NOTHING_RECORDED_S = 120.0  # a round whose end the driver does not live to see
 SETTLED_WITHIN_S = 60.0
+
+
+def forecast(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
+    """Records that a failover would lose now, by its plan, and what settling has found."""
+    done = command(capsys, flow.config, "plan", "failover", "--from", "east", "--to", "west", "-o", "json")
+    found = json.loads(done.out)[0]["forecast"]
+    return found["records_lost"], sum(row["settled"] for row in found["losses"])
 
 
 def settle(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, str]], str]:
@@ -45,15 +53,19 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
         eventually(lambda: flow.target_records() == 2 * FIRST, "all records on the target")
         driver.kill()
         driver.end()
+        produce(flow, NEVER_COPIED, start=2 * FIRST)
+        assert command(capsys, flow.config, "record", "east", "--once").code == 0
         code, lines, said = settle(flow, capsys)
         assert (code, lines, "east answers" in said) == (5, [], True), "the source is there to pair them"
         broker_pair_sandbox.kill("east")
         try:
+            assert forecast(flow, capsys) == (FIRST + NEVER_COPIED, 0), "all that nobody has recorded"
             asked_s = time.monotonic()
             code, lines, said = settle(flow, capsys)
             assert (code, time.monotonic() - asked_s < SETTLED_WITHIN_S) == (0, True), said
             assert [line["records"] for line in lines] == [str(OF_EACH)] * PARTITIONS
             assert f"{FIRST} records copied and not recorded, on {PARTITIONS} of {PARTITIONS}" in said
+            assert forecast(flow, capsys) == (NEVER_COPIED, FIRST), "what is really lost"
             code, again, said = settle(flow, capsys)
             assert (code, {line["records"] for line in again}) == (0, {"0"}), said
             assert recorded.broken_invariants(flow.config) == {}
@@ -63,10 +75,11 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
             assert place_of(flow, capsys, offset=OF_EACH - 50) == OF_EACH - 50
         finally:
             broker_pair_sandbox.start("east")
-        produce(flow, FIRST, start=2 * FIRST)
+        assert flow.target_records() == 2 * FIRST, "the source has so many more"
+        produce(flow, FIRST, start=2 * FIRST + NEVER_COPIED)
         flow.finish(spark)
-        assert flow.assert_same_records() == 3 * FIRST
-        assert flow.recorded_records() == 3 * FIRST
+        assert flow.assert_same_records() == 3 * FIRST + NEVER_COPIED
+        assert flow.recorded_records() == 3 * FIRST + NEVER_COPIED
         assert place_of(flow, capsys, offset=OF_EACH + 50) == OF_EACH + 50
         assert recorded.broken_invariants(flow.config) == {}
 

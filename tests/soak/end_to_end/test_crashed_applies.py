@@ -1,0 +1,126 @@
+"""A process that carries out a plan dies behind each step in turn: the end is that of one that was not interrupted."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.promotion.changeovers import StepDone
+from ledger.operations.changeover.applying import ApplyRecord
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.following import Pair, admin_of, config_of, consumed, name_of, produce, values
+from tests.support.plans import both_ways, planned
+from tests.support.recorded import broken_invariants, query, rows
+from tests.support.runs import FLOW, running
+from tests.support.waiting import eventually
+
+_CHOICES = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
+_OF_EACH_ATTEMPT = frozenset({"apply_claimed", "apply_alive", "step_begun", "step_done", "mirror_shut_out"})
+"""Rows of which an apply has more when it was continued: what may have changed until the cut is proved again."""
+
+
+class Crash(BaseException):
+    """The process ends here: nothing of ours catches it."""
+
+
+def crash_behind_each_step(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The receipt of each step is lost once, with the process; returns the steps as they come."""
+    crashed: list[str] = []
+    real = ApplyRecord.add
+
+    def add(self: ApplyRecord, content: OperationContent) -> None:
+        if isinstance(content, StepDone) and content.step not in crashed:
+            crashed.append(content.step)
+            raise Crash
+        real(self, content)
+
+    monkeypatch.setattr(ApplyRecord, "add", add)
+    return crashed
+
+
+def end_state(config: MirrorConfig, topic: str, group: str, operation_id: str) -> dict[str, Any]:
+    """What an apply leaves behind at both clusters, and in the ledger, without names."""
+    own = [row for row in rows(config, "operations") if row["operation_id"] == operation_id]
+    found: dict[str, Any] = {
+        "rows": Counter(row["kind"] for row in own if row["kind"] not in _OF_EACH_ATTEMPT),
+        "receipts": {json.loads(row["content"])["step"] for row in own if row["kind"] == "step_done"},
+    }
+    found["cut"] = sum(row["operation_id"] == operation_id for row in rows(config, "cut_offsets"))
+    for alias in ("east", "west"):
+        with admin_of(config, alias) as admin:
+            found[f"{alias} settings"] = admin.configurations([topic])[topic]
+            ends = admin.ends([(topic, 0), (topic, 1)])
+            found[f"{alias} ends"] = [end.high_watermark for _, end in sorted(ends.items())]
+            commits = admin.commits(
+                [one for one in admin.groups() if one.group_id == group],
+                topic_ids={topic: admin.topics()[topic].topic_id},
+            )
+            found[f"{alias} commits"] = sorted(
+                (one.partition, one.committed_offset) for one in commits if one.topic == topic
+            )
+    return found
+
+
+def commit(servers: str, group: str, *places: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer.commit(offsets=list(places), asynchronous=False)
+    consumer.close()
+
+
+def test_an_apply_that_dies_behind_every_step_comes_to_the_end_of_one_that_does_not(
+    broker_pair: Pair,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    name = name_of("orders")
+    topics, group = [f"{name}-calm", f"{name}-crashed"], name_of("billing")
+    config = config_of(tmp_path, broker_pair, both_ways(f"{name}.*"))
+    init_ledger(config)
+    create_topics(east, topics, partitions=2)
+    for topic in topics:
+        for partition in (0, 1):
+            produce(east, topic, *map(str, range(20)), partition=partition)
+        commit(east, group, TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 20))
+    applied: list[str] = []
+    with running(config, spark, recorded=frozenset(Subject)):
+        eventually(
+            lambda: sum(row["target_end"] for row in query(config, "flow_positions", flow=FLOW)) == 80,
+            "all is copied",
+        )
+        plans = [planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])]
+        calm = command(capsys, config, "apply", plans[0], "--reason", "a drill", "--yes")
+        assert calm.code == 0, calm.err
+        applied += calm.out.split()
+        plans.append(planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1]))
+        crashed = crash_behind_each_step(monkeypatch)
+        while len(applied) == 1:
+            try:
+                done = command(capsys, config, "apply", plans[1], "--reason", "a drill", "--yes")
+            except Crash:
+                continue
+            assert done.code == 0, done.err
+            applied += done.out.split()
+    assert len(crashed) == len(set(crashed)) == 16
+    one, other = (
+        end_state(config, topic, group, operation_id)
+        for topic, operation_id in zip(topics, applied, strict=True)
+    )
+    assert other == one
+    assert other["receipts"] == set(crashed)
+    assert other["west commits"] == [(0, 7), (1, 20)]
+    assert other["west ends"] == [20, 20]
+    assert len(consumed(west, topics[1], group)) == 13
+    assert sorted(values(west, topics[1])) == sorted(values(east, topics[1]))
+    assert broken_invariants(config) == {}
