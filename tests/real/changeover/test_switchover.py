@@ -89,7 +89,17 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
             capsys,
             config,
             "switchover",
-            *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
+            *(
+                "--fence",
+                "shut",
+                "--producers-stopped",
+                "--quiet-seconds",
+                "1",
+                "--most-quiet-seconds",
+                "3",
+                "--group",
+                desk.group,
+            ),
             *("--accept-unproven-shut-out", "--topic", topic),
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
