@@ -10,7 +10,6 @@ from ledger.operations.fencing.parts import AskedFence
 from ledger.ports.hooks import HookCommand
 
 HOOK_SECONDS = 600.0
-_MOST_QUIET_S = 120.0
 
 
 def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
@@ -27,6 +26,6 @@ def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str
         hook=None if hook is None else HookCommand(tuple(shlex.split(hook)), HOOK_SECONDS),
         abort_after_s=choices.abort_transactions_after,
         unproven=choices.unproven,
-        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=max(_MOST_QUIET_S, choices.quiet_seconds)),
+        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
         wait_s=choices.drain_seconds,
     )

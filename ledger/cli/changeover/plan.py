@@ -122,6 +122,14 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             help="How long at least the fenced ends have to stand still.",
         ),
         click.option(
+            "--most-quiet-seconds",
+            type=click.FloatRange(min=0.1),
+            default=120.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long at most they are watched, where writers pause for longer or nobody knows for how long.",
+        ),
+        click.option(
             "--accept",
             "accepted",
             type=click.Choice(list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE))))),
@@ -211,6 +219,8 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         reverse=not options.pop("no_reverse"),
         **options,
     )
+    if choices.most_quiet_seconds < choices.quiet_seconds:
+        raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was planned")
     made = planning.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
         planning.record_plan(config, made, reason=reason, ticket=ticket)

@@ -8,7 +8,7 @@ from rich.console import Console
 from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
 from ledger.cli.changeover.apply import lines
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import asked_for, say
 from ledger.errors import UsageError
 from ledger.operations.changeover.undoing import OnFailure
 
@@ -45,6 +45,6 @@ def undo(
 def _confirm(source: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask: --yes takes it back without questions; nothing was done")
-    typed = click.prompt(f"applications will be back at {source}; type its name to confirm", err=True)
+    typed = asked_for(f"applications will be back at {source}; type its name to confirm")
     if typed != source:
         raise UsageError(f"{typed!r} is not {source!r}; nothing was done")

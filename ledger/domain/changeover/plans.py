@@ -66,6 +66,7 @@ class Choices:
     groups_seconds: float = 300.0
     progress_seconds: float = 0.0
     quiet_seconds: float = 10.0
+    most_quiet_seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,15 @@ def test_what_only_has_the_name_of_a_time_is_shown_as_it_is() -> None:
 
 def test_every_column_of_a_query_in_milliseconds_is_an_instant_or_a_lag() -> None:
     names = {column.name for query in catalog.queries().values() for column in query.columns}
-    durations = {"age_ms", "at_risk_ms", "cluster_spread_ms", "lag_ms", "precision_ms", "spread_ms"}
+    durations = {
+        "age_ms",
+        "at_risk_ms",
+        "cluster_spread_ms",
+        "lag_ms",
+        "longest_pause_ms",
+        "precision_ms",
+        "spread_ms",
+    }
     in_ms = sorted(name for name in names - durations if name.endswith("_ms"))
     assert "since_ms" in in_ms
     header, *_ = render_table(pa.table({name: [AT_MS] for name in in_ms})).splitlines()

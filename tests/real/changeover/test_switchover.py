@@ -1,16 +1,20 @@
 """A switchover under load: no record is lost, none is processed twice."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
-from tests.support.following import Pair, config_of, copying, name_of, values
+from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
 from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
@@ -36,6 +40,12 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
             *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
             *("--group", desk.group),
         )
+        with member_of(west, desk.group, f"east.{topic}"):
+            refused = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert (refused.code, refused.out, operations(config, "apply_claimed")) == (5, "", [])
+        assert "is stale" in refused.err
+        assert "1 group with members at west" in refused.err
+        eventually(lambda: not has_member(config, desk.group), "the group is empty again")
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
     assert operations(config, "apply_ended")[-1]["figures"]["downtime_seconds"] < 60
@@ -44,6 +54,23 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
         eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
+
+
+@contextmanager
+def member_of(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A consumer of the group that has its partitions, reads nothing and commits nothing."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    try:
+        eventually(lambda: consumer.poll(0.1) is not None or consumer.assignment() != [], "it is a member")
+        yield
+    finally:
+        consumer.close()
+
+
+def has_member(config: MirrorConfig, group: str) -> bool:
+    with admin_of(config, "west") as west:
+        return any(one.group_id == group and one.group_state != "Empty" for one in west.groups())
 
 
 def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
@@ -62,7 +89,17 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
             capsys,
             config,
             "switchover",
-            *("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--group", desk.group),
+            *(
+                "--fence",
+                "shut",
+                "--producers-stopped",
+                "--quiet-seconds",
+                "1",
+                "--most-quiet-seconds",
+                "3",
+                "--group",
+                desk.group,
+            ),
             *("--accept-unproven-shut-out", "--topic", topic),
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")

@@ -22,7 +22,16 @@ from tests.support.waiting import eventually
 
 _OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
 _UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
-_SHUT = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
+_SHUT = (
+    "--fence",
+    "shut",
+    "--producers-stopped",
+    "--quiet-seconds",
+    "0.2",
+    "--most-quiet-seconds",
+    "2",
+    "--accept-unproven-shut-out",
+)
 
 
 def commits(config: MirrorConfig, group: str) -> dict[tuple[str, int], int | None]:

@@ -96,7 +96,8 @@ def close(played: Played, shown: Progress) -> None:
         f"batches: {summary.raw_batches:,} raw, {summary.record_path_batches:,} record path",
         f"downtime   {duration(played.downtime_s)} from the kill to applications on west; "
         f"{duration(_downtime(played.failover))} of that within apply",
-        f"lost       {played.failover.records_lost} records reported, {played.difference.lost} found on east",
+        f"lost       {_number(played.failover.records_lost)} records reported, "
+        f"{_number(played.difference.lost)} found on east",
         f"written    {_sum(map(len, played.written.values()))} records on west after the failover",
         f"groups     {len(source.groups)} resumed on west, on {len(resumptions)} partitions",
         f"records    {_sum(one.read_at_source for one in resumptions)} read on east, "
@@ -118,3 +119,7 @@ def _downtime(failover: Failover) -> float:
 
 def _sum(numbers: Iterable[int]) -> str:
     return f"{sum(numbers):,}"
+
+
+def _number(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"

@@ -42,7 +42,7 @@ _TRANSLATION_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """What was carried out; `records_lost` None: nobody knows; `audits`: those that the ledger has passed."""
+    """What was carried out; `records_lost`: as `apply` reports it, None: unknown; `audits`: those that passed."""
 
     records_lost: int | None
     audits: Sequence[str]
@@ -76,7 +76,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
     operation_id = apply_plan(config, plan_id, asked, lines(shown.console))
     receipt = read_applies(answers.snapshot(config, None)).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]
-    return Failover(made.forecast["records_lost"], audits, receipt.figures)
+    return Failover(receipt.figures["records_lost"], audits, receipt.figures)
 
 
 def resume_groups(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
