@@ -243,7 +243,13 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         },
         blockers=(RecordedBlocker(code="objective", words="41 s behind", advice="wait"),),
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
-        forecast={"records_lost": 0, "repeated": 0, "groups": 3},
+        forecast={
+            "records_lost": 0,
+            "records_estimated": 2,
+            "seconds_lost": 0,
+            "repeated": 0,
+            "groups": 3,
+        },
     ),
     OperationKind.APPLY_CLAIMED: ApplyClaimed(
         plan_id="1e17325e88da7520", host="ops-1:4711:1766303990:3c9e", is_continued=False

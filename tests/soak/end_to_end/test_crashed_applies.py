@@ -24,8 +24,11 @@ from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
 
 _CHOICES = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
-_OF_EACH_ATTEMPT = frozenset({"apply_claimed", "apply_alive", "step_begun", "step_done", "mirror_shut_out"})
-"""Rows of which an apply has more when it was continued: what may have changed until the cut is proved again."""
+_OF_EACH_ATTEMPT = frozenset(
+    {"apply_claimed", "apply_alive", "step_begun", "step_done", "mirror_shut_out", "sheet"}
+)
+"""Rows of which an apply has more when it was continued, and of which the last counts: what may have changed until the
+cut is proved again, and sheets say what is there."""
 
 
 class Crash(BaseException):
