@@ -13,6 +13,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
+from ledger.app.acts.shut_out import administered
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.position_sheets import Asked, group_answers
@@ -100,6 +101,7 @@ def see(
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
+            shut_out_problem=_shut_out_problem(config, pair.target, there),
             cut=at.cut.token,
         )
 
@@ -116,6 +118,20 @@ def _fence_refusal(
     }
     asked = asked_fence(pair.source, sorted(topics), choices, hook)
     return None if asked is None or not topics else fence_refusal(config, asked)
+
+
+def _shut_out_problem(config: MirrorConfig, target: str, seen: SeenCluster) -> str | None:
+    """Whether the mirror can be denied is asked of who would do it; a cluster that does not answer says nothing."""
+    if config.cluster(target).mirror_principal is None:
+        return f"clusters.{target} has no mirror_principal"
+    if seen.live_id is None:
+        return None
+    with administered(config, target) as administrator:
+        try:
+            administrator.topic_acls()
+        except PreconditionError as error:
+            return str(error)
+    return None
 
 
 def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:

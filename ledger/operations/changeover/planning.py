@@ -170,6 +170,12 @@ def _blockers(
     if not choices.despite_objectives:
         for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
             yield Blocker(BlockerCode.OBJECTIVE, words)
+    is_let_be = choices.abort_marker or choices.accept_unproven_shut_out
+    if seen.shut_out_problem is not None and not is_let_be and all(flow.is_promotable for flow in flows):
+        yield Blocker(
+            BlockerCode.MIRROR_NOT_SHUT_OUT,
+            f"nothing but the ledger would keep the mirror from {seen.target.alias}: {seen.shut_out_problem}",
+        )
     is_back = kind is ChangeoverKind.SWITCHOVER and choices.reverse
     for flow in flows:
         if is_back and flow.is_promotable and flow.config.name not in seen.reverse_flows:

@@ -61,6 +61,7 @@ class Seen:
 
     `active`: groups that have members at the target. `untold`: groups whose commits are not known.
     `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
+    `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
     """
 
@@ -77,4 +78,5 @@ class Seen:
     reverse_flows: Mapping[str, str]
     objectives: Objectives
     fence_refusal: str | None
+    shut_out_problem: str | None
     cut: str

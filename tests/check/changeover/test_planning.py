@@ -101,6 +101,7 @@ SEEN = Seen(
     reverse_flows={"flow": "back"},
     objectives={},
     fence_refusal=None,
+    shut_out_problem=None,
     cut="cut",
 )
 
@@ -204,6 +205,12 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         SWITCHOVER,
         BlockerCode.GROUPS_UNKNOWN,
     ),
+    (
+        "no rule for the mirror",
+        replace(SEEN, shut_out_problem="west has no authorizer"),
+        SWITCHOVER,
+        BlockerCode.MIRROR_NOT_SHUT_OUT,
+    ),
     ("no fence", replace(SEEN, fence_refusal="east has no authorizer"), SWITCHOVER, BlockerCode.FENCE),
     (
         "lag",
@@ -260,6 +267,8 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
         (replace(SEEN, objectives={Objective.MAX_REPEATS_PER_GROUP: 1}), {"despite_objectives": True}),
         (replace(SEEN, objectives={Objective.MAX_LOSS_RECORDS: 0}, losses=[loss(4, 1.0)]), {}),
         (replace(SEEN, reverse_flows={}), {"reverse": False}),
+        (replace(SEEN, shut_out_problem="no authorizer"), {"abort_marker": True}),
+        (replace(SEEN, shut_out_problem="no authorizer"), {"accept_unproven_shut_out": True}),
         (replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]), {"groups": ("billing",)}),
         (replace(SEEN, places=[place(), place("other", target_offset=None)]), {"groups": ("billing",)}),
     ],
@@ -281,7 +290,9 @@ def test_a_failover_needs_neither_the_source_nor_its_driver() -> None:
 
 @pytest.mark.parametrize("config", [{"target_mode": TargetMode.SHARED}, {"topic_naming": NamingKind.PREFIX}])
 def test_where_nothing_can_be_promoted_only_groups_and_producers_move(config: dict[str, Any]) -> None:
-    found = made(replace(SEEN, flows=[flow(config=config)], reverse_flows={}))
+    found = made(
+        replace(SEEN, flows=[flow(config=config)], reverse_flows={}, shut_out_problem="no authorizer")
+    )
     assert found.blockers == ()
     assert StepName.PROMOTE not in found.plan.steps
     assert {StepName.FENCE, StepName.DRAIN, StepName.MOVE_GROUPS} <= set(found.plan.steps)
