@@ -161,24 +161,35 @@ def _blockers(
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from _of_groups(seen, choices, places, oddities)
-    if seen.fence_refusal is not None:
-        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
-    if choices.fence is FenceChoice.NONE and choices.unproven is None:
-        yield Blocker(
-            BlockerCode.FENCE, f"{seen.source.alias} is not fenced, and nobody says why that is enough"
-        )
+    yield from _of_fences(seen, choices, flows)
+    yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
         for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
             yield Blocker(BlockerCode.OBJECTIVE, words)
+
+
+def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:
+    """What keeps applications from the source, and the mirror from the target."""
+    source, target = seen.source.alias, seen.target.alias
+    if seen.fence_refusal is not None:
+        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        yield Blocker(BlockerCode.FENCE, f"{source} is not fenced, and nobody says why that is enough")
     is_let_be = choices.abort_marker or choices.accept_unproven_shut_out
     if seen.shut_out_problem is not None and not is_let_be and all(flow.is_promotable for flow in flows):
         yield Blocker(
             BlockerCode.MIRROR_NOT_SHUT_OUT,
-            f"nothing but the ledger would keep the mirror from {seen.target.alias}: {seen.shut_out_problem}",
+            f"nothing but the ledger would keep the mirror from {target}: {seen.shut_out_problem}",
         )
-    is_back = kind is ChangeoverKind.SWITCHOVER and choices.reverse
+
+
+def _of_the_way_back(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, flows: Sequence[SeenFlow]
+) -> Iterator[Blocker]:
+    if kind is not ChangeoverKind.SWITCHOVER or not choices.reverse:
+        return
     for flow in flows:
-        if is_back and flow.is_promotable and flow.config.name not in seen.reverse_flows:
+        if flow.is_promotable and flow.config.name not in seen.reverse_flows:
             yield Blocker(
                 BlockerCode.NO_REVERSE_FLOW,
                 f"no flow copies back what {flow.config.name} copies: it has no opposite",
