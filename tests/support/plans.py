@@ -10,7 +10,7 @@ from tests.support.following import copying
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
-OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
+OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 5\n"
 
 
 def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str, *options: str) -> str:

@@ -20,7 +20,7 @@ from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
 
-_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 1\n"
+_OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 5\n"
 _UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
 _SHUT = (
     "--fence",
