@@ -33,7 +33,7 @@ counted as (
     where coalesce(s.place < l.place, true)
 )
 
-select writer, max(place), arg_max(recorded_at_ms, place)
+select writer, max(place), arg_max(recorded_at_ms, {{'place': place, 'at': recorded_at_ms}})
 from counted
 group by writer
 """
@@ -49,7 +49,7 @@ order by n.number
 _NEWEST = f"""
 with stamps as ({_STAMPS})
 
-select writer, max(place), arg_max(recorded_at_ms, place)
+select writer, max(place), arg_max(recorded_at_ms, {{'place': place, 'at': recorded_at_ms}})
 from stamps
 group by writer
 """
