@@ -7,43 +7,15 @@ import pytest
 
 from ledger.config.file import CONFIG_VARIABLE, find_config, load_config
 from ledger.config.flow import Policy, TargetMode
-from ledger.config.mirror import MirrorConfig
 from ledger.config.secrets import SecretReference
 from ledger.domain.filters import RecordFilter
 from ledger.domain.topics.naming import NamingKind, SelectionRefusal
 from ledger.domain.topics.topic_settings import ConfigurationFollow
 from ledger.errors import ConfigurationError, UsageError
 from tests.support.checkout import CHECKOUT
+from tests.support.config_texts import BASE, FLOW, load, problems
 
 EXAMPLE = CHECKOUT / "conf" / "example.toml"
-
-BASE = """
-[ledger]
-path = "ledger"
-[clusters.east]
-bootstrap_servers = "east:9092"
-[clusters.west]
-bootstrap_servers = "west:9092"
-"""
-FLOW = """
-[flows.east-to-west]
-source = "east"
-target = "west"
-topics = ["orders"]
-"""
-
-
-def load(folder: Path, text: str) -> MirrorConfig:
-    file = folder / "mirror.toml"
-    file.write_text(text)
-    return load_config(file)
-
-
-def problems(folder: Path, text: str) -> list[str]:
-    with pytest.raises(ConfigurationError) as caught:
-        load(folder, text)
-    assert all(line.startswith(str(folder / "mirror.toml")) for line in str(caught.value).splitlines())
-    return caught.value.problems
 
 
 def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -> None:

@@ -4,36 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.config.file import load_config
-from ledger.config.mirror import MirrorConfig
-from ledger.errors import ConfigurationError
-
-BASE = """
-[ledger]
-path = "ledger"
-[clusters.east]
-bootstrap_servers = "east:9092"
-[clusters.west]
-bootstrap_servers = "west:9092"
-"""
-FLOW = """
-[flows.east-to-west]
-source = "east"
-target = "west"
-topics = ["orders"]
-"""
-
-
-def load(folder: Path, text: str) -> MirrorConfig:
-    file = folder / "mirror.toml"
-    file.write_text(text)
-    return load_config(file)
-
-
-def problems(folder: Path, text: str) -> list[str]:
-    with pytest.raises(ConfigurationError) as refused:
-        load(folder, text)
-    return refused.value.problems
+from tests.support.config_texts import BASE, FLOW, load, problems
 
 
 def test_objectives_are_what_is_allowed_and_only_what_is_given(tmp_path: Path) -> None:
