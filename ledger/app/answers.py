@@ -36,3 +36,9 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
     return engine.run_query(catalog.query(name), params, at)
+
+
+def audit_rows(at: DeltaSnapshot) -> dict[str, int]:
+    """By audit how many rows break its invariant."""
+    audits = [query for query in catalog.queries().values() if query.is_audit]
+    return {name: rows.num_rows for name, rows in engine.run_queries(audits, {}, at).items()}

@@ -1,11 +1,9 @@
 """Steps once everything is in place: audited, applications started, measured, the way back opened, reported."""
 
-from ledger import catalog
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app import answers
 from ledger.app.acts.fencing import unfence_topics
-from ledger.app.acts.hand_over import Asked as AskedHandOver
-from ledger.app.acts.hand_over import hand_over
+from ledger.app.changeover.at_target import handed_over
 from ledger.app.changeover.planning import read_applies
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import reverse_flows
@@ -19,7 +17,6 @@ from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import Took, loss_words
 from ledger.operations.changeover.waiting import first_progress
-from ledger.operations.directions import Pair
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.schema import OPERATIONS
 
@@ -29,12 +26,12 @@ Place = tuple[str, str, int]
 def audit(scene: Scene, _waits: Waits) -> StepResult:
     """Every invariant of the ledger holds."""
     at = answers.snapshot(scene.config, None)
-    audits = [name for name, query in catalog.queries().items() if query.is_audit]
-    broken = {name: rows for name in audits if (rows := answers.run_query(at, name, {}).num_rows)}
+    found = answers.audit_rows(at)
+    broken = {name: rows for name, rows in found.items() if rows}
     if broken:
         said = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in broken.items())
         raise UnsafeError(f"the ledger breaks an invariant ({said}): answers from it may be wrong")
-    return StepResult(f"{counted(len(audits), 'audit')} passed", {"audits": audits, "cut": at.cut.token})
+    return StepResult(f"{counted(len(found), 'audit')} passed", {"audits": list(found), "cut": at.cut.token})
 
 
 def start_applications(scene: Scene, _waits: Waits) -> StepResult:
@@ -74,19 +71,7 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
         return StepResult("nothing is to be mirrored back", {})
     if plan.choices.fence is FenceChoice.SHUT:
         _open_shut_topics(scene, waits)
-    mirrors = (scene.config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
-    ready = hand_over(
-        scene.config,
-        AskedHandOver(
-            Pair(plan.to_cluster, plan.from_cluster, scene.topics),
-            Purpose.MIRROR,
-            frozenset(filter(None, mirrors)),
-        ),
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-        operation_id=scene.operation_id,
-        progress=waits,
-    )
+    ready = handed_over(scene, Purpose.MIRROR, waits)
     flows = [scene.config.flow(name) for name in plan.flows]
     back = sorted(set(reverse_flows(scene.config, flows).values()))
     commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]

@@ -1,13 +1,12 @@
 """Carrying out a recorded plan: the claim, the actions of its steps, and where people follow them."""
 
-import getpass
 import time
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app.changeover.claimed_role import claimed_role
 from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Asked, Scene
 from ledger.app.changeover.steps import actions
@@ -15,14 +14,11 @@ from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Applies, ApplyState
 from ledger.domain.changeover.plans import Plan
-from ledger.domain.facts import WriterEvent
 from ledger.domain.writer_roles import APPLY_WRITER
 from ledger.errors import PreconditionError, UnsafeError
-from ledger.operations.changeover.applying import Applying, ApplyRecord, Told
+from ledger.operations.changeover.applying import Applying, Told
 from ledger.operations.changeover.role import continued, require_nobody_at_work
-from ledger.ports.ledger import Row
-from ledger.recording.operation_log import ClaimedOperations, random_id
-from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+from ledger.recording.operation_log import random_id
 
 
 def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> str:
@@ -46,43 +42,16 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
         scene = Scene(config, before.plan, former, state, source, target, operation_id, asked, begun_at_ms)
         scene.require_current()
-        host = str(processes.own())
-        operations = ClaimedOperations(operator=getpass.getuser())
-        session = WriterSession.claimed(
-            DeltaFactLog(config.ledger.path, clock),
-            APPLY_WRITER,
-            APPLY_TABLES,
-            claim_row(before.plan, host),
-            after=after or None,
-        )
-        with session:
-            operations.begin(session)
-            record = ApplyRecord(
-                operations, clock, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
-            )
-            applying = Applying(record, actions(scene), scene.hook, told)
-            applying.carry_out(before.plan, former, host=host)
-            session.release()
+        with claimed_role(
+            config,
+            before.plan,
+            after=after,
+            operation_id=operation_id,
+            reason=asked.reason,
+            ticket=asked.ticket,
+        ) as (record, host):
+            Applying(record, actions(scene), scene.hook, told).carry_out(before.plan, former, host=host)
     return operation_id
-
-
-def claim_row(plan: Plan, host: str) -> Row:
-    """The row of `writers` of who carries out a plan, or undoes what it changed."""
-    return {
-        "event": str(WriterEvent.CLAIMED),
-        "host": host,
-        "flow": None,
-        "source_cluster": plan.from_cluster,
-        "source_cluster_id": plan.from_cluster_id,
-        "target_cluster": plan.to_cluster,
-        "target_cluster_id": plan.to_cluster_id,
-        "producer_id": None,
-        "former_producer_id": None,
-        "source_metadata_offset": None,
-        "target_metadata_offset": None,
-        "config_hash": None,
-        "shut_out": None,
-    }
 
 
 def _require_free_of_blockers(plan: Plan) -> None:

@@ -21,6 +21,7 @@ from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import loss_figures, loss_words
 from ledger.operations.groups.outcomes import Choice
+from ledger.operations.hand_over.carrying_out import Ready
 
 
 def promote(scene: Scene, _waits: Waits) -> StepResult:
@@ -72,13 +73,19 @@ def move_groups(scene: Scene, _waits: Waits) -> StepResult:
 
 def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
     """The target gets the settings and permissions that applications had; what people have to do is named."""
+    ready = handed_over(scene, Purpose.APPLICATIONS, waits)
+    return StepResult(ready.words, ready.facts)
+
+
+def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
+    """What became of it, for the topics of the plan; the mirrors of both clusters are no applications."""
     plan = scene.plan
     mirrors = (scene.config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
-    ready = hand_over(
+    return hand_over(
         scene.config,
         AskedHandOver(
             directions.Pair(plan.to_cluster, plan.from_cluster, scene.topics),
-            Purpose.APPLICATIONS,
+            purpose,
             frozenset(filter(None, mirrors)),
         ),
         reason=scene.asked.reason,
@@ -86,7 +93,6 @@ def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
         operation_id=scene.operation_id,
         progress=waits,
     )
-    return StepResult(ready.words, ready.facts)
 
 
 def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:

@@ -1,12 +1,10 @@
 """Undoing what an apply has changed: the claim, who is at work at the target, and the steps back."""
 
-import getpass
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
@@ -16,7 +14,7 @@ from ledger.app import answers
 from ledger.app.acts.directions import change_direction
 from ledger.app.acts.fencing import unfence_topics
 from ledger.app.acts.hand_over import undo_hand_over
-from ledger.app.changeover.applying import claim_row
+from ledger.app.changeover.claimed_role import claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.seeing import reverse_flows
 from ledger.app.changeover.written import mirrors_at
@@ -31,7 +29,7 @@ from ledger.domain.writer_roles import APPLY_WRITER, RoleVerdict, writer_of
 from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations import directions
-from ledger.operations.changeover.applying import Action, ApplyRecord, StepResult, Told, Waits
+from ledger.operations.changeover.applying import Action, StepResult, Told, Waits
 from ledger.operations.changeover.moved_groups import (
     MovedCommit,
     moved_commits,
@@ -49,8 +47,6 @@ from ledger.operations.changeover.undoing import (
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.ports.clusters import live_cluster
-from ledger.recording.operation_log import ClaimedOperations
-from ledger.recording.writer_session import APPLY_TABLES, WriterSession
 from ledger.schema import OPERATIONS
 
 
@@ -99,22 +95,10 @@ def undo_apply(
             config, plan, of, state, target, _moved(config, operation_id), asked.reason, asked.ticket
         )
         actions = _actions(back, asked.on_failure)
-        host = str(processes.own())
-        session = WriterSession.claimed(
-            DeltaFactLog(config.ledger.path, clock),
-            APPLY_WRITER,
-            APPLY_TABLES,
-            claim_row(plan, host),
-            after=after or None,
-        )
-        with session:
-            operations = ClaimedOperations(operator=getpass.getuser())
-            operations.begin(session)
-            record = ApplyRecord(
-                operations, clock, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
-            )
+        with claimed_role(
+            config, plan, after=after, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
+        ) as (record, host):
             words = Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=host)
-            session.release()
     return words
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ledger import catalog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_parts
@@ -218,10 +216,8 @@ def _hand_over(reading: _Reading) -> list[Check]:
 
 
 def _audits(reading: _Reading) -> list[Check]:
-    at = answers.snapshot(reading.config, None)
-    found = engine.run_queries([query for query in catalog.queries().values() if query.is_audit], {}, at)
-    broken = {name: rows.num_rows for name, rows in found.items() if rows.num_rows}
-    return audit_checks(found.keys(), broken)
+    found = answers.audit_rows(answers.snapshot(reading.config, None))
+    return audit_checks(found.keys(), {name: rows for name, rows in found.items() if rows})
 
 
 # Groups -----------------------------------------------------------------------------------------

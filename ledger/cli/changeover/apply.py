@@ -27,18 +27,21 @@ def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str
     config = configuration(context)
     plan = read_plan(config, plan_id).plan
     if not yes:
-        _confirm_target(plan.to_cluster)
+        target = plan.to_cluster
+        require_typed(target, f"applications will move to {target}", without="carries the plan out")
     asked = Asked(reason, ticket, _said_by_hooks if yes else _ask)
     operation_id = apply_plan(config, plan_id, asked, lines(Console(stderr=True)))
     click.echo(operation_id)
 
 
-def _confirm_target(name: str) -> None:
+def require_typed(name: str, outcome: str, *, without: str) -> None:
+    """Have a person type the name of a cluster; raises `UsageError` for another one, or where nobody can be asked.
+
+    `outcome`: what will be, `without`: what --yes does.
+    """
     if not sys.stdin.isatty():
-        raise UsageError(
-            "there is nobody to ask: --yes carries the plan out without questions; nothing was done"
-        )
-    typed = asked_for(f"applications will move to {name}; type its name to confirm")
+        raise UsageError(f"there is nobody to ask: --yes {without} without questions; nothing was done")
+    typed = asked_for(f"{outcome}; type its name to confirm")
     if typed != name:
         raise UsageError(f"{typed!r} is not {name!r}; nothing was done")
 

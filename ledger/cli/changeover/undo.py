@@ -1,15 +1,12 @@
 """`undo`: what an apply has changed is undone, until applications write at the target."""
 
-import sys
-
 import click
 from rich.console import Console
 
 from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
-from ledger.cli.changeover.apply import lines
+from ledger.cli.changeover.apply import lines, require_typed
 from ledger.cli.configured import configuration
-from ledger.cli.printing import asked_for, say
-from ledger.errors import UsageError
+from ledger.cli.printing import say
 from ledger.operations.changeover.undoing import OnFailure
 
 
@@ -34,17 +31,9 @@ def undo(
     config = configuration(context)
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
-        _confirm(source)
+        require_typed(source, f"applications will be back at {source}", without="takes it back")
     done = undo_apply(config, operation, AskedUndo(reason, ticket, on_failure), lines(Console(stderr=True)))
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return
     click.echo(operation)
-
-
-def _confirm(source: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("there is nobody to ask: --yes takes it back without questions; nothing was done")
-    typed = asked_for(f"applications will be back at {source}; type its name to confirm")
-    if typed != source:
-        raise UsageError(f"{typed!r} is not {source!r}; nothing was done")
