@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,9 @@ from ledger.app.changeover.seeing import Pair
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
-from ledger.domain.changeover.steps import StepName
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.operations.changeover.planned_topics import require_planned
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
 from ledger.ports.hooks import HookCommand
@@ -108,6 +110,18 @@ class Scene:
             f"plan {self.plan.plan_id} is stale: {', '.join(self.plan.differences(now.plan))} would be different now "
             f"({what}); nothing was done. Plan again"
         )
+
+    def require_planned_topics(self) -> None:
+        """Raise `PreconditionError` where a topic of the plan is another one by now, or gone.
+
+        Of a source that is given up nothing is asked, nor of one that does not answer: the ledger has what it had.
+        """
+        target_ids = {one.topic: one.topic_id for one in self.plan.topics}
+        require_planned(self.target, target_ids, operation_id=self.operation_id)
+        if self.plan.kind is ChangeoverKind.SWITCHOVER:
+            source_ids = {one.source_topic: one.source_topic_id for one in self.plan.topics}
+            with suppress(ClusterUnavailableError):
+                require_planned(self.source, source_ids, operation_id=self.operation_id)
 
     def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:
         try:

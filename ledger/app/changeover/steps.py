@@ -29,6 +29,17 @@ _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
 }
 
 
+_STARTED = tuple(StepName).index(StepName.START_APPLICATIONS)
+_ABOUT_TOPICS = frozenset(tuple(StepName)[:_STARTED])
+"""Steps before which both sides have to hold the topics of the plan: once groups have moved they may change."""
+
+
 def actions(scene: Scene) -> dict[StepName, Action]:
     """By step what it does."""
-    return {step: partial(act, scene) for step, act in _ACTIONS.items()}
+    return {step: partial(_act, scene, step) for step in _ACTIONS}
+
+
+def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
+    if step in _ABOUT_TOPICS:
+        scene.require_planned_topics()
+    return _ACTIONS[step](scene, waits)

@@ -1,0 +1,39 @@
+"""While a plan is carried out its topics have to be those that it was made for."""
+
+import pytest
+
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.planned_topics import require_planned
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.support.fakes import FakeClock
+
+
+def cluster() -> MemoryCluster:
+    made = MemoryCluster("east", FakeClock())
+    for name in ("orders", "users"):
+        made.create_topic(name, partitions=1, replication_factor=1, configuration={})
+    return made
+
+
+def ids(of: MemoryCluster) -> dict[str, str]:
+    return {name: topic.topic_id for name, topic in of.topics().items()}
+
+
+def test_topics_that_grew_are_the_planned_ones() -> None:
+    east = cluster()
+    planned = ids(east)
+    east.add_partitions("orders", total=3)
+    require_planned(east, planned, operation_id="op")
+
+
+def test_topics_that_were_created_again_or_deleted_are_named_together() -> None:
+    east = cluster()
+    planned = ids(east)
+    east.recreate_topic("orders")
+    east.delete_topic("users")
+    with pytest.raises(PreconditionError) as refused:
+        require_planned(east, planned, operation_id="op")
+    words = str(refused.value)
+    assert f"its topic id is {ids(east)['orders']}, the plan is about {planned['orders']}" in words
+    assert "east has no topic users any more" in words
+    assert "mirror-ledger undo op" in words
