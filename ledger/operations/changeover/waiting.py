@@ -64,10 +64,14 @@ def drain(
     patience: Patience,
     waits: Waits,
 ) -> StepResult:
-    """Wait until the maps reach the ends that the source has once it is fenced."""
-    ends = ends_of(source, {topic.source_topic for topic in topics})
-    open_ones = [at for at, end in ends.items() if end.last_stable < end.high_watermark]
-    if open_ones:
+    """Wait until the maps reach the ends that the source has once it is fenced.
+
+    A partition that a flow has not begun with is not drained, though it be empty: the target may not have it yet, and
+    no group gets a place there.
+    """
+    names = {topic.source_topic for topic in topics}
+    ends = ends_of(source, names)
+    if open_ones := _open(ends, ends_of(source, names)):
         raise PreconditionError(
             f"{source.alias}: a transaction is open at {by_topic(open_ones)}: what lies behind it cannot be copied; "
             "end or abort it (kafka-transactions.sh find-hanging), then continue"
@@ -75,9 +79,10 @@ def drain(
 
     def left() -> str | None:
         behind = _behind(ends, topics, positions)
-        if not behind:
-            return None
-        return f"{counted(sum(behind.values()), 'offset')} to copy at {by_topic(behind)}"
+        to_copy = {at: lacking for at, lacking in behind.items() if lacking}
+        if to_copy:
+            return f"{counted(sum(to_copy.values()), 'offset')} to copy at {by_topic(to_copy)}"
+        return f"{by_topic(behind)} not begun with" if behind else None
 
     patience.until(
         left,
@@ -88,10 +93,21 @@ def drain(
     return StepResult(f"{counted(len(ends), 'partition')} copied to the end", {"high_watermarks": copied})
 
 
+def _open(
+    before: Mapping[tuple[str, int], PartitionEnds], after: Mapping[tuple[str, int], PartitionEnds]
+) -> list[tuple[str, int]]:
+    """Partitions with an open transaction. Two readings tell: between both ends of one, mirrors may have appended."""
+    return [
+        at
+        for at, end in before.items()
+        if max(end.last_stable, after.get(at, end).last_stable) < end.high_watermark
+    ]
+
+
 def _behind(
     ends: Mapping[tuple[str, int], PartitionEnds], topics: Sequence[PlannedTopic], positions: Positions
 ) -> dict[tuple[str, int], int]:
-    """How many offsets are not copied, of partitions where there are some."""
+    """How many offsets are not copied, of partitions where there are some; 0 where a flow has not begun."""
     reached = {
         (flow, one.source_topic_id, one.partition): one.position.source_offset
         for flow in {topic.flow for topic in topics}
@@ -102,8 +118,9 @@ def _behind(
     for (flow, name), topic_id in wanted.items():
         for (topic, partition), end in ends.items():
             if topic == name:
-                lacking = end.high_watermark - reached.get((flow, topic_id, partition), end.log_start)
-                if lacking > 0:
+                at = reached.get((flow, topic_id, partition))
+                lacking = end.high_watermark - (end.log_start if at is None else at)
+                if at is None or lacking > 0:
                     behind[topic, partition] = max(lacking, behind.get((topic, partition), 0))
     return behind
 

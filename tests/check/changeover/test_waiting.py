@@ -1,6 +1,6 @@
 """Steps that wait: for copies, for groups at rest, for groups at work again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +10,7 @@ from ledger.domain.facts import Checkpoint
 from ledger.domain.offsets.position import Position
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.waiting import GroupsAtRest, Patience, drain, first_progress
+from ledger.ports.clusters import PartitionEnds
 from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.stored_batches import application_batch, content
@@ -77,6 +78,42 @@ def test_a_partition_that_was_added_and_never_copied_is_not_drained() -> None:
     with pytest.raises(PreconditionError, match=r"not within 5 s: 3 offsets to copy at orders partition 2"):
         drain(room.cluster, [room.topic], lambda _flow: reached, room.patience(), room.said.append)
     assert room.clock.now_s == 1005.0
+
+
+def test_an_empty_partition_that_no_flow_has_begun_with_is_not_drained() -> None:
+    room = Room()
+    room.cluster.add_partitions("orders", total=3)
+    reached = [room.at(0, 0), room.at(1, 0)]
+    room.happens = [lambda: reached.append(room.at(2, 0))]
+    result = drain(room.cluster, [room.topic], lambda _flow: reached, room.patience(), room.said.append)
+    assert room.said == ["orders partition 2 not begun with"]
+    assert result.read_back == {"high_watermarks": {"orders-0": 0, "orders-1": 0, "orders-2": 0}}
+
+
+def ends_read(monkeypatch: pytest.MonkeyPatch, *readings: tuple[int, int]) -> None:
+    """Last stable offset and high watermark of partition 0, one reading after the other; partition 1 is empty."""
+    coming = iter(readings)
+
+    def ends(_self: MemoryCluster, _asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        return {("orders", 0): PartitionEnds(0, *next(coming), 0), ("orders", 1): PartitionEnds(0, 0, 0, 0)}
+
+    monkeypatch.setattr(MemoryCluster, "ends", ends)
+
+
+def test_behind_an_open_transaction_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room()
+    ends_read(monkeypatch, (3, 7), (6, 9))
+    with pytest.raises(PreconditionError, match="a transaction is open at orders partition 0"):
+        drain(room.cluster, [room.topic], lambda _flow: [], room.patience(), room.said.append)
+    assert room.said == []
+
+
+def test_what_a_mirror_appends_while_ends_are_read_is_no_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room()
+    ends_read(monkeypatch, (3, 7), (7, 9))
+    reached = [room.at(0, 7), room.at(1, 0)]
+    result = drain(room.cluster, [room.topic], lambda _flow: reached, room.patience(), room.said.append)
+    assert result.read_back == {"high_watermarks": {"orders-0": 7, "orders-1": 0}}
 
 
 def test_what_another_incarnation_had_copied_does_not_count() -> None:
