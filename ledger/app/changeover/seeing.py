@@ -13,7 +13,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
-from ledger.app.acts.shut_out import administered
+from ledger.app.acts.shut_out import administered, copies
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.position_sheets import Asked, group_answers
@@ -24,6 +24,7 @@ from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Choices
 from ledger.domain.facts import TopicPartition
+from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.writer_roles import RoleVerdict, writer_of
@@ -117,7 +118,26 @@ def _fence_refusal(
         if choices.topics is None or one.target_topic in choices.topics
     }
     asked = asked_fence(pair.source, sorted(topics), choices, hook)
-    return None if asked is None or not topics else fence_refusal(config, asked)
+    if asked is None or not topics:
+        return None
+    if asked.how is FenceHow.SHUT and (stopped := _flows_that_go_on(config, pair.source, topics, flows)):
+        names = ", ".join(stopped)
+        return f"{names} writes to these topics of {pair.source} as well, and goes on: shut would stop it too"
+    return fence_refusal(config, asked)
+
+
+def _flows_that_go_on(
+    config: MirrorConfig, cluster: str, topics: Collection[str], leaving: Sequence[SeenFlow]
+) -> list[str]:
+    """Flows into topics of the source. Opposites of what is promoted write there only once the fence is lifted."""
+    held = {flow.config.opposite for flow in leaving if flow.is_promotable}
+    return sorted(
+        flow.name
+        for flow in config.enabled_flows
+        if flow.target == cluster
+        and flow.name not in held
+        and any(copies(config, flow, topic) for topic in topics)
+    )
 
 
 def _shut_out_problem(config: MirrorConfig, target: str, seen: SeenCluster) -> str | None:
