@@ -1,5 +1,8 @@
 """Steps at the target: promoted, closed to the mirror, cut, handed over, with its groups in place."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ledger.app import answers
 from ledger.app.acts.cut import cut_of_pair
 from ledger.app.acts.directions import change_direction
@@ -7,30 +10,39 @@ from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
 from ledger.app.between_clusters import Way
+from ledger.app.changeover.before_cut import drain_source
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import losses_of
 from ledger.app.changeover.sheets import record_sheets
+from ledger.app.changeover.written import mirrors_at
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import Asked as AskedPlaces
 from ledger.app.position_sheets import Reasons, set_positions, why_set
 from ledger.domain.changeover.blockers import BlockerCode
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.facts import TopicPartition
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.directions import Promoted
-from ledger.errors import PreconditionError, UnsafeError
+from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.losses import loss_figures, loss_words
+from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications
+from ledger.operations.changeover.written_behind import application_offsets
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.hand_over.carrying_out import Ready
 
 
-def promote(scene: Scene, _waits: Waits) -> StepResult:
-    """Direction changes, unless it has already."""
+def promote(scene: Scene, waits: Waits) -> StepResult:
+    """Direction changes, unless it has already; not before all is copied that has come to the source meanwhile."""
     plan = scene.plan
+    pair = directions.Pair(plan.to_cluster, plan.from_cluster, plan.choices.topics)
+    is_new = not directions.is_done(pair, Promoted, scene.state.directions())
+    if is_new and StepName.DRAIN in plan.steps:
+        drain_source(scene, waits)
     made = change_direction(
         scene.config,
         Promoted,
-        directions.Pair(plan.to_cluster, plan.from_cluster, plan.choices.topics),
+        pair,
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,
@@ -45,8 +57,25 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     at = answers.snapshot(scene.config, None)
     found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
     in_scope = {(one.flow, one.source_topic) for one in scene.plan.topics}
-    figures = loss_figures([row for row in found if (row["flow"], row["source_topic"]) in in_scope])
+    left: list[Mapping[str, Any]] = [row for row in found if (row["flow"], row["source_topic"]) in in_scope]
+    if scene.plan.kind is ChangeoverKind.SWITCHOVER:
+        left = [_looked_at(scene, row) for row in left]
+    figures = loss_figures(left)
     return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
+
+
+def _looked_at(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a source that answers what lies behind the map may be a mirror's, which goes on, or markers: no loss."""
+    if not row["records"]:
+        return row
+    at = TopicPartition(row["source_topic"], row["source_topic_id"], row["partition"])
+    is_mirror = mirrors_at(scene.state, scene.plan.from_cluster_id)
+    try:
+        return of_applications(
+            row, application_offsets(scene.source, at, row["copied_to"], row["known_end"], is_mirror)
+        )
+    except ClusterUnavailableError:
+        return row
 
 
 def move_groups(scene: Scene, _waits: Waits) -> StepResult:

@@ -63,6 +63,13 @@ def _live_end(cut: Cut, row: Row) -> int | None:
     return side.high_watermark
 
 
+def of_applications(row: Row, records: int) -> dict[str, Any]:
+    """A row of which somebody has looked how many of its records applications wrote; the others are nobody's loss."""
+    if records:
+        return {**row, "records": records}
+    return {**row, "records": 0, "seconds": 0.0, "seconds_bound": None}
+
+
 def loss_figures(found: Sequence[Row]) -> dict[str, Any]:
     """Of all together, and of each partition that is not known to be complete; None: unknown."""
     records = [row["records"] for row in found]

@@ -38,6 +38,21 @@ def written_behind(target: ClusterAdmin, partitions: Sequence[Behind], is_mirror
     return sorted(set(lines))
 
 
+def application_offsets(
+    cluster: ClusterAdmin, at: TopicPartition, start: int, end: int, is_mirror: IsMirror
+) -> int:
+    """How many offsets between these hold what applications wrote: no marker of a transaction, nothing of a mirror."""
+    found, offset = 0, start
+    while offset < end:
+        header = cluster.batch_at(at, offset)
+        if header is None or header.base_offset >= end:
+            break
+        if not header.is_control and not is_mirror(header.producer_id):
+            found += min(header.end_offset, end) - max(header.base_offset, start)
+        offset = header.end_offset
+    return found
+
+
 def _why(target: ClusterAdmin, at: Behind, is_mirror: IsMirror) -> str | None:
     ends = target.ends([(at.topic, at.partition)]).get((at.topic, at.partition))
     if ends is None:

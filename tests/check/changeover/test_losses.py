@@ -8,7 +8,7 @@ from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
-from ledger.operations.changeover.losses import Took, loss_figures, loss_words, losses
+from ledger.operations.changeover.losses import Took, loss_figures, loss_words, losses, of_applications
 
 LAGGING: dict[str, Any] = {
     "flow": "flow",
@@ -109,6 +109,13 @@ def test_what_is_unknown_of_one_partition_is_unknown_of_all() -> None:
     assert loss_words(figures) == "what is not copied is unknown of 1 partition"
     no_rate = loss_figures(losses([{**COMPLETE, "extra_estimate": None}]))
     assert loss_words(no_rate).endswith("what was written after the last reading is unknown")
+
+
+def test_what_mirrors_wrote_behind_the_map_is_nobodys_loss() -> None:
+    [found] = losses([LAGGING])
+    assert loss_figures([of_applications(found, 0)])["losses"] == []
+    figures = loss_figures([of_applications(found, 2)])
+    assert (figures["records_lost"], figures["seconds_lost"]) == (2, 3.0)
 
 
 def apply_with(read_back: dict[str, Any]) -> Apply:

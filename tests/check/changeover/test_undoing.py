@@ -9,6 +9,7 @@ import pytest
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
 from ledger.domain.changeover.plans import PlannedTopic
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.facts import TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
@@ -30,7 +31,7 @@ from ledger.operations.changeover.undoing import (
     require_nobody_at_work,
     to_take_back,
 )
-from ledger.operations.changeover.written_behind import Behind, written_behind
+from ledger.operations.changeover.written_behind import Behind, application_offsets, written_behind
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -241,6 +242,21 @@ def test_markers_and_mirrors_are_no_applications() -> None:
     log.append(batch(), now_ms=1)
     found = written_behind(cluster, [at], lambda producer_id: producer_id == 9)
     assert found == ["orders partition 0: an application has written at offset 5"]
+
+
+def test_offsets_of_applications_are_counted_between_two_ends() -> None:
+    cluster = west()
+    log = cluster.log("orders", 0)
+    for one in (batch(), batch(Producer(9, 0, 0)), marker(7, 0, timestamp=1, commit=True), batch()):
+        log.append(one, now_ms=1)
+    at = TopicPartition("orders", behind(cluster, 0).topic_id, 0)
+
+    def counted(start: int, end: int) -> int:
+        return application_offsets(cluster, at, start, end, lambda producer_id: producer_id == 9)
+
+    assert counted(0, 7) == 4
+    assert counted(2, 5) == 0
+    assert (counted(1, 7), counted(0, 6), counted(7, 9)) == (3, 3, 0)
 
 
 def test_what_cannot_be_known_counts_as_written() -> None:
