@@ -59,13 +59,13 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     in_scope = {(one.flow, one.source_topic) for one in scene.plan.topics}
     left: list[Mapping[str, Any]] = [row for row in found if (row["flow"], row["source_topic"]) in in_scope]
     if scene.plan.kind is ChangeoverKind.SWITCHOVER:
-        left = [_looked_at(scene, row) for row in left]
+        left = [_of_applications(scene, row) for row in left]
     figures = loss_figures(left)
     return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
 
 
-def _looked_at(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of a source that answers what lies behind the map may be a mirror's, which goes on, or markers: no loss."""
+def _of_applications(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a source that answers what lies behind the map may be a mirror's, or markers: no loss."""
     if not row["records"]:
         return row
     at = TopicPartition(row["source_topic"], row["source_topic_id"], row["partition"])

@@ -112,7 +112,7 @@ class Scene:
         )
 
     def require_planned_topics(self) -> None:
-        """Raise `PreconditionError` where a topic of the plan is another one by now, or gone.
+        """Raise `PreconditionError` where a topic of the plan is another one by now, or deleted.
 
         Of a source that is given up nothing is asked, nor of one that does not answer: the ledger has what it had.
         """

@@ -122,7 +122,7 @@ def _fence_refusal(
         return None
     if asked.how is FenceHow.SHUT and (stopped := _flows_that_go_on(config, pair.source, topics, flows)):
         names = ", ".join(stopped)
-        return f"{names} writes to these topics of {pair.source} as well, and goes on: shut would stop it too"
+        return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
     return fence_refusal(config, asked)
 
 

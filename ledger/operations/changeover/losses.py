@@ -64,7 +64,7 @@ def _live_end(cut: Cut, row: Row) -> int | None:
 
 
 def of_applications(row: Row, records: int) -> dict[str, Any]:
-    """A row of which somebody has looked how many of its records applications wrote; the others are nobody's loss."""
+    """A row of which applications wrote so many records, as the source itself says; the others are nobody's loss."""
     if records:
         return {**row, "records": records}
     return {**row, "records": 0, "seconds": 0.0, "seconds_bound": None}
