@@ -34,15 +34,12 @@ from ledger.operations.hand_over.carrying_out import Ready
 
 def promote(scene: Scene, waits: Waits) -> StepResult:
     """Direction changes, unless it has already; not before all is copied that has come to the source meanwhile."""
-    plan = scene.plan
-    pair = directions.Pair(plan.to_cluster, plan.from_cluster, plan.choices.topics)
-    is_new = not directions.is_done(pair, Promoted, scene.state.directions())
-    if is_new and StepName.DRAIN in plan.steps:
+    if StepName.DRAIN in scene.plan.steps and not scene.is_promoted:
         drain_source(scene, waits)
     made = change_direction(
         scene.config,
         Promoted,
-        pair,
+        scene.promoted_pair,
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,

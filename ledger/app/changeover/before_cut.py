@@ -17,7 +17,7 @@ from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, w
 from ledger.errors import PreconditionError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.waiting import GroupsAtRest, drain
+from ledger.operations.changeover.waiting import GroupsAtRest, drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
@@ -90,7 +90,11 @@ def _not_fenced(scene: Scene) -> StepResult:
 
 
 def drain_source(scene: Scene, waits: Waits) -> StepResult:
-    """The maps reach the ends of the fenced source."""
+    """The maps reach the ends of the fenced source; a continued apply that has promoted the target does not wait."""
+    if scene.is_promoted:
+        return still_drained(
+            scene.source, scene.plan.topics, scene.state.positions, operation_id=scene.operation_id
+        )
     patience = scene.patience(scene.plan.choices.drain_seconds)
     return drain(scene.source, scene.plan.topics, scene.state.positions, patience, waits)
 

@@ -18,7 +18,9 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.operations import directions
 from ledger.operations.changeover.planned_topics import require_planned
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
@@ -63,6 +65,15 @@ class Scene:
     @property
     def source_topics(self) -> tuple[str, ...]:
         return tuple(sorted({one.source_topic for one in self.plan.topics}))
+
+    @property
+    def promoted_pair(self) -> directions.Pair:
+        """What `promote` is about, topics that come later among it where the plan names none."""
+        return directions.Pair(self.plan.to_cluster, self.plan.from_cluster, self.plan.choices.topics)
+
+    @property
+    def is_promoted(self) -> bool:
+        return directions.is_done(self.promoted_pair, Promoted, self.state.directions())
 
     def patience(self, seconds: float) -> Patience:
         return Patience(SystemClock(), time.sleep, seconds)

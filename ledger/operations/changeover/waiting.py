@@ -89,6 +89,29 @@ def drain(
         waits,
         advice="A driver has to be at work (mirror-ledger status); then continue: mirror-ledger apply",
     )
+    return _drained(ends)
+
+
+def still_drained(
+    source: ClusterAdmin, topics: Sequence[PlannedTopic], positions: Positions, *, operation_id: str
+) -> StepResult:
+    """The same once the target is promoted, when nothing is copied any more: nothing has come since.
+
+    A partition that was added since is empty, and stays at the source. Raises `PreconditionError` where it is not, or
+    records were written: nobody waits for a mirror that has stopped.
+    """
+    ends = ends_of(source, {topic.source_topic for topic in topics})
+    behind = _behind(ends, topics, positions)
+    if late := {at: lacking for at, lacking in behind.items() if lacking}:
+        raise PreconditionError(
+            f"{counted(sum(late.values()), 'offset')} of {source.alias} came after the target was promoted, at "
+            f"{by_topic(late)}: nothing copies them now. Undo it, and keep producers away: mirror-ledger undo "
+            f"{operation_id}"
+        )
+    return _drained(ends)
+
+
+def _drained(ends: Mapping[tuple[str, int], PartitionEnds]) -> StepResult:
     copied = {f"{topic}-{partition}": end.high_watermark for (topic, partition), end in sorted(ends.items())}
     return StepResult(f"{counted(len(ends), 'partition')} copied to the end", {"high_watermarks": copied})
 

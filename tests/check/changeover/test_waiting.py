@@ -9,7 +9,7 @@ from ledger.domain.changeover.plans import PlannedTopic
 from ledger.domain.facts import Checkpoint
 from ledger.domain.offsets.position import Position
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.waiting import GroupsAtRest, Patience, drain, first_progress
+from ledger.operations.changeover.waiting import GroupsAtRest, Patience, drain, first_progress, still_drained
 from ledger.ports.clusters import PartitionEnds
 from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -88,6 +88,18 @@ def test_an_empty_partition_that_no_flow_has_begun_with_is_not_drained() -> None
     result = drain(room.cluster, [room.topic], lambda _flow: reached, room.patience(), room.said.append)
     assert room.said == ["orders partition 2 not begun with"]
     assert result.read_back == {"high_watermarks": {"orders-0": 0, "orders-1": 0, "orders-2": 0}}
+
+
+def test_nobody_waits_for_what_comes_once_the_target_is_promoted() -> None:
+    room = Room()
+    room.write(0)
+    room.cluster.add_partitions("orders", total=3)
+    reached = [room.at(0, 3), room.at(1, 0)]
+    still = still_drained(room.cluster, [room.topic], lambda _flow: reached, operation_id="op")
+    assert still.read_back == {"high_watermarks": {"orders-0": 3, "orders-1": 0, "orders-2": 0}}
+    room.write(1)
+    with pytest.raises(PreconditionError, match=r"3 offsets of east came after .*mirror-ledger undo op"):
+        still_drained(room.cluster, [room.topic], lambda _flow: reached, operation_id="op")
 
 
 def ends_read(monkeypatch: pytest.MonkeyPatch, *readings: tuple[int, int]) -> None:
