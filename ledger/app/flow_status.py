@@ -10,6 +10,7 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.catalog import Query, Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.offsets.cut_offsets import CutSide
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.tables.table_upkeep import BEHIND_FILES
 from ledger.domain.writer_roles import ProcessMark, writer_of
@@ -17,13 +18,13 @@ from ledger.errors import LedgerUnavailableError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.mirror.task.troubles import Side
 from ledger.operations import driver_report, flow_answers
+from ledger.operations.direction_report import OneWay, OppositeFlow
 from ledger.operations.driver_report import DriverReport
-from ledger.operations.fencing.report import REPORT_KINDS
 from ledger.operations.flow_answers import Expected
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import FlowReport, Row
 from ledger.recording.recorded_state import last_claim
-from ledger.schema import OPERATIONS, WRITERS
+from ledger.schema import CUT_OFFSETS, OPERATIONS, WRITERS
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -48,21 +49,51 @@ def report_flow(
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = engine.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}
-    selection = config.topic_selection(flow_name)
     return flow_answers.flow_report(
         flow_name,
         enabled=flow.enabled,
         driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=is_now),
         answers=answers,
-        fence_rows=at.rows(OPERATIONS.name, [("kind", "in", REPORT_KINDS)]),
+        operation_rows=at.rows(OPERATIONS.name, [("kind", "in", flow_answers.OPERATIONS_READ)]),
         at_ms=at_ms,
         expected=Expected(
-            is_mirrored=selection.selects,
+            way=_way(config, at, flow, at_ms=at_ms, is_now=is_now),
             interval_seconds=interval_ms(flow) / 1000,
             full_sweep_seconds=flow.full_sweep_seconds,
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
         ),
     )
+
+
+def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool) -> OneWay:
+    """Where a flow goes; the driver of the other way is asked about as its own."""
+    opposite = None
+    if flow.opposite is not None:
+        other = config.flow(flow.opposite)
+
+        def last_driver() -> DriverReport:
+            appended = {"last_recorded_at_ms": at.last_recorded_at_ms(writer_of(other.name))}
+            return driver_of(at, other, [appended], at_ms=at_ms, is_now=is_now)
+
+        opposite = OppositeFlow(name=other.name, enabled=other.enabled, driver=last_driver)
+    return OneWay(
+        flow=flow.name,
+        source=flow.source,
+        target=flow.target,
+        is_mirrored=config.topic_selection(flow.name).selects,
+        opposite=opposite,
+        begins_at=lambda operation_id: _can_begin_at(at, flow.name, operation_id),
+    )
+
+
+def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
+    """Whether a cut of the operation says for every partition of the flow where the way back begins."""
+    rows = [
+        row
+        for row in at.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id), ("flow", "=", flow_name)])
+        if row["side"] == CutSide.TARGET
+    ]
+    return bool(rows) and all(row["reverse_start"] is not None for row in rows)
 
 
 def maintenance_behind(config: MirrorConfig) -> list[str]:

@@ -16,10 +16,14 @@ from ledger.operations.flow_report import FlowReport
 def status_objections(
     config: MirrorConfig, at: DeltaSnapshot, reports: Iterable[FlowReport], *, at_ms: int
 ) -> tuple[str, ...]:
-    """Words for each figure of an enabled flow that does not keep to its objective; none where none is configured."""
+    """Words for each figure of an enabled flow that does not keep to its objective; none where none is configured.
+
+    A flow that gave way to a promotion has nothing to keep to.
+    """
     if not config.allowed:
         return ()
-    figures = _figures(config, at, [report for report in reports if report.enabled], at_ms=at_ms)
+    held = [report for report in reports if report.enabled and not report.direction.gave_way]
+    figures = _figures(config, at, held, at_ms=at_ms)
     return tuple(words for _, words in objections(config.allowed, figures))
 
 

@@ -83,9 +83,14 @@ def require_opposites(flows: Iterable[FlowConfig]) -> list[str]:
     return sorted(flow.opposite for flow in flows if flow.opposite is not None)
 
 
-def is_done(pair: Pair, kind: type[DirectionChange], directions: Directions) -> bool:
+def is_done(
+    pair: Pair, kind: type[DirectionChange], directions: Directions, *, no_reverse: bool = False
+) -> bool:
     """Whether it is so already: nothing is to be recorded."""
-    found = directions.promotions(pair.former, pair.cluster, pair.topics).values()
+    asked = (pair.former, pair.cluster, pair.topics)
+    found = directions.promotions(*asked).values()
+    if kind is Promoted and no_reverse:
+        return directions.without_reverse(*asked)
     if kind is Promoted:
         return all(made_by is not None for made_by in found)
     return all(made_by is None for made_by in found)

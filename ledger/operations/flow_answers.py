@@ -13,6 +13,7 @@ from ledger.domain.operations.requests import (
     AskedBy,
     FlowRequests,
     OperatorRequest,
+    Pauses,
     RequestKind,
     pausing,
 )
@@ -20,8 +21,9 @@ from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.partitions.stopped_entries import StoppedPartition, stopped_entries
 from ledger.mirror.requests.known_flow import PartitionStatus
 from ledger.mirror.task.troubles import Side
+from ledger.operations.direction_report import DIRECTION_REPORT_KINDS, OneWay, direction_report
 from ledger.operations.driver_report import DriverReport, DriverState
-from ledger.operations.fencing.report import fences_needing_attention
+from ledger.operations.fencing.report import REPORT_KINDS, fences_needing_attention
 from ledger.operations.flow_lag import (
     FRESH_INTERVALS,
     NO_LAG,
@@ -51,15 +53,20 @@ QUERIES = (
     "cluster_reach",
 )
 """Where all but the driver's state comes from."""
+OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS)))
+"""Kinds of the rows of `operations` that are read besides."""
 
 _AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides."""
+    """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides.
 
-    is_mirrored: Callable[[str], bool]
+    `way`: where it goes, and what goes the other way.
+    """
+
+    way: OneWay
     interval_seconds: float
     full_sweep_seconds: float
     sides: Mapping[str, Side]
@@ -71,14 +78,14 @@ def flow_report(
     enabled: bool,
     driver: DriverReport,
     answers: Mapping[str, Sequence[Row]],
-    fence_rows: Sequence[Row],
+    operation_rows: Sequence[Row],
     at_ms: int,
     expected: Expected,
 ) -> FlowReport:
-    """From the answers of `QUERIES`, by name, and rows of `REPORT_KINDS`; ages are counted to `at_ms`."""
+    """From the answers of `QUERIES`, by name, and rows of `OPERATIONS_READ`; ages are counted to `at_ms`."""
     findings = tuple(_finding(row) for row in answers["flow_findings"])
     measurable = Measurable(
-        expected.is_mirrored,
+        expected.way.is_mirrored,
         _out_of_reach(findings),
         since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
     )
@@ -86,6 +93,7 @@ def flow_report(
     partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
     current, gone = _by_incarnation(partitions)
     operations = answers["flow_operations"]
+    pauses = tuple(pausing(_request(row) for row in operations))
     return FlowReport(
         flow=flow,
         enabled=enabled,
@@ -96,14 +104,25 @@ def flow_report(
         stopped=tuple(_stopped(flow, [row for row in current if row["stop_cause"] is not None])),
         gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
-        pausing=tuple(pausing(_request(row) for row in operations)),
+        pausing=pauses,
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
         findings=findings,
         receipts=tuple(_last_answered(operations)),
         recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
-        fences=tuple(fences_needing_attention(fence_rows, expected.sides)),
+        fences=tuple(fences_needing_attention(_of(REPORT_KINDS, operation_rows), expected.sides)),
+        direction=direction_report(
+            expected.way,
+            driver,
+            is_paused=Pauses.by(pauses).whole_flow,
+            partitions=current,
+            rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
+        ),
         partitions=tuple(partitions),
     )
+
+
+def _of(kinds: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["kind"] in kinds]
 
 
 def partition_columns() -> list[Named]:

@@ -11,6 +11,7 @@ from ledger.domain.operations.requests import (
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.time_words import duration, instant
 from ledger.mirror.partitions.stopped_entries import StoppedEntry
+from ledger.operations.direction_report import DirectionReport
 from ledger.operations.driver_report import START_SECONDS, DriverReport, DriverState
 from ledger.operations.fencing.report import FenceAttention
 from ledger.operations.flow_lag import (
@@ -147,6 +148,7 @@ class FlowReport:
     receipts: tuple[AnsweredRequest, ...]
     recordings: tuple[Recording, ...]
     fences: tuple[FenceAttention, ...]
+    direction: DirectionReport
     partitions: tuple[Row, ...]
 
     @property
@@ -158,21 +160,24 @@ class FlowReport:
     def needs_attention(self) -> list[str]:
         """Why `status --check` does not pass, the gravest first; empty when it does.
 
-        A disabled flow passes whatever it left behind, unless its driver runs all the same.
+        A disabled flow passes whatever it left behind, unless its driver runs all the same. A partition that stands
+        still because the other direction holds passes; where all of them do for a promotion, no driver is needed.
         """
         if not self.enabled:
             runs = self.driver.state is DriverState.RUNNING
             return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
         reasons = [f"{found.state} at {found.cluster}: {found.message}" for found in self.fences]
         reasons += [outage.words for outage in self.outages]
-        reasons += _driver_reasons(self.driver, self.at_ms)
-        if self.stopped:
-            first = min(stopped.stopped_at_ms for stopped in self.stopped)
-            number = sum(len(stopped.partitions) for stopped in self.stopped)
+        reasons += self.direction.attention
+        if not self.direction.gave_way:
+            reasons += _driver_reasons(self.driver, self.at_ms)
+        if alarming := [one for one in self.stopped if not self.direction.explains(one.topic, one.cause)]:
+            first = min(stopped.stopped_at_ms for stopped in alarming)
+            number = sum(len(stopped.partitions) for stopped in alarming)
             reasons.append(f"{counted(number, 'partition')} stopped since {instant(first)}")
         if late := [recording for recording in self.recordings if recording.is_late]:
             reasons += [_unrecorded(recording) for recording in late]
-        if self.lag.overdue_partitions and self.driver.state not in _ENDED:
+        if self._is_lag_overdue:
             reasons.append(unknown_lag(self.lag))
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
             since = min(found.open_since_ms for found in others)
@@ -183,15 +188,23 @@ class FlowReport:
     def remarks(self) -> list[str]:
         """What is as somebody wanted it, or will pass, and yet is not a flow at work that keeps up."""
         remarks = [] if self.enabled else ["disabled by the configuration (enabled = false)"]
+        remarks += self.direction.remarks
         remarks += _driver_remarks(self.driver)
+        if self.direction.gave_way:
+            remarks += _driver_reasons(self.driver, self.at_ms)
         if self.paused.whole_flow:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):
             remarks.append(f"paused: {', '.join(topics)}")
-        is_reported = self.lag.overdue_partitions and self.driver.state not in _ENDED
-        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_reported:
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not self._is_lag_overdue:
             remarks.append(unknown_lag(self.lag))
         return remarks
+
+    @property
+    def _is_lag_overdue(self) -> bool:
+        """Whether somebody should have measured it; nobody has to where there is nothing left to copy."""
+        is_expected = self.driver.state not in _ENDED and not self.direction.gave_way
+        return is_expected and self.lag.overdue_partitions > 0
 
 
 _ENDED = (DriverState.NEVER_RAN, DriverState.STARTING, DriverState.RELEASED)

@@ -174,8 +174,9 @@ def _promote(of: ExportedPlan) -> Iterator[str]:
 
 def _promotion(plan: Plan, *more: str) -> str:
     chosen = [word for topic in plan.choices.topics or () for word in ("--topic", topic)]
+    alone = () if plan.choices.reverse else ("--no-reverse",)
     return _line(
-        *("mirror-ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *more),
+        *("mirror-ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *alone, *more),
         *("--reason", f"plan {plan.plan_id}, carried out by hand"),
     )
 

@@ -153,6 +153,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         former="east",
         former_id="qN8sVYx4R0a2hT6cJmWl5w",
         topics=("orders",),
+        no_reverse=True,
     ),
     OperationKind.DEMOTED: Demoted(
         cut_operation="9f1d2c3b4a5e46708192a3b4c5d6e7f8",

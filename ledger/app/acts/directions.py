@@ -22,16 +22,17 @@ def change_direction(
     pair: Pair,
     *,
     keep_ends: bool = False,
+    no_reverse: bool = False,
     reason: str,
     ticket: str | None,
     operation_id: str | None = None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
-    `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. `operation_id`:
-    what it is a part of, None: it is an operation of its own. Raises, and records no change, when flows of the pair
-    cannot be, or another cluster answers behind an alias. The cluster that is promoted must answer; of the other one
-    its recorded id is taken where it does not.
+    `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. `no_reverse`: a
+    promotion after which nothing is to be mirrored back. `operation_id`: what it is a part of, None: it is an operation
+    of its own. Raises, and records no change, when flows of the pair cannot be, or another cluster answers behind an
+    alias. The cluster that is promoted must answer; of the other one its recorded id is taken where it does not.
     """
     config.cluster(pair.cluster)
     config.cluster(pair.former)
@@ -44,7 +45,7 @@ def change_direction(
         require_promotable(pair, flows, directions)
     if keep_ends:
         require_opposites(flows)
-    is_new = not is_done(pair, kind, directions)
+    is_new = not is_done(pair, kind, directions, no_reverse=no_reverse)
     # Rules first: a flow that may write again and is denied would stop for that.
     opened = None
     if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
@@ -63,6 +64,9 @@ def change_direction(
     )
     operation_id = operation_id or let_in_by or random_id()
     words = f"{said}{consequences(pair, kind, flows)}"
+    if no_reverse and isinstance(change, Promoted):
+        change = replace(change, no_reverse=True)
+        words = f"{words}; nothing is to be mirrored back"
     if keep_ends and isinstance(change, Demoted):
         cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
         change = replace(change, cut_operation=cut.operation_id)

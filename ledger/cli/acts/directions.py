@@ -34,6 +34,9 @@ def _direction(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @_direction
+@click.option(
+    "--no-reverse", is_flag=True, help="Nothing is to be mirrored back: status does not ask for it."
+)
 @click.option("--shut-out", "is_shut_out", is_flag=True, help="Wait for drivers, deny the mirror, prove it.")
 @click.option(
     "--abort-marker",
@@ -57,6 +60,7 @@ def promote(
     topics: Sequence[str],
     reason: str,
     ticket: str | None,
+    no_reverse: bool,
     is_shut_out: bool,
     with_markers: bool,
     limit_s: float,
@@ -65,7 +69,7 @@ def promote(
     if with_markers and not is_shut_out:
         raise UsageError("--abort-marker is a part of --shut-out; nothing was recorded")
     pair = Pair(cluster, former, tuple(topics) or None)
-    promoted = _change(context, Promoted, pair, reason, ticket)
+    promoted = _change(context, Promoted, pair, reason, ticket, no_reverse=no_reverse)
     if not is_shut_out:
         return
     done = shut_out(
@@ -122,10 +126,13 @@ def _change(
     ticket: str | None,
     *,
     keep_ends: bool = False,
+    no_reverse: bool = False,
 ) -> str | None:
     """Returns the operation, None: there was nothing to record."""
     config = configuration(context)
-    changed = change_direction(config, kind, pair, keep_ends=keep_ends, reason=reason, ticket=ticket)
+    changed = change_direction(
+        config, kind, pair, keep_ends=keep_ends, no_reverse=no_reverse, reason=reason, ticket=ticket
+    )
     if changed.operation_id is None:
         say(f"nothing to do: {changed.words}; nothing was recorded")
         return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.domain.operations.content import OperationContent, Row
@@ -41,9 +42,21 @@ def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promoted(DirectionChange):
-    """Applications write at `cluster` from now on: no flow from `former` may."""
+    """Applications write at `cluster` from now on: no flow from `former` may.
+
+    `no_reverse`: nothing is to be mirrored back, by the operator's word.
+    """
 
     kind: ClassVar = OperationKind.PROMOTED
+    no_reverse: bool = False
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(**_keys(content), no_reverse=content.get("no_reverse", False))
+
+    def content(self) -> dict[str, object]:
+        found = OperationContent.content(self)
+        return {key: value for key, value in found.items() if key != "no_reverse" or value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +84,13 @@ Promotion = Callable[[str], str | None]
 
 def nothing_promoted(_target_topic: str) -> str | None:
     return None
+
+
+class HeldBack(StrEnum):
+    """Why a flow leaves a topic of its target alone. The first that applies, in this order, is the reason."""
+
+    PROMOTED = "promoted"  # the target was promoted over its source
+    OPPOSITE_HOLDS = "opposite_holds"  # the flow of the other direction holds
 
 
 DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
@@ -131,15 +151,41 @@ class Directions:
         own, other = self.started.get(flow), self.started.get(opposite)
         return other is None or (own is not None and own < other)
 
+    def held_back(
+        self, flow: str, opposite: str | None, *, source: str, target: str, topic: str
+    ) -> HeldBack | None:
+        """Why a flow from `source` may not write to this topic of `target`; None: it may."""
+        if self.promotion(source, target, topic) is not None:
+            return HeldBack.PROMOTED
+        is_own = opposite is None or self.promotion(target, source, topic) is not None
+        if opposite is None or is_own or self.goes_before(flow, opposite):
+            return None
+        return HeldBack.OPPOSITE_HOLDS
+
     def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
         """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.
 
         Topics that nobody has named are one, with an empty name.
         """
-        if topics is None:
-            of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
-            topics = {"", *(topic for one in of_pair for topic in one.topics or ())}
-        return {topic: self.promotion(source, target, topic) for topic in sorted(topics)}
+        named = self._named(source, target) if topics is None else topics
+        return {topic: self.promotion(source, target, topic) for topic in sorted(named)}
+
+    def without_reverse(self, source: str, target: str, topics: Iterable[str] | None) -> bool:
+        """Whether all of these are promoted, and it was said of each that nothing is to be mirrored back."""
+        named = self._named(source, target) if topics is None else topics
+        return all(any(one.no_reverse for one in self._standing(source, target, topic)) for topic in named)
+
+    def _named(self, source: str, target: str) -> set[str]:
+        of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
+        return {"", *(topic for one in of_pair for topic in one.topics or ())}
+
+    def _standing(self, source: str, target: str, topic: str) -> list[Promoted]:
+        """Promotions of a topic since it was demoted last."""
+        standing: list[Promoted] = []
+        for change, _ in self.changes:
+            if change.covers(source, target, topic):
+                standing = [*standing, change] if isinstance(change, Promoted) else []
+        return standing
 
 
 def _change(row: Row) -> DirectionChange:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.offsets.cut_offsets import Cut
-from ledger.domain.operations.directions import Directions
+from ledger.domain.operations.directions import Directions, HeldBack
 from ledger.errors import FencedProducerError, PreconditionError
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.partition_state import PartitionState
@@ -52,21 +52,22 @@ class DirectionWatch:
 
     def hold(self, target_topic: str) -> Stop | None:
         """Why nothing may be written to a target topic; None: it may."""
-        source, target = self.flow.source, self.flow.target
-        made_by = self.directions.promotion(source, target, target_topic)
-        if made_by is not None:
+        flow, source, target = self.flow, self.flow.source, self.flow.target
+        held = self.directions.held_back(
+            flow.name, flow.opposite, source=source, target=target, topic=target_topic
+        )
+        if held is None:
+            return None
+        if held is HeldBack.PROMOTED:
+            made_by = self.directions.promotion(source, target, target_topic)
             message = (
                 f"{target_topic} of {target} was promoted over {source} {made_by}: applications write there"
             )
             return Stop(StopCause.PROMOTED, f"{message}; nothing was written")
-        opposite = self.flow.opposite
-        is_own = opposite is None or self.directions.promotion(target, source, target_topic) is not None
-        if opposite is None or is_own or self.directions.goes_before(self.flow.name, opposite):
-            return None
         return Stop(
             StopCause.OPPOSITE_HOLDS,
-            f"{target_topic} of {source} is not promoted over {target}, and flow {opposite}, which brings it the other "
-            "way, was started first: applications write at the target; nothing was written",
+            f"{target_topic} of {source} is not promoted over {target}, and flow {flow.opposite}, which brings it the "
+            "other way, was started first: applications write at the target; nothing was written",
         )
 
     def cut_of(self, target_topic: str) -> Cut | None:

@@ -1,13 +1,14 @@
 """Which direction holds: of all changes that are about a topic the last one counts."""
 
 import json
+from typing import Any
 
 import pytest
 
 from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
 from tests.support.ledger_rows import row
 
-WEST_OVER_EAST = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
+WEST_OVER_EAST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
 
 
 def promoted(*topics: str) -> Promoted:
