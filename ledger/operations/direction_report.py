@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*STANDING_KINDS, *DIRECTION_ROWS)))
 """Kinds of the rows of `operations` that a report is made from."""
 _AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
-"""A start that takes too long is told of the flow that starts."""
+"""A start that takes too long is reported of the flow that starts."""
 
 
 class WayBack(StrEnum):
@@ -40,7 +40,7 @@ class WayBack(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OppositeFlow:
-    """The flow of the other direction; `driver` looks its last one up, which only a promotion asks for."""
+    """The flow of the other direction; `driver` finds its last driver, which only a promotion asks for."""
 
     name: str
     enabled: bool
@@ -193,12 +193,12 @@ def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[Stan
     last = max(promoted, key=lambda one: one.promoted_at_ms)
     name, driver = way.opposite.name, way.opposite.driver()
     if driver.claimed_at_ms is not None and driver.claimed_at_ms > last.promoted_at_ms:
-        todo = f"mirror-ledger run {name}"
+        advice = f"mirror-ledger run {name}"
     elif way.begins_at(last.operation_id):
-        todo = f"mirror-ledger run {name} --from-cut {last.operation_id}"
+        advice = f"mirror-ledger run {name} --from-cut {last.operation_id}"
     else:
-        todo = f'take a cut and run {name} from it (RUNBOOK.md, "The source comes back")'
-    return [f"{said}: the driver of {name} is not at work ({driver.state}); {todo}, {else_said}"]
+        advice = f'take a cut and run {name} from it (RUNBOOK.md, "The source comes back")'
+    return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
 
 
 # What is worth saying ---------------------------------------------------------------------------

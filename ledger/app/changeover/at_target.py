@@ -40,7 +40,7 @@ def promote(scene: Scene, waits: Waits) -> StepResult:
         scene.config,
         Promoted,
         scene.promoted_pair,
-        no_reverse=not plan.choices.reverse,
+        no_reverse=not scene.plan.choices.reverse,
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,

@@ -141,7 +141,7 @@ def test_a_topic_that_the_flow_never_copied_needs_no_fence() -> None:
 def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
     driver: DriverReport, state: str
 ) -> None:
-    for cuts, todo in (
+    for cuts, advice in (
         (["o3"], "mirror-ledger run west-to-east --from-cut o3"),
         ([], 'take a cut and run west-to-east from it (RUNBOOK.md, "The source comes back")'),
     ):
@@ -149,7 +149,7 @@ def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
         assert found.way_back is WayBack.NOT_AT_WORK
         assert found.attention == (
             "what is written at west is not mirrored back to east: the driver of west-to-east is not at work "
-            f"({state}); {todo}, or mirror-ledger promote west --over east --no-reverse says that it need not be",
+            f"({state}); {advice}, or mirror-ledger promote west --over east --no-reverse says that it need not be",
         )
     alone = report(FENCE, PROMOTED, Promoted(**WEST, topics=None, no_reverse=True), back=driver)
     assert (alone.attention, alone.way_back) == ((), WayBack.NOT_WANTED)
