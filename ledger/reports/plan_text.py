@@ -1,7 +1,7 @@
 """A plan as text: for people, for programs, and for a ticket."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,42 +22,44 @@ Forecast = Mapping[str, Any]
 
 def plan_table(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
     """Lines for a terminal."""
-    lines = [
-        f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}",
-        f"  topics    {_topics(plan)}",
-        f"  forecast  {forecast_words(forecast)}",
-        *(f"            {line}" for line in _lost(plan, forecast)),
-        f"  fence     {plan.choices.fence}"
-        + (f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""),
-        "  steps",
-        *(f"    {number:2}  {line}" for number, line in enumerate(_steps(plan, applies), start=1)),
-    ]
-    lines += [f"  lost      {line}" for line in _lost(plan, _measured(applies))]
-    for one in blockers:
-        lines += [f"  blocked   {one.code}: {one.words}", f"            {one.advice}"]
+    lines = [_title(plan)]
+    for label, (first, *more) in _facts(plan, forecast, applies).items():
+        lines += [f"  {label:9} {first}", *(f"  {'':9} {line}" for line in more)]
+    lines.append("  steps")
+    for number, one in enumerate(_steps(plan, applies), start=1):
+        lines.append(f"    {number:2}  {one.line}")
+    lines += [f"  lost      {where}: {what}" for where, what in _lost(plan, _measured(applies))]
+    for blocker in blockers:
+        lines += [f"  blocked   {blocker.code}: {blocker.words}", f"            {blocker.advice}"]
     return "\n".join([*lines, ""])
 
 
 def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
-    """For a ticket."""
-    lines = [
-        f"# Plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}",
-        "",
-        f"- Topics: {_topics(plan)}",
-        f"- Forecast: {forecast_words(forecast)}",
-        *(f"  - {line}" for line in _lost(plan, forecast)),
-        f"- Fence: {plan.choices.fence}",
-        "",
+    """The same for a ticket."""
+    facts = [(label, "\n".join(lines)) for label, lines in _facts(plan, forecast, applies).items()]
+    steps = [one.cells for one in _steps(plan, applies)]
+    parts = [
+        f"# {_title(plan)[0].upper()}{_title(plan)[1:]}",
+        _markdown_table(("", ""), facts),
         "## Steps",
-        "",
-        *(f"{number}. {line}" for number, line in enumerate(_steps(plan, applies), start=1)),
+        _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
     ]
     if lost := list(_lost(plan, _measured(applies))):
-        lines += ["", "## Lost", "", *(f"- {line}" for line in lost)]
+        parts += ["## Lost", _markdown_table(("where", "what"), lost)]
     if blockers:
-        lines += ["", "## Blocked by", ""]
-        lines += [f"- `{one.code}`: {one.words}. {one.advice}" for one in blockers]
-    return "\n".join([*lines, ""])
+        rows = [(one.code, one.words, one.advice) for one in blockers]
+        parts += ["## Blocked by", _markdown_table(("code", "what was seen", "what to do"), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """On one line, and in one cell whatever people or programs have written."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
 def plan_json(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
@@ -85,6 +87,7 @@ def apply_content(one: Apply) -> dict[str, Any]:
         "reason": one.reason,
         "ticket": one.ticket,
         "begun_at_ms": one.begun_at_ms,
+        "begun": {str(step): at_ms for step, at_ms in one.begun.items()},
         "steps": [
             {
                 "step": str(step),
@@ -117,15 +120,39 @@ def _measured(applies: Sequence[Apply]) -> Forecast:
     return applies[-1].figures if applies else {}
 
 
-def _lost(plan: Plan, figures: Forecast) -> Iterable[str]:
-    """Offsets of the former source that are known to be there and not at the target."""
+def _lost(plan: Plan, figures: Forecast) -> Iterator[tuple[str, str]]:
+    """Where, and which offsets of the former source are known to be there and not at the target."""
     for row in figures.get("losses", ()):
         where = f"{row['source_topic']} partition {row['partition']} of {plan.from_cluster}"
         if row["records"] is None:
-            yield f"{where}: unknown"
+            yield where, "unknown"
         else:
             offsets = f"{row['copied_to']} to {row['known_end'] - 1}"
-            yield f"{where}: offsets {offsets}, at most {counted(row['records'], 'record')}"
+            yield where, f"offsets {offsets}, at most {counted(row['records'], 'record')}"
+
+
+def _title(plan: Plan) -> str:
+    return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
+
+
+def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply]) -> dict[str, list[str]]:
+    """What is said in front of the steps, by label; a label has a line at least."""
+    unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
+    found = {
+        "topics": [_topics(plan)],
+        "forecast": [
+            forecast_words(forecast),
+            *(f"{where}: {what}" for where, what in _lost(plan, forecast)),
+        ],
+        "fence": [f"{plan.choices.fence}{unproven}"],
+    }
+    if applies:
+        found["applied"] = [
+            f"operation {one.operation_id}, begun {instant(one.begun_at_ms)} by {one.operator}"
+            f"{f' ({one.reason})' if one.reason else ''}: {one.state}"
+            for one in applies
+        ]
+    return found
 
 
 def _topics(plan: Plan) -> str:
@@ -136,21 +163,50 @@ def _topics(plan: Plan) -> str:
     return ", ".join(names)
 
 
-def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterable[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A step of a plan, and how far the last carrying out has come with it: `state` empty: it has not begun."""
+
+    step: StepName
+    hook: str = ""
+    state: str = ""
+    at: str = ""
+    words: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (self.step, self.step.description, self.hook, self.state, self.at, self.words)
+
+    @property
+    def line(self) -> str:
+        line = f"{self.step}: {self.step.description}"
+        if self.hook:
+            line += f" (hook: {self.hook})"
+        if self.state == _DONE:
+            return f"{line}. {self.at}: {self.words}"
+        if self.state:
+            line += f". {self.state}"
+        return f"{line}: {self.words}" if self.words else line
+
+
+_DONE, _FAILED, _BEGUN = "done", "FAILED", "begun"
+
+
+def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterator[_Step]:
     last = applies[-1] if applies else None
     for step in plan.steps:
-        line = f"{step}: {step.description}"
-        if step in plan.hooks:
-            line += f" (hook: {plan.hooks[step]})"
-        yield line if last is None else f"{line}{_receipt(last, step)}"
+        one = _Step(step=step, hook=plan.hooks.get(step, ""))
+        yield one if last is None else _carried_out(one, last)
 
 
-def _receipt(one: Apply, step: StepName) -> str:
-    if step in one.done:
-        return f". {instant(one.done_at_ms[step])}: {one.done[step].words}"
-    if step in one.failed:
-        return f". FAILED: {one.failed[step].words}"
-    return ". begun" if step in one.begun else ""
+def _carried_out(one: _Step, last: Apply) -> _Step:
+    step = one.step
+    if step in last.failed:
+        return replace(one, state=_FAILED, words=last.failed[step].words)
+    if step in last.done:
+        at = instant(last.done_at_ms[step])
+        return replace(one, state=_DONE, at=at, words=last.done[step].words)
+    return replace(one, state=_BEGUN) if step in last.begun else one
 
 
 def rendered_rows(rows: Sequence[Mapping[str, Any]], output: str) -> str:
