@@ -8,13 +8,11 @@ import pyarrow.compute as pc
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import engine
-from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.system import SystemClock
+from ledger.app.driver_roles import is_at_work
 from ledger.catalog import query
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.writer_roles import RoleVerdict, writer_of
+from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
-from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import Choice, Place, Setting
 from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why
@@ -51,10 +49,11 @@ def driver_lives(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> boo
         return False
     writer = writer_of(flow_name)
     claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer)
-    verdict = driver_verdict(config.flow(flow_name), claim, LocalProcesses(), now_ms=SystemClock().now_ms())
-    if claim is None or verdict is RoleVerdict.IN_USE:
-        return claim is not None
-    return claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
+    if claim is None:
+        return False
+    return is_at_work(config.flow(flow_name), claim) or (
+        claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
+    )
 
 
 def translate_groups(

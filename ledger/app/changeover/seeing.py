@@ -9,13 +9,13 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import engine
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
 from ledger.app.acts.shut_out import administered, copies
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
+from ledger.app.driver_roles import verdict_now
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.untranslated import untranslated_groups_at
 from ledger.app.wiring import cluster_admin
@@ -30,7 +30,6 @@ from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
-from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.losses import losses
 from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
 from ledger.operations.groups.outcomes import Choice
@@ -189,7 +188,7 @@ def _flow(
 ) -> SeenFlow:
     source, target = seen
     claim = state.last_claim(writer_of(flow.name))
-    verdict = driver_verdict(flow, claim, LocalProcesses(), now_ms=SystemClock().now_ms())
+    verdict = verdict_now(flow, claim)
     positions = state.positions(flow.name)
     selection = config.topic_selection(flow.name)
     known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}

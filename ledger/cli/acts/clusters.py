@@ -5,14 +5,14 @@ import click
 from ledger.app.acts import cluster_acceptance
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
+from ledger.cli.why import required_why_options
 
 
 @click.command(name="accept-cluster")
 @click.argument("cluster")
 @click.option("--cluster-id", required=True, help="The Kafka cluster id that answers behind CLUSTER now.")
 @click.option("--rebuilt", is_flag=True, help="It was formatted again under the id that the ledger knows.")
-@click.option("--reason", required=True, help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@required_why_options
 @click.pass_context
 def accept_cluster(
     context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, reason: str, ticket: str | None

@@ -8,6 +8,7 @@ from ledger.app.acts.directions import change_direction
 from ledger.app.acts.shut_out import shut_out
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
+from ledger.cli.why import required_why_options
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.directions import Pair
@@ -17,8 +18,7 @@ from ledger.operations.shut_out.shutting_out import ShutOutResult
 def _direction(command: Callable[..., None]) -> Callable[..., None]:
     """What both take: the clusters, the topics, and why."""
     for parameter in (
-        click.option("--ticket", help="Reference to a ticket, for the ledger."),
-        click.option("--reason", required=True, help="Why, for the ledger."),
+        required_why_options,
         click.option(
             "--topic",
             "topics",

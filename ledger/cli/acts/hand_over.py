@@ -9,6 +9,7 @@ from ledger.app.acts.hand_over import Asked, show_hand_over, undo_hand_over
 from ledger.app.acts.hand_over import hand_over as carry_out
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.why import required_why_options
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.errors import UnsafeError
 from ledger.operations.directions import Pair
@@ -48,15 +49,6 @@ def _pair_options(command: Callable[..., None]) -> Callable[..., None]:
     return click.pass_context(command)
 
 
-def _why_options(command: Callable[..., None]) -> Callable[..., None]:
-    for parameter in (
-        click.option("--ticket", help="Reference to a ticket, for the ledger."),
-        click.option("--reason", required=True, help="Why, for the ledger."),
-    ):
-        command = parameter(command)
-    return command
-
-
 def _asked(
     from_cluster: str, to_cluster: str, topics: Sequence[str], purpose: str, mirrors: Sequence[str]
 ) -> Asked:
@@ -87,7 +79,7 @@ def show(
 
 @hand_over.command(name="apply")
 @_pair_options
-@_why_options
+@required_why_options
 def apply_hand_over(
     context: click.Context,
     from_cluster: str,
@@ -110,7 +102,7 @@ def apply_hand_over(
 
 @hand_over.command()
 @click.argument("operation")
-@_why_options
+@required_why_options
 @click.pass_context
 def undo(context: click.Context, operation: str, reason: str, ticket: str | None) -> None:
     """Undo what the receipts of OPERATION list, but for what somebody has changed since then."""

@@ -16,6 +16,7 @@ from ledger.app.acts.requests import await_receipt
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import say
+from ledger.cli.why import why_options
 from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
 _topic = click.option("--topic", help="Only this source topic.")
@@ -36,8 +37,7 @@ def _request(command: Callable[..., None]) -> Callable[..., None]:
             metavar="SECONDS",
             help="Wait for the receipt.",
         ),
-        click.option("--ticket", help="Reference to a ticket, for the ledger."),
-        click.option("--reason", help="Why, for the ledger."),
+        why_options,
         click.argument("flow"),
     ):
         command = parameter(command)

@@ -7,12 +7,12 @@ from ledger.app.acts.settling import settle_flow
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.why import required_why_options
 
 
 @click.command()
 @click.argument("flow")
-@click.option("--reason", required=True, help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@required_why_options
 @output_option
 @wide_option
 @click.pass_context

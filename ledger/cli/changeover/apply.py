@@ -11,6 +11,7 @@ from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Asked
 from ledger.cli.configured import configuration
 from ledger.cli.printing import asked_for, confirmed, say
+from ledger.cli.why import required_why_options
 from ledger.domain.changeover.steps import StepName
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.changeover.applying import Told
@@ -18,8 +19,7 @@ from ledger.operations.changeover.applying import Told
 
 @click.command(name="apply")
 @click.argument("plan_id")
-@click.option("--reason", required=True, help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@required_why_options
 @click.option("--yes", is_flag=True, help="Ask nobody: what people do is done by hooks, or done already.")
 @click.pass_context
 def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str | None, yes: bool) -> None:

@@ -7,13 +7,13 @@ from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_app
 from ledger.cli.changeover.apply import lines, require_typed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
+from ledger.cli.why import required_why_options
 from ledger.operations.changeover.undoing import OnFailure
 
 
 @click.command()
 @click.argument("operation")
-@click.option("--reason", required=True, help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@required_why_options
 @click.option("--yes", is_flag=True, help="Ask nobody.")
 @click.option(
     "--leave",

@@ -16,6 +16,7 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
+from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.mirror.driver.run_summary import RunSummary
@@ -120,8 +121,7 @@ def spark_jars() -> None:
 
 @click.command()
 @click.argument("flow")
-@click.option("--reason", help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@why_options
 @click.pass_context
 def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
