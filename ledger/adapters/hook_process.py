@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
 from typing import IO
 
 from ledger.errors import UsageError
@@ -12,18 +14,17 @@ from ledger.ports.hooks import HookCommand, HookResult
 
 _KEPT_BYTES = 4000
 _ENDING_S = 5.0
+_TOLD_EVERY_S = 5.0
 
 
 class HookProcesses:
     """Runs a command in a process group of its own, which ends with it when its time is over."""
 
-    def run(self, hook: HookCommand) -> HookResult:
+    def run(self, hook: HookCommand, waits: Callable[[str], None]) -> HookResult:
         with tempfile.TemporaryFile() as output:
             process = _started(hook, output)
             try:
-                exit_code: int | None = process.wait(hook.seconds)
-            except subprocess.TimeoutExpired:
-                exit_code = None
+                exit_code = _waited(process, hook, waits)
             finally:
                 _end(process)
             return HookResult(exit_code, _shortened(output))
@@ -43,6 +44,20 @@ def _started(hook: HookCommand, output: IO[bytes]) -> "subprocess.Popen[bytes]":
         raise UsageError(
             f"the hook {hook.command[0]} could not be run: {error.strerror}; nothing was done by it"
         ) from error
+
+
+def _waited(
+    process: "subprocess.Popen[bytes]", hook: HookCommand, waits: Callable[[str], None]
+) -> int | None:
+    """Its exit code, None: its time is over."""
+    began_s = time.monotonic()
+    while (left_s := began_s + hook.seconds - time.monotonic()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(_TOLD_EVERY_S, left_s))
+        waits(
+            f"the hook {hook.command[0]} runs since {time.monotonic() - began_s:.0f} s, of {hook.seconds:g}"
+        )
+    return None
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -78,17 +78,19 @@ def set_positions(
     at: DeltaSnapshot,
     asked: Asked,
     reasons: Reasons,
-    watch: Watch | None = None,
+    *,
+    before: Watch | None = None,
+    after: Watch | None = None,
 ) -> tuple[str | None, PositionSheet]:
     """The same, set and read back; returns the operation id, None: nothing was lacking.
 
-    With an operation id that an earlier attempt had, what that one had begun gets its result. `watch`: commits are
-    watched, before where groups leave, and afterwards where they were set.
+    With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
+    are watched where groups leave, `after`: where they were set; None: they are not.
     """
     with _target(config, at, asked.way) as target:
         sheet = _computed(at, target, asked)
-        if watch is not None:
-            sheet = _still(config, sheet, watch)
+        if before is not None:
+            sheet = _still(config, sheet, before)
         operations = operator_operations(config)
         why = why_set(at, sheet, reasons)
         operation_id, sheet = set_sheet(
@@ -99,9 +101,9 @@ def set_positions(
             operation_id=reasons.operation_id,
             begun=_begun(config, reasons.operation_id),
         )
-        return operation_id, sheet if watch is None else _kept(
-            target, sheet, watch, operations, operation_id, why
-        )
+        if after is not None:
+            sheet = _kept(target, sheet, after, operations, operation_id, why)
+        return operation_id, sheet
 
 
 def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:

@@ -9,6 +9,8 @@ from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.writer_roles import APPLY_WRITER
 from ledger.operations.changeover.applying import Applying, ApplyRecord, StepResult, Told, Waits
+from ledger.operations.changeover.hooks import StepHooks
+from ledger.ports.hooks import Hooks
 from ledger.ports.ledger import Row
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
@@ -45,7 +47,10 @@ class Crash(BaseException):
 
 @dataclass
 class Stage:
-    """Each step sets its mark once, however often it is carried out; `crash` is called at each moment of each step."""
+    """Each step sets its mark once, however often it is carried out; `crash` is called at each moment of each step.
+
+    `hooks` None: hooks are not run, and have done what they should.
+    """
 
     plan: Plan
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
@@ -54,6 +59,7 @@ class Stage:
     lines: list[tuple[StepName, str]] = field(default_factory=list)
     crash: Callable[[StepName, str], None] = lambda _step, _moment: None
     failing: dict[StepName, Exception] = field(default_factory=dict)
+    hooks: Hooks | None = None
 
     def apply(self, host: str = "host:1:1:") -> None:
         """As a process that starts now."""
@@ -95,8 +101,11 @@ class Stage:
 
         return act
 
-    def _hook(self, step: StepName, command: str) -> Mapping[str, Any]:
+    def _hook(self, step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
         self.crash(step, "hook")
+        waits("it runs")
+        if self.hooks is not None:
+            return StepHooks(self.hooks, self.plan, "operation-1").run(step, command, waits)
         return {"exit_code": 0, "output": f"ran {command}"}
 
     def _told(self) -> Told:

@@ -192,7 +192,8 @@ class FakeHooks:
     results: list[HookResult] = field(default_factory=list)
     ran: list[HookCommand] = field(default_factory=list)
 
-    def run(self, hook: HookCommand) -> HookResult:
+    def run(self, hook: HookCommand, waits: Callable[[str], None]) -> HookResult:
+        waits(f"{hook.command[0]} runs")
         self.ran.append(hook)
         return self.results.pop(0)
 

@@ -1,26 +1,21 @@
 """Steps once everything is in place: audited, applications started, measured, the way back opened, reported."""
 
-from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app import answers
 from ledger.app.acts.fencing import unfence_topics
 from ledger.app.changeover.at_target import handed_over
 from ledger.app.changeover.planning import read_applies
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import reverse_flows
+from ledger.app.changeover.sheets import moved_by
 from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.hand_over.receipts import Purpose
-from ledger.domain.operations.group_offsets import OffsetsSet
-from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import Took, loss_words
 from ledger.operations.changeover.waiting import first_progress
 from ledger.operations.fencing.lifting import AskedLifting
-from ledger.schema import OPERATIONS
-
-Place = tuple[str, str, int]
 
 
 def audit(scene: Scene, _waits: Waits) -> StepResult:
@@ -46,22 +41,9 @@ def groups_progress(scene: Scene, waits: Waits) -> StepResult:
     """When each group that was moved commits first at the target."""
     seconds = scene.plan.choices.progress_seconds
     if not seconds:
-        return StepResult("not waited for: --wait-progress", {"seconds_to_first_commit": {}})
-    return first_progress(scene.target, moved_places(scene), scene.patience(seconds), waits)
-
-
-def moved_places(scene: Scene) -> dict[Place, int]:
-    """What the operation set, by group, topic and partition."""
-    newest = open_ledger(scene.config.ledger.path).now((OPERATIONS.name,))
-    rows = newest.rows(
-        OPERATIONS.name,
-        [("operation_id", "=", scene.operation_id), ("kind", "=", OperationKind.OFFSETS_SET)],
-    )
-    return {
-        (moved.group, commit.topic, commit.partition): commit.to
-        for moved in map(OffsetsSet.of_row, rows)
-        for commit in moved.commits
-    }
+        return StepResult("not waited for: --wait-progress", {})
+    moved = moved_by(scene.config, scene.operation_id)
+    return first_progress(scene.target, moved, scene.patience(seconds), waits)
 
 
 def reverse(scene: Scene, waits: Waits) -> StepResult:
@@ -87,7 +69,7 @@ def _open_shut_topics(scene: Scene, waits: Waits) -> None:
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
     )
-    unfence_topics(scene.config, asked, waits)
+    unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:

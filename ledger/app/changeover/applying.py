@@ -4,6 +4,7 @@ import time
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.hook_process import HookProcesses
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.changeover.claimed_role import claimed_role
@@ -12,11 +13,12 @@ from ledger.app.changeover.scene import Asked, Scene
 from ledger.app.changeover.steps import actions
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import Applies, ApplyState
+from ledger.domain.changeover.applies import Applies, Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.writer_roles import APPLY_WRITER
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.changeover.applying import Applying, Told
+from ledger.operations.changeover.hooks import StepHooks
 from ledger.operations.changeover.role import continued, require_nobody_at_work
 from ledger.recording.operation_log import random_id
 
@@ -27,31 +29,33 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
     `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
     """
-    before = read_plan(config, plan_id)
-    _require_free_of_blockers(before.plan)
-    _require_not_done(before.applies, plan_id)
-    former = continued(before.applies, plan_id)
+    plan = read_plan(config, plan_id).plan
+    _require_free_of_blockers(plan)
+    _former(config, plan_id)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     clock, processes = SystemClock(), LocalProcesses()
     after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
-    operation_id = former.operation_id if former is not None else random_id()
     with (
-        cluster_admin(config, before.plan.from_cluster) as source,
-        cluster_admin(config, before.plan.to_cluster) as target,
+        cluster_admin(config, plan.from_cluster) as source,
+        cluster_admin(config, plan.to_cluster) as target,
+        claimed_role(config, plan, after=after) as role,
     ):
+        former = _former(config, plan_id)  # again: who held the role may have come to the end
+        operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
-        scene = Scene(config, before.plan, former, state, source, target, operation_id, asked, begun_at_ms)
+        scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms)
         scene.require_current()
-        with claimed_role(
-            config,
-            before.plan,
-            after=after,
-            operation_id=operation_id,
-            reason=asked.reason,
-            ticket=asked.ticket,
-        ) as (record, host):
-            Applying(record, actions(scene), scene.hook, told).carry_out(before.plan, former, host=host)
+        record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
+        hooks = StepHooks(HookProcesses(), plan, operation_id)
+        Applying(record, actions(scene), hooks.run, told).carry_out(plan, former, host=role.host)
     return operation_id
+
+
+def _former(config: MirrorConfig, plan_id: str) -> Apply | None:
+    """What is to be continued, None: it begins."""
+    applies = read_plan(config, plan_id).applies
+    _require_not_done(applies, plan_id)
+    return continued(applies, plan_id)
 
 
 def _require_free_of_blockers(plan: Plan) -> None:

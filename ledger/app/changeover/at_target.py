@@ -76,8 +76,12 @@ def _of_applications(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
 
 
-def move_groups(scene: Scene, _waits: Waits) -> StepResult:
-    """Every group continues at the target where it has to; raises when one does not, and the others do."""
+def move_groups(scene: Scene, waits: Waits) -> StepResult:
+    """Every group continues at the target where it has to; raises when one does not, and the others do.
+
+    Where the former source answers its commits stood still when the groups were stopped. Here they are watched once
+    they are set: a consumer that assigned itself partitions commits over them.
+    """
     choices = scene.plan.choices
     asked = AskedPlaces(
         Way(scene.plan.from_cluster, scene.plan.to_cluster),
@@ -87,12 +91,15 @@ def move_groups(scene: Scene, _waits: Waits) -> StepResult:
     )
     reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
     at = answers.snapshot(scene.config, None)
-    _, done = set_positions(scene.config, at, asked, reasons)
+    quiet_s = choices.watch_seconds
+    after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
+    _, done = set_positions(scene.config, at, asked, reasons, after=after)
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
-            + "\n  ".join(done.blockers)
-            + "\nThen continue: mirror-ledger apply"
+            + "\n  ".join([*done.left_lines(), *done.blockers])
+            + f"\nThen continue: mirror-ledger apply. What it does not set, people do: mirror-ledger offsets set "
+            f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster} --group GROUP --overwrite-newer"
         )
     record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)
     return StepResult(done.words, done.facts)

@@ -1,6 +1,7 @@
 """Steps until nothing moves any more: checked, recorded, fenced, drained, at rest."""
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ledger.adapters.process_table import LocalProcesses
@@ -9,23 +10,22 @@ from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
+from ledger.app.driver_roles import is_at_work
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
-from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.waiting import GroupsAtRest, drain, still_drained
+from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing
+from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
 
 def check(scene: Scene, _waits: Waits) -> StepResult:
-    """Nothing that the plan read has changed."""
-    if scene.former is None:
-        scene.require_same_plan()
+    """Nothing that the plan read has changed: that was found before the apply began."""
     return StepResult(
         f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}",
         {"is_source_reached": scene.is_source_there()},
@@ -100,7 +100,7 @@ def drain_source(scene: Scene, waits: Waits) -> StepResult:
 
 
 def stop_groups(scene: Scene, waits: Waits) -> StepResult:
-    """No group of the former source has members, and the ledger has their last commits."""
+    """No group of the former source has members or commits, and the ledger has where they stand."""
     if StepName.STOP_GROUPS not in scene.plan.hooks:
         scene.asked.confirm(
             f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped"
@@ -110,9 +110,16 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
         scene.source,
         frozenset(scene.source_topics),
         None if groups is None else frozenset(groups),
-        lambda: scene.state.last_checkpoints(scene.plan.from_cluster),
+        lambda: _recorded(scene),
+        scene.plan.choices.watch_seconds,
     )
     return at_rest.wait(scene.patience(scene.plan.choices.groups_seconds), waits)
+
+
+def _recorded(scene: Scene) -> Iterator[Standing]:
+    """What the ledger has of the former source's groups by now."""
+    yield from scene.state.last_checkpoints(scene.plan.from_cluster)
+    yield from scene.state.last_share_offsets(scene.plan.from_cluster)
 
 
 def settle_flows(scene: Scene, waits: Waits) -> StepResult:
@@ -121,9 +128,7 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
         return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
     words, facts = [], {}
     for name in scene.plan.flows:
-        flow = scene.config.flow(name)
-        claim = scene.state.last_claim(writer_of(name))
-        if driver_verdict(flow, claim, LocalProcesses(), now_ms=SystemClock().now_ms()) is RoleVerdict.IN_USE:
+        if is_at_work(scene.config.flow(name), scene.state.last_claim(writer_of(name))):
             words.append(f"{name}: its driver is at work, and has recorded what it copied")
             continue
         settled = settle_flow(

@@ -1,8 +1,12 @@
-"""The role of whoever carries out a plan, or undoes what it changed: claimed, recorded under, released."""
+"""The role of whoever carries out a plan, or undoes what it changed: claimed, recorded under, released.
+
+What is read while the role is held cannot be changed by another process that carries out a plan: it was shut out.
+"""
 
 import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.process_table import LocalProcesses
@@ -11,19 +15,35 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.facts import WriterEvent
 from ledger.domain.writer_roles import APPLY_WRITER
+from ledger.errors import MirrorLedgerError, ShutOutError
 from ledger.operations.changeover.applying import ApplyRecord
+from ledger.ports.clock import Clock
 from ledger.ports.ledger import Row
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
 
 
-@contextmanager
-def claimed_role(
-    config: MirrorConfig, plan: Plan, *, after: int, operation_id: str, reason: str, ticket: str | None
-) -> Iterator[tuple[ApplyRecord, str]]:
-    """The record of an operation, and this process as writers say it; `after`: the epoch that is followed, 0: any.
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`host`: this process, as writers say it."""
 
-    The role is released at the end, and kept where the body raises: others see whether the process is alive.
+    operations: ClaimedOperations
+    clock: Clock
+    host: str
+
+    def record(self, operation_id: str, *, reason: str, ticket: str | None) -> ApplyRecord:
+        """The rows of an operation, which are refused once another process has claimed the role."""
+        return ApplyRecord(
+            self.operations, self.clock, operation_id=operation_id, reason=reason, ticket=ticket
+        )
+
+
+@contextmanager
+def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Role]:
+    """The role, for the body; `after`: the epoch that is followed, 0: any.
+
+    It is released at the end, and where the body is refused before it has recorded anything. Where the body raises
+    later it is kept: others see whether the process is alive.
     """
     clock, host = SystemClock(), str(LocalProcesses().own())
     session = WriterSession.claimed(
@@ -36,7 +56,14 @@ def claimed_role(
     with session:
         operations = ClaimedOperations(operator=getpass.getuser())
         operations.begin(session)
-        yield ApplyRecord(operations, clock, operation_id=operation_id, reason=reason, ticket=ticket), host
+        try:
+            yield Role(operations, clock, host)
+        except ShutOutError:
+            raise
+        except MirrorLedgerError:
+            if session.last_round == 0:
+                session.release()
+            raise
         session.release()
 
 

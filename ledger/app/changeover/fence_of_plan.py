@@ -1,15 +1,12 @@
 """The fence that a plan asks for."""
 
-import shlex
 from collections.abc import Sequence
 
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.fences.proof import QuietBounds
 from ledger.domain.fences.receipts import FenceHow
 from ledger.operations.fencing.parts import AskedFence
-from ledger.ports.hooks import HookCommand
-
-HOOK_SECONDS = 600.0
+from ledger.ports.hooks import HookCommand, words_of
 
 
 def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
@@ -23,7 +20,7 @@ def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str
         reason="",
         confirmed_super_users=choices.confirmed_super_users,
         producers_stopped=choices.producers_stopped,
-        hook=None if hook is None else HookCommand(tuple(shlex.split(hook)), HOOK_SECONDS),
+        hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
         abort_after_s=choices.abort_transactions_after,
         unproven=choices.unproven,
         quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),

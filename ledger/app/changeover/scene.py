@@ -1,30 +1,25 @@
 """What the steps of one apply share: the plan, both clusters, the ledger, and what the operator said."""
 
-import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.hook_process import HookProcesses
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
-from ledger.app.changeover.fence_of_plan import HOOK_SECONDS
 from ledger.app.changeover.planning import make_plan
 from ledger.app.changeover.seeing import Pair
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.operations.directions import Promoted
-from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
 from ledger.operations.changeover.planned_topics import require_planned
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
-from ledger.ports.hooks import HookCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +73,11 @@ class Scene:
     def patience(self, seconds: float) -> Patience:
         return Patience(SystemClock(), time.sleep, seconds)
 
-    def hook(self, step: StepName, command: str) -> Mapping[str, Any]:
-        """Run the external command of a step; raises `PreconditionError` when it failed or took too long."""
-        words = tuple(shlex.split(command))
-        if not words:
-            raise UsageError(f"the hook of {step} is empty; nothing was done by it")
-        environment = {
-            "MIRROR_LEDGER_OPERATION": self.operation_id,
-            "MIRROR_LEDGER_STEP": str(step),
-            "MIRROR_LEDGER_FROM": self.plan.from_cluster,
-            "MIRROR_LEDGER_TO": self.plan.to_cluster,
-        }
-        result = HookProcesses().run(HookCommand(words, HOOK_SECONDS, environment))
-        if not result.is_done:
-            how = "took too long" if result.exit_code is None else f"ended with {result.exit_code}"
-            raise PreconditionError(f"the hook of {step} {how}: {result.output.strip()}")
-        return {"command": command, "exit_code": result.exit_code, "output": result.output}
-
     def require_current(self) -> None:
         """Raise `PreconditionError` where the plan is stale, or other clusters answer than it was made for.
 
-        Of an apply that is continued only the latter can be asked: its own steps have changed what the plan read.
+        Of an apply that is continued only the latter can be asked: its own steps have changed what the plan read. To
+        be asked while the role is held: then it stays so as far as plans are concerned.
         """
         for admin, cluster_id in (
             (self.source, self.plan.from_cluster_id),
@@ -106,10 +85,9 @@ class Scene:
         ):
             self._require_cluster(admin, cluster_id)
         if self.former is None:
-            self.require_same_plan()
+            self._require_same_plan()
 
-    def require_same_plan(self) -> None:
-        """Raise `PreconditionError` unless the same plan would be made now."""
+    def _require_same_plan(self) -> None:
         now = make_plan(self.config, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
         if now.plan == self.plan:
             return

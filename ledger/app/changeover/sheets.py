@@ -9,6 +9,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
+from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
 from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.groups.receipts import Why
@@ -47,6 +48,12 @@ def sheets_of_operation(config: MirrorConfig, operation_id: str) -> RecordedShee
         {one.group: one for one in sheets},
         frozenset(OffsetsSetResult.of_row(row).group for row in results),
     )
+
+
+def moved_by(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:
+    """What an operation set, or found at its place, and what was there before."""
+    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    return moved_commits(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
 
 
 def exported_sheets(config: MirrorConfig, plan_id: str) -> RecordedSheets | None:

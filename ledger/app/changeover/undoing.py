@@ -17,7 +17,9 @@ from ledger.app.acts.hand_over import undo_hand_over
 from ledger.app.changeover.claimed_role import claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.seeing import reverse_flows
+from ledger.app.changeover.sheets import moved_by
 from ledger.app.changeover.written import mirrors_at
+from ledger.app.driver_roles import is_at_work
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply, ApplyState
@@ -25,14 +27,12 @@ from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.operations.directions import Demoted
-from ledger.domain.writer_roles import APPLY_WRITER, RoleVerdict, writer_of
+from ledger.domain.writer_roles import APPLY_WRITER, writer_of
 from ledger.errors import MirrorLedgerError, PreconditionError
-from ledger.mirror.driver.take_over import driver_verdict
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Action, StepResult, Told, Waits
 from ledger.operations.changeover.moved_groups import (
     MovedCommit,
-    moved_commits,
     take_groups_back,
     why_at_work,
 )
@@ -47,7 +47,6 @@ from ledger.operations.changeover.undoing import (
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.ports.clusters import live_cluster
-from ledger.schema import OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,12 @@ def undo_apply(
     of, plan = found
     with cluster_admin(config, plan.to_cluster) as target:
         back = _Back(
-            config, plan, of, state, target, _moved(config, operation_id), asked.reason, asked.ticket
+            config, plan, of, state, target, moved_by(config, operation_id), asked.reason, asked.ticket
         )
         actions = _actions(back, asked.on_failure)
-        with claimed_role(
-            config, plan, after=after, operation_id=operation_id, reason=asked.reason, ticket=asked.ticket
-        ) as (record, host):
-            words = Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=host)
+        with claimed_role(config, plan, after=after) as role:
+            record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
+            words = Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=role.host)
     return words
 
 
@@ -111,11 +109,6 @@ def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
     """The plan that an operation carries out; raises `UsageError` where nobody has begun one of that id."""
     applies = read_applies(answers.snapshot(config, None))
     return read_plan(config, applies.the(operation_id).plan_id).plan
-
-
-def _moved(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:
-    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    return moved_commits(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
 
 
 # Who is at work ---------------------------------------------------------------------------------
@@ -172,15 +165,11 @@ def _behind(back: _Back) -> list[Behind]:
 
 def _copying_back(back: _Back) -> list[str]:
     flows = [back.config.flow(name) for name in back.plan.flows if name in back.config.flows]
-    found = []
-    for name in sorted(set(reverse_flows(back.config, flows).values())):
-        claim = back.state.last_claim(writer_of(name))
-        verdict = driver_verdict(
-            back.config.flow(name), claim, LocalProcesses(), now_ms=SystemClock().now_ms()
-        )
-        if verdict is RoleVerdict.IN_USE:
-            found.append(name)
-    return found
+    return [
+        name
+        for name in sorted(set(reverse_flows(back.config, flows).values()))
+        if is_at_work(back.config.flow(name), back.state.last_claim(writer_of(name)))
+    ]
 
 
 # Steps back -------------------------------------------------------------------------------------

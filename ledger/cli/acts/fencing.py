@@ -4,7 +4,6 @@ What happens goes to stderr, the operation id to stdout. Exit codes: 0 fenced an
 by an operator's word, or nothing to do; 1 the cluster does not answer; 2 usage; 4 not proved in time; 5 refused.
 """
 
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +12,13 @@ import click
 from ledger.app.acts.fencing import fence_topics, unfence_topics
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
+from ledger.cli.why import required_why_options
 from ledger.domain.fences.proof import QuietBounds
 from ledger.domain.fences.receipts import FenceHow
 from ledger.errors import UsageError
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.operations.fencing.parts import AskedFence
-from ledger.ports.hooks import HookCommand
+from ledger.ports.hooks import HookCommand, words_of
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _BOUNDS = QuietBounds()
@@ -27,8 +27,7 @@ _BOUNDS = QuietBounds()
 def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
     """What both take: the cluster, the topics, why, and a hook."""
     for parameter in (
-        click.option("--ticket", help="Reference to a ticket, for the ledger."),
-        click.option("--reason", required=True, help="Why, for the ledger."),
+        required_why_options,
         click.option(
             "--hook-seconds",
             type=_SECONDS,
@@ -122,15 +121,7 @@ def unfence(
 
 
 def _hook(command: str | None, seconds: float) -> HookCommand | None:
-    if command is None:
-        return None
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise UsageError(f"--hook {command!r} is no command: {error}; nothing was run or recorded") from error
-    if not words:
-        raise UsageError("--hook is empty; nothing was run or recorded")
-    return HookCommand(words, seconds)
+    return None if command is None else HookCommand(words_of(command), seconds)
 
 
 def _tell(operation_id: str | None, words: str) -> None:

@@ -16,6 +16,7 @@ from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.operations.groups.outcomes import ADVICE, WITHOUT_OFFSET, Choice, Setting, result_row
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE, PositionSheet
@@ -46,8 +47,7 @@ from ledger.reports.rendering import ACCEPTABLE
     help="With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
 )
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
-@click.option("--reason", help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@why_options
 @output_option
 @wide_option
 @click.pass_context
@@ -96,6 +96,7 @@ def set_offsets(
         left_out = _left_out(asked, settings)
     else:
         ledger = Ledger.open(config, as_of=as_of)
+        watch = None if watch_s is None else watch_for(watch_s, say)
         of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition))
         operation_id, sheet = (
             (None, position_sheet(config, ledger.snapshot, of_all))
@@ -105,7 +106,8 @@ def set_offsets(
                 ledger.snapshot,
                 of_all,
                 Reasons(reason, ticket),
-                None if watch_s is None else watch_for(watch_s, say),
+                before=watch,
+                after=watch,
             )
         )
         _show(ledger.cut, sheet.lines, _SHEET_SCHEMA, output, wide=wide)

@@ -6,18 +6,22 @@ from typing import Any
 
 import click
 
+from ledger.app.between_clusters import Way
 from ledger.app.changeover import planning
 from ledger.app.changeover.exporting import export_plan
 from ledger.app.changeover.seeing import Pair
+from ledger.app.position_sheets import quiet_seconds
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, require_tables, say, wide_option
+from ledger.cli.why import why_options
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
+from ledger.ports.hooks import words_of
 from ledger.reports.plan_text import plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.reports.rendering import ACCEPTABLE
 
@@ -36,8 +40,7 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
     """What both kinds take."""
     for parameter in (
         _plan_output,
-        click.option("--ticket", help="Reference to a ticket, for the ledger."),
-        click.option("--reason", help="Why, for the ledger."),
+        why_options,
         as_of_option,
         click.option(
             "--hook",
@@ -45,6 +48,14 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             metavar="STEP=COMMAND",
             help="An external command for a step. Can be repeated. It is recorded: no secrets.",
+        ),
+        click.option(
+            "--hook-seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="End a hook after these, with what it started.",
         ),
         click.option(
             "--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer."
@@ -103,6 +114,14 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             metavar="SECONDS",
             help="How long to wait until the groups are at rest.",
+        ),
+        click.option(
+            "--watch",
+            "watch_seconds",
+            type=click.FloatRange(min=0, max=3600),
+            metavar="SECONDS",
+            help="For so long commits have to stand still before groups are set, and to stay afterwards. Default: two "
+            "intervals of the recorders; 0: nobody watches.",
         ),
         click.option(
             "--wait-drain",
@@ -189,8 +208,7 @@ def show(context: click.Context, plan_id: str, output: str) -> None:
 @plan.command()
 @click.argument("plan_id")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--reason", help="Why, for the ledger.")
-@click.option("--ticket", help="Reference to a ticket, for the ledger.")
+@why_options
 @click.pass_context
 def export(
     context: click.Context, plan_id: str, folder: Path, reason: str | None, ticket: str | None
@@ -210,6 +228,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     reason, ticket = options.pop("reason"), options.pop("ticket")
     pair = Pair(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
+    watch_s = options.pop("watch_seconds")
     choices = Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
         groups=tuple(sorted(options.pop("groups"))) or None,
@@ -217,6 +236,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
         fence=FenceChoice(options.pop("fence")),
         reverse=not options.pop("no_reverse"),
+        watch_seconds=quiet_seconds(config, Way(pair.source, pair.target)) if watch_s is None else watch_s,
         **options,
     )
     if choices.most_quiet_seconds < choices.quiet_seconds:
@@ -240,11 +260,12 @@ def _hooks(given: Sequence[str]) -> Mapping[StepName, str]:
     found: dict[StepName, str] = {}
     for text in given:
         name, _, command = text.partition("=")
-        if name not in tuple(StepName) or not command.strip():
+        if name not in tuple(StepName):
             raise UsageError(
                 f"--hook takes STEP=COMMAND, got {text!r}; steps: {', '.join(StepName)}; nothing was planned"
             )
         if name in found:
             raise UsageError(f"--hook {name} is given twice; nothing was planned")
+        words_of(command)
         found[StepName(name)] = command
     return found

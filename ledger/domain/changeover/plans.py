@@ -45,7 +45,8 @@ class Choices:
     `topics` None: all that the flows of the pair copy, later ones too; else their names at the target. `groups` None:
     all that have committed at the former source. `accepted`: statuses of translations, by name. `unproven`: why an
     unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are aborted so many
-    seconds after it, None: never.
+    seconds after it, None: never. `watch_seconds`: for so long commits have to stand still before groups are set, and
+    to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended after these.
     """
 
     topics: tuple[str, ...] | None = None
@@ -67,6 +68,8 @@ class Choices:
     progress_seconds: float = 0.0
     quiet_seconds: float = 10.0
     most_quiet_seconds: float = 120.0
+    watch_seconds: float = 10.0
+    hook_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ claim, so who was taken for dead begins no further step.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ledger.domain.changeover.applies import Apply
@@ -48,7 +49,7 @@ class StepResult:
 
 
 Action = Callable[[Waits], StepResult]
-Hook = Callable[[StepName, str], Mapping[str, Any]]
+Hook = Callable[[StepName, str, Waits], Mapping[str, Any]]
 """Runs the external command of a step; returns what of it the receipt keeps, raises when it failed."""
 
 
@@ -117,8 +118,9 @@ class Applying:
         self.record.add(StepBegun(step=step))
         try:
             command = None if step is StepName.FENCE else plan.hooks.get(step)
-            hook = None if command is None else self.hook(step, command)
-            result = self.actions[step](lambda words: self._waits(step, words))
+            waits = partial(self._waits, step)
+            hook = None if command is None else self.hook(step, command, waits)
+            result = self.actions[step](waits)
         except ShutOutError:
             raise
         except MirrorLedgerError as error:

@@ -117,11 +117,15 @@ def _span(figures: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Of an apply that has come to its report; `to_first_commit`: seconds by group, None: not measured."""
+    """Of an apply that has come to its report.
+
+    `to_first_commit`: seconds by group, `idle`: groups without a commit while that was measured; None: it was not.
+    """
 
     downtime_s: float
     since: str
     to_first_commit: Mapping[str, float] | None
+    idle: Sequence[str] | None
 
     @classmethod
     def of(cls, kind: ChangeoverKind, now: Apply) -> "Took":
@@ -134,7 +138,10 @@ class Took:
         if kind is ChangeoverKind.SWITCHOVER:
             began_ms, since = now.begun.get(StepName.STOP_PRODUCERS, decided_ms), str(StepName.STOP_PRODUCERS)
         ended_ms = now.done_at_ms.get(StepName.START_APPLICATIONS, began_ms)
-        return cls((ended_ms - began_ms) / 1000, since, _first_commits(now, decided_ms))
+        measured = now.done.get(StepName.FIRST_PROGRESS)
+        seen = {} if measured is None else measured.read_back
+        to_first_commit, idle = _first_commits(seen, decided_ms), seen.get("not_seen_at_work")
+        return cls((ended_ms - began_ms) / 1000, since, to_first_commit, idle)
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -142,6 +149,7 @@ class Took:
             "downtime_seconds": self.downtime_s,
             "downtime_since": self.since,
             "seconds_to_first_commit": None if self.to_first_commit is None else dict(self.to_first_commit),
+            "groups_without_commit": None if self.idle is None else list(self.idle),
         }
 
     @property
@@ -150,18 +158,17 @@ class Took:
         words += "decision" if self.since == "decision" else "producers were to be stopped"
         if self.to_first_commit is None:
             return f"{words}; when groups were at work again was not measured (--wait-progress)"
-        if not self.to_first_commit:
-            return words
-        last = max(self.to_first_commit, key=lambda group: (self.to_first_commit or {})[group])
-        return (
-            f"{words}; {counted(len(self.to_first_commit), 'group')} at work again, the last one, {last}, "
-            f"{duration(self.to_first_commit[last])} after the decision"
-        )
+        if self.to_first_commit:
+            last, seconds = max(self.to_first_commit.items(), key=lambda found: found[1])
+            words += (
+                f"; {counted(len(self.to_first_commit), 'group')} at work again, the last one, {last}, "
+                f"{duration(seconds)} after the decision"
+            )
+        return f"{words}; not seen at work: {', '.join(self.idle)}" if self.idle else words
 
 
-def _first_commits(now: Apply, decided_ms: int) -> dict[str, float] | None:
-    receipt = now.done.get(StepName.FIRST_PROGRESS)
-    if receipt is None or "first_commit_at_ms" not in receipt.read_back:
+def _first_commits(seen: Row, decided_ms: int) -> dict[str, float] | None:
+    at_ms: Mapping[str, int] | None = seen.get("first_commit_at_ms")
+    if at_ms is None:
         return None
-    at_ms: Mapping[str, int] = receipt.read_back["first_commit_at_ms"]
     return {group: (at - decided_ms) / 1000 for group, at in sorted(at_ms.items())}

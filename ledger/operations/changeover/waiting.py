@@ -1,15 +1,15 @@
-"""Steps that wait for something at a cluster or in the ledger: drained, at rest, and at work again."""
+"""Steps that wait for something at a cluster or in the ledger: drained, and at work again."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.changeover.plans import PlannedTopic
-from ledger.domain.facts import Checkpoint
-from ledger.domain.groups import has_members
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult, Waits
+from ledger.operations.changeover.moved_groups import MovedCommit, read_groups
+from ledger.operations.groups.commit_watch import Watch
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 from ledger.ports.ledger import FlowPosition
@@ -37,6 +37,17 @@ class Patience:
                 raise PreconditionError(f"not within {self.seconds:g} s: {words}. {advice}")
             waits(words)
             self.sleep(min(_ASK_EVERY_S, remaining_s))
+
+    def watch(self, quiet_s: float, waits: Waits) -> Watch:
+        """Commits are watched for as long as the step may wait, and not for less than they have to stand still."""
+        said = ["commits are watched"]
+
+        def sleep(seconds: float) -> None:
+            waits(said[-1])
+            self.sleep(seconds)
+
+        limit_s = max(self.seconds, quiet_s)
+        return Watch(self.clock, sleep, quiet_s, limit_s, min(_ASK_EVERY_S, quiet_s / 5), said.append)
 
 
 def partitions_of(cluster: ClusterAdmin, topics: Iterable[str]) -> list[tuple[str, int]]:
@@ -148,66 +159,19 @@ def _behind(
     return behind
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsAtRest:
-    """Groups of the former source: at rest when none has members, and the ledger has their last commits."""
-
-    source: ClusterAdmin
-    topics: frozenset[str]
-    groups: frozenset[str] | None
-    recorded: Callable[[], Collection[Checkpoint]]
-
-    def wait(self, patience: Patience, waits: Waits) -> StepResult:
-        """Until it is so: the answer that sets them elsewhere comes from the ledger alone."""
-        patience.until(
-            self._left, waits, advice="Stop their consumers at the source; a recorder has to be at work"
-        )
-        commits = self._live()
-        return StepResult(
-            f"{counted(len({one[0] for one in commits}), 'group')} at rest, {counted(len(commits), 'commit')} recorded",
-            {"groups": sorted({one[0] for one in commits})},
-        )
-
-    def _left(self) -> str | None:
-        listed = [one for one in self.source.groups() if self.groups is None or one.group_id in self.groups]
-        commits = self._live()
-        of_scope = {group for group, _, _ in commits}
-        busy = [
-            one.group_id
-            for one in listed
-            if one.group_id in of_scope and has_members(one.group_state) is not False
-        ]
-        if busy:
-            return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(sorted(busy))}"
-        recorded = {(one.group_id, one.topic, one.partition): one.committed_offset for one in self.recorded()}
-        unrecorded = [at for at, offset in commits.items() if recorded.get(at) != offset]
-        if unrecorded:
-            return f"{counted(len(unrecorded), 'commit')} of {self.source.alias} not recorded yet"
-        return None
-
-    def _live(self) -> dict[tuple[str, str, int], int]:
-        listed = [one for one in self.source.groups() if self.groups is None or one.group_id in self.groups]
-        topic_ids = {name: topic.topic_id for name, topic in self.source.topics().items()}
-        return {
-            (one.group_id, one.topic, one.partition): one.committed_offset
-            for one in self.source.commits(listed, topic_ids=topic_ids)
-            if one.topic in self.topics and one.committed_offset is not None
-        }
-
-
 def first_progress(
-    target: ClusterAdmin, sheet: Mapping[tuple[str, str, int], int], patience: Patience, waits: Waits
+    target: ClusterAdmin, moved: Sequence[MovedCommit], patience: Patience, waits: Waits
 ) -> StepResult:
-    """When each group that was moved first committed behind what was set; those that did not are named, not waited for.
+    """When each group that was moved first committed behind what was set, in seconds since this began.
 
-    `sheet`: what was set, by group, topic and partition.
+    Those that did not within the time are named: whether their consumers work nobody knows.
     """
     started = patience.clock.monotonic()
     after_s: dict[str, float] = {}
     at_ms: dict[str, int] = {}
-    groups = {group for group, _, _ in sheet}
-    while True:
-        for group in _committed_behind(target, sheet) - after_s.keys():
+    groups = {one.group for one in moved}
+    while moved:
+        for group in _committed_behind(target, moved) - after_s.keys():
             after_s[group] = round(patience.clock.monotonic() - started, 3)
             at_ms[group] = patience.clock.now_ms()
         remaining_s = patience.seconds - (patience.clock.monotonic() - started)
@@ -217,6 +181,7 @@ def first_progress(
         patience.sleep(min(_ASK_EVERY_S, remaining_s))
     still = sorted(groups - after_s.keys())
     words = f"{counted(len(after_s), 'group')} of {len(groups)} committed at {target.alias}"
+    words += "".join(f"; {group} after {seconds:.1f} s" for group, seconds in sorted(after_s.items()))
     if still:
         words += f"; not seen at work within {patience.seconds:g} s: {', '.join(still)}"
     return StepResult(
@@ -224,13 +189,11 @@ def first_progress(
     )
 
 
-def _committed_behind(target: ClusterAdmin, sheet: Mapping[tuple[str, str, int], int]) -> set[str]:
-    groups = {group for group, _, _ in sheet}
-    listed = [one for one in target.groups() if one.group_id in groups]
-    topic_ids = {name: topic.topic_id for name, topic in target.topics().items()}
+def _committed_behind(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> set[str]:
+    there = read_groups(target, moved)
     return {
-        one.group_id
-        for one in target.commits(listed, topic_ids=topic_ids)
-        if one.committed_offset is not None
-        and one.committed_offset > sheet.get((one.group_id, one.topic, one.partition), one.committed_offset)
+        one.group
+        for one in moved
+        if there.topic_ids.get(one.topic) == one.topic_id
+        and there.committed.get(one.place, one.to[-1]) > one.to[-1]
     }

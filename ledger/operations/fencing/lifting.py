@@ -53,7 +53,7 @@ def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None 
 def _hook_run(asked: AskedLifting, parts: FenceParts, chosen: Sequence[StandingFence]) -> HookRun | None:
     if asked.hook is None:
         return None
-    run = run_hook(parts.hooks, asked.hook, "unfence", asked.cluster, [one.fence.topic for one in chosen])
+    run = run_hook(parts, asked.hook, "unfence", asked.cluster, [one.fence.topic for one in chosen])
     if run.exit_code != 0:
         raise PreconditionError(
             f"{failed_hook(run)}; the fences of {asked.cluster} stand, nothing was recorded"

@@ -15,7 +15,7 @@ from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.fencing.parts import AskedFence, FenceParts
 from ledger.ports.clusters import TopicDescription
-from ledger.ports.hooks import HookCommand, Hooks
+from ledger.ports.hooks import HookCommand
 
 LEAST_MESSAGE_BYTES = "78"
 """Fits the marker of a transaction and nothing else but tiny records. With less, transactions would stay open."""
@@ -197,7 +197,7 @@ class _Hook:
         if all(self._has_run(fence) for fence in begun):
             return list(begun)
         names = [fence.topic for fence in begun]
-        run = run_hook(self.parts.hooks, self.hook, "fence", self.asked.cluster, names)
+        run = run_hook(self.parts, self.hook, "fence", self.asked.cluster, names)
         return [replace(fence, hook=run) for fence in begun]
 
     def _has_run(self, fence: Fence) -> bool:
@@ -211,14 +211,14 @@ class _Hook:
         return None
 
 
-def run_hook(hooks: Hooks, hook: HookCommand, act: str, cluster: str, topics: Sequence[str]) -> HookRun:
+def run_hook(parts: FenceParts, hook: HookCommand, act: str, cluster: str, topics: Sequence[str]) -> HookRun:
     """Run it; it finds in its environment what it is about."""
     about = {
         "MIRROR_LEDGER_ACT": act,
         "MIRROR_LEDGER_CLUSTER": cluster,
         "MIRROR_LEDGER_TOPICS": ",".join(topics),
     }
-    result = hooks.run(replace(hook, environment={**hook.environment, **about}))
+    result = parts.hooks.run(replace(hook, environment={**hook.environment, **about}), parts.say)
     return HookRun(command=hook.command, exit_code=result.exit_code, output=result.output)
 
 

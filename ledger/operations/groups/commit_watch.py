@@ -87,11 +87,17 @@ def _named(groups: Collection[str], most: int = 5) -> str:
 
 
 def watch_stillness(
-    source: ClusterAdmin, watch: Watch, groups: Collection[str], share_groups: Collection[str] = ()
+    source: ClusterAdmin,
+    watch: Watch,
+    groups: Collection[str],
+    share_groups: Collection[str] = (),
+    *,
+    topics: Collection[str] | None = None,
 ) -> Stillness:
     """Wait until no commit of the groups has moved for `quiet_s`, and none has members; at most `limit_s`.
 
-    Raises `ClusterUnavailableError` where the cluster does not answer: then nobody knows.
+    `topics`: only commits of these count, None: all. Raises `ClusterUnavailableError` where the cluster does not
+    answer: then nobody knows.
     """
     found = TargetGroups.read(source, groups, share_groups)
     watched_s = 0.0
@@ -102,7 +108,7 @@ def watch_stillness(
 
     for watched_s in watch.readings():
         last, found = found, TargetGroups.read(source, groups, share_groups)
-        if moved := _moved(last, found):
+        if moved := _moved(last, found, topics):
             moved_at |= dict.fromkeys(moved, watched_s)
             watch.say(f"commits of {_named(moved)} move at {source.alias}")
         if watched_s >= watch.quiet_s and not moving() and not _with_members(found):
@@ -116,9 +122,14 @@ def watch_stillness(
     )
 
 
-def _moved(last: TargetGroups, found: TargetGroups) -> frozenset[str]:
-    places = last.committed.keys() | found.committed.keys()
-    return frozenset(place[0] for place in places if last.committed.get(place) != found.committed.get(place))
+def _moved(last: TargetGroups, found: TargetGroups, topics: Collection[str] | None = None) -> frozenset[str]:
+    """Groups of which a commit was made, changed or removed between two readings."""
+    return frozenset(
+        group
+        for group, topic, partition in last.committed.keys() | found.committed.keys()
+        if topics is None or topic in topics
+        if last.committed.get((group, topic, partition)) != found.committed.get((group, topic, partition))
+    )
 
 
 def _with_members(found: TargetGroups) -> frozenset[str]:

@@ -98,6 +98,13 @@ class Setting:
         return self.group_id, *self.target
 
     @property
+    def words(self) -> str:
+        topic, partition = self.target
+        if topic is None:
+            topic, partition = self.answer["source_topic"], self.answer["source_partition"]
+        return f"{self.group_id!r} at {topic} partition {partition}"
+
+    @property
     def commit(self) -> NewCommit:
         topic, partition = self.target
         return NewCommit(topic, partition, self.answer["target_offset"], self.answer["metadata"])

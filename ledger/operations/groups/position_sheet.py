@@ -65,6 +65,13 @@ class PositionSheet:
         unread = sorted(Counter(self.unread_groups.values()).items())
         return [*lines, *(f"{count} groups {status}: {UNREAD_ADVICE[status]}" for status, count in unread)]
 
+    def left_lines(self, most: int = 20) -> list[str]:
+        """What is not as answered, a line for each partition, at most so many."""
+        lines = [f"{one.words}: {one.outcome}" for one in self.left_out]
+        lines += [f"{group!r}: {status}" for group, status in sorted(self.unread_groups.items())]
+        more = len(lines) - most
+        return lines if more <= 0 else [*lines[:most], f"and {more} more"]
+
     @property
     def words(self) -> str:
         groups = len({one.group_id for one in self.settings})

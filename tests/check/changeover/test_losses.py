@@ -135,7 +135,19 @@ def test_downtime_begins_with_the_producers_or_with_the_decision() -> None:
     assert "2 groups at work again, the last one, billing, 31 s after the decision" in lost.words
 
 
+def test_groups_that_were_not_seen_at_work_are_named() -> None:
+    at_work = {"first_commit_at_ms": {"billing": 41_000}, "not_seen_at_work": ["audit", "idle"]}
+    for read_back in (at_work, {**at_work, "first_commit_at_ms": {}}):
+        took = Took.of(ChangeoverKind.FAILOVER, apply_with(read_back))
+        assert took.figures["groups_without_commit"] == ["audit", "idle"]
+        assert took.words.endswith("; not seen at work: audit, idle")
+    all_at_work = Took.of(ChangeoverKind.FAILOVER, apply_with({**at_work, "not_seen_at_work": []}))
+    assert all_at_work.figures["groups_without_commit"] == []
+    assert "not seen" not in all_at_work.words
+
+
 def test_what_was_not_measured_is_said_so() -> None:
-    took = Took.of(ChangeoverKind.FAILOVER, apply_with({"seconds_to_first_commit": {}}))
+    took = Took.of(ChangeoverKind.FAILOVER, apply_with({}))
     assert took.figures["seconds_to_first_commit"] is None
+    assert took.figures["groups_without_commit"] is None
     assert "was not measured" in took.words

@@ -39,6 +39,8 @@ def test_a_plan_is_read_as_it_was_recorded(made: Plan) -> None:
         (replace(_FULL, from_cluster_id="other"), "from_cluster_id"),
         (replace(_FULL, topics=(replace(ORDERS, topic_id="W2"),)), "topics"),
         (replace(_FULL, choices=replace(_FULL.choices, abort_marker=True)), "choices"),
+        (replace(_FULL, choices=replace(_FULL.choices, hook_seconds=60.0)), "choices"),
+        (replace(_FULL, choices=replace(_FULL.choices, watch_seconds=0.0)), "choices"),
         (replace(_FULL, hooks={}), "hooks"),
         (replace(_FULL, direction=None), "direction"),
         (replace(_FULL, permissions="more"), "permissions"),

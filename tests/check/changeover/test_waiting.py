@@ -1,63 +1,15 @@
-"""Steps that wait: for copies, for groups at rest, for groups at work again."""
+"""Steps that wait: for copies, and for groups at work again."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import pytest
 
-from ledger.domain.changeover.plans import PlannedTopic
-from ledger.domain.facts import Checkpoint
-from ledger.domain.offsets.position import Position
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.waiting import GroupsAtRest, Patience, drain, first_progress, still_drained
+from ledger.operations.changeover.moved_groups import MovedCommit
+from ledger.operations.changeover.waiting import drain, first_progress, still_drained
 from ledger.ports.clusters import PartitionEnds
-from ledger.ports.ledger import FlowPosition
 from tests.simulation.kafka.cluster import MemoryCluster
-from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.support.fakes import FakeClock
-
-
-@dataclass
-class Room:
-    """A cluster with a topic of two partitions, and what happens while somebody sleeps."""
-
-    clock: FakeClock = field(default_factory=FakeClock)
-    said: list[str] = field(default_factory=list)
-    happens: list[Callable[[], None]] = field(default_factory=list)
-    cluster: MemoryCluster = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.cluster = MemoryCluster("east", self.clock)
-        self.cluster.create_topic("orders", partitions=2, replication_factor=1, configuration={})
-
-    def sleep(self, seconds: float) -> None:
-        self.clock.now_s += seconds
-        if self.happens:
-            self.happens.pop(0)()
-
-    def patience(self, seconds: float = 5.0) -> Patience:
-        return Patience(self.clock, self.sleep, seconds)
-
-    @property
-    def topic(self) -> PlannedTopic:
-        topic_id = self.cluster.topic_by_name["orders"].topic_id
-        return PlannedTopic(
-            flow="flow", source_topic="orders", source_topic_id=topic_id, topic="orders", topic_id="W"
-        )
-
-    def at(self, partition: int, offset: int) -> FlowPosition:
-        return FlowPosition(
-            source_topic="orders",
-            source_topic_id=self.topic.source_topic_id,
-            partition=partition,
-            target_topic="orders",
-            target_topic_id="W",
-            position=Position(source_offset=offset, target_offset=offset, next_sequence=offset),
-        )
-
-    def write(self, partition: int) -> None:
-        batch = application_batch([content(b"k", b"v")] * 3, [1] * 3)
-        self.cluster.log("orders", partition).append(batch, now_ms=1)
+from tests.support.waiting_rooms import Room
 
 
 def test_it_is_drained_when_the_maps_reach_the_ends() -> None:
@@ -145,40 +97,22 @@ def test_a_topic_that_is_gone_is_no_drained_one() -> None:
         drain(room.cluster, [topic], lambda _flow: [], room.patience(), room.said.append)
 
 
-def at_rest(room: Room, recorded: Callable[[], list[Checkpoint]]) -> GroupsAtRest:
-    return GroupsAtRest(room.cluster, frozenset({"orders"}), None, recorded)
-
-
-def test_groups_are_at_rest_without_members_and_with_their_commits_recorded() -> None:
-    room = Room()
-    room.cluster.committed[("billing", "orders", 0)] = 2
-    room.cluster.committed[("other", "elsewhere", 0)] = 2
-    room.cluster.members |= {"billing", "other"}
-    recorded: list[Checkpoint] = []
-
-    def sweep() -> None:
-        listed = room.cluster.groups()
-        recorded[:] = room.cluster.commits(listed, topic_ids={})
-
-    room.happens = [room.cluster.members.clear, sweep]
-    result = at_rest(room, lambda: recorded).wait(room.patience(), room.said.append)
-    assert room.said == ["1 group with members at east: billing", "1 commit of east not recorded yet"]
-    assert result.read_back == {"groups": ["billing"]}
-
-
-def test_a_commit_that_moved_since_it_was_recorded_is_waited_for() -> None:
-    room = Room()
-    room.cluster.committed[("billing", "orders", 0)] = 2
-    recorded = room.cluster.commits(room.cluster.groups(), topic_ids={})
-    room.cluster.committed[("billing", "orders", 0)] = 3
-    with pytest.raises(PreconditionError, match="1 commit of east not recorded yet"):
-        at_rest(room, lambda: recorded).wait(room.patience(), room.said.append)
+def moved(room: Room, group: str, *to: int) -> MovedCommit:
+    return MovedCommit(
+        group=group,
+        is_of_share_group=False,
+        topic="orders",
+        topic_id=room.topic.source_topic_id,
+        partition=0,
+        former=None,
+        to=to,
+    )
 
 
 def test_progress_is_the_first_commit_behind_what_was_set() -> None:
     room = Room()
-    sheet = {("billing", "orders", 0): 2, ("idle", "orders", 0): 2}
-    room.cluster.committed.update(sheet)
+    room.cluster.committed |= {(group, "orders", 0): 2 for group in ("billing", "idle", "again")}
+    sheet = [moved(room, "billing", 2), moved(room, "idle", 2), moved(room, "again", 1, 2)]
     room.happens = [
         lambda: None,
         lambda: room.cluster.committed.update({("billing", "orders", 0): 3}),
@@ -187,6 +121,31 @@ def test_progress_is_the_first_commit_behind_what_was_set() -> None:
     assert result.read_back == {
         "seconds_to_first_commit": {"billing": 2.0},
         "first_commit_at_ms": {"billing": 1_002_000},
-        "not_seen_at_work": ["idle"],
+        "not_seen_at_work": ["again", "idle"],
     }
-    assert "not seen at work within 4 s: idle" in result.words
+    assert "1 group of 3 committed at east; billing after 2.0 s" in result.words
+    assert "not seen at work within 4 s: again, idle" in result.words
+    assert room.clock.now_s == 1_004.0
+
+
+def test_progress_at_another_incarnation_is_none_and_all_at_work_end_the_wait() -> None:
+    room = Room()
+    sheet = [moved(room, "billing", 2)]
+    room.cluster.committed[("billing", "orders", 0)] = 3
+    assert first_progress(room.cluster, sheet, room.patience(), room.said.append).read_back[
+        "seconds_to_first_commit"
+    ] == {"billing": 0.0}
+    assert room.clock.now_s == 1_000.0, "nobody is waited for"
+    room.cluster.recreate_topic("orders")
+    seen = first_progress(room.cluster, sheet, room.patience(1.0), room.said.append).read_back
+    assert seen["not_seen_at_work"] == ["billing"]
+
+
+def test_where_no_group_was_moved_nobody_is_waited_for() -> None:
+    room = Room()
+    assert first_progress(room.cluster, [], room.patience(), room.said.append).read_back == {
+        "seconds_to_first_commit": {},
+        "first_commit_at_ms": {},
+        "not_seen_at_work": [],
+    }
+    assert room.clock.now_s == 1_000.0

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from ledger.adapters import hook_process
 from ledger.adapters.hook_process import HookProcesses
-from ledger.errors import UsageError
-from ledger.ports.hooks import HookCommand, HookResult
+from ledger.errors import ShutOutError, UsageError
+from ledger.ports.hooks import HookCommand, HookResult, words_of
+
+
+def _nobody(_words: str) -> None:
+    """Waits, and wants to know nothing."""
 
 
 def python(code: str, *arguments: str, seconds: float = 30.0, **environment: str) -> HookResult:
     command = (sys.executable, "-S", "-c", code, *arguments)
-    return HookProcesses().run(HookCommand(command, seconds, environment))
+    return HookProcesses().run(HookCommand(command, seconds, environment), _nobody)
 
 
 def test_output_exit_code_arguments_and_environment() -> None:
@@ -46,4 +51,31 @@ def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -
 
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="the hook no-such-program could not be run: No such file"):
-        HookProcesses().run(HookCommand(("no-such-program", "--secret"), 5.0))
+        HookProcesses().run(HookCommand(("no-such-program", "--secret"), 5.0), _nobody)
+
+
+def test_who_waits_is_told_and_ends_the_hook_by_an_error_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_process, "_TOLD_EVERY_S", 0.2)
+    mark = tmp_path / "alive"
+    code = f"import time, pathlib; time.sleep(1); pathlib.Path({str(mark)!r}).touch()"
+    told: list[str] = []
+
+    def waits(words: str) -> None:
+        told.append(words)
+        if len(told) == 2:
+            raise ShutOutError("another process carries it out")
+
+    with pytest.raises(ShutOutError):
+        HookProcesses().run(HookCommand((sys.executable, "-S", "-c", code), 600.0), waits)
+    assert told[0] == f"the hook {sys.executable} runs since 0 s, of 600"
+    time.sleep(1)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(("command", "why"), [("stop 'it", "is no command: No closing"), ("  ", "is empty")])
+def test_what_is_no_command_is_refused_before_anything_runs(command: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        words_of(command)
+    assert words_of("/opt/shop stop 'all of it'") == ("/opt/shop", "stop", "all of it")

@@ -29,10 +29,11 @@ _CHOICES = Choices(
     accepted=(UncommittedStatus.NO_COMMIT,),  # the groups begin at the log start where they have no commit
     unproven=WHY,  # nobody can fence what does not answer
     accept_unproven_shut_out=True,  # these brokers have no authorizer
+    watch_seconds=1.0,  # nobody else is here who would commit
 )
 _COMMAND = (
     "mirror-ledger plan failover --from east --to west --accept no_commit "
-    f"--unproven '{WHY}' --accept-unproven-shut-out"
+    f"--unproven '{WHY}' --accept-unproven-shut-out --watch 1"
 )
 _TRANSLATION_COLUMNS = (
     *("group_id", "source_topic", "source_partition", "committed_offset"),
