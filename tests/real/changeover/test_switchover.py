@@ -1,18 +1,21 @@
 """A switchover under load: no record is lost, none is processed twice."""
 
+import itertools
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
+from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
 from tests.support.plans import OFTEN, both_ways, planned
@@ -20,6 +23,9 @@ from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
+
+_COMMITS_EVERY_S = 0.2
+_GROUPS_MAY_TAKE_S = 6
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
@@ -32,13 +38,25 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
     create_topics(east, [topic], partitions=2)
     create_topics(west, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    started = tmp_path / "applications are started"
+
+    def at_west(ended: threading.Event) -> None:
+        """From when the apply says so."""
+        while not ended.wait(0.1):
+            if started.exists():
+                with desk.open(west, [f"east.{topic}", topic]):
+                    shop.sell(west, 100)
+                    eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+                return
+
     with running(config, spark, recorded=frozenset(Subject)):
         with shop.selling(east), desk.open(east, [topic]):
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
             *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
-            *("--group", desk.group),
+            *("--group", desk.group, "--wait-groups", str(_GROUPS_MAY_TAKE_S), "--watch", "1"),
+            *("--wait-progress", "30", "--hook", f"start_applications=touch '{started}'"),
         )
         with member_of(west, desk.group, f"east.{topic}"):
             refused = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
@@ -46,12 +64,19 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
         assert "is stale" in refused.err
         assert "1 group with members at west" in refused.err
         eventually(lambda: not has_member(config, desk.group), "the group is empty again")
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        with assigned(east, desk.group, topic):
+            refused = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert (refused.code, refused.out) == (5, ""), refused.err
+        assert f"1 group at work at east: commits of '{desk.group}' moved" in refused.err
+        assert operations(config, "promoted") == operations(config, "offsets_set") == []
+        with beside(at_west):
+            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
-    assert operations(config, "apply_ended")[-1]["figures"]["downtime_seconds"] < 60
-    with desk.open(west, [f"east.{topic}", topic]):
-        shop.sell(west, 100)
-        eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+    figures = operations(config, "apply_ended")[-1]["figures"]
+    assert figures["downtime_seconds"] < 60
+    assert figures["downtime_seconds"] <= figures["seconds_to_first_commit"].pop(desk.group) < 120
+    assert figures["seconds_to_first_commit"] == {}
+    assert figures["groups_without_commit"] == []
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
 
@@ -64,6 +89,25 @@ def member_of(servers: str, group: str, topic: str) -> Iterator[None]:
     try:
         eventually(lambda: consumer.poll(0.1) is not None or consumer.assignment() != [], "it is a member")
         yield
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def assigned(servers: str, group: str, topic: str) -> Iterator[None]:
+    """Somebody who took a partition without being a member, and commits its place again and again, back and forth."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    [stood] = consumer.committed([TopicPartition(topic, 0)], 30)
+
+    def work(ended: threading.Event) -> None:
+        back = itertools.cycle((1, 0))
+        while not ended.wait(_COMMITS_EVERY_S):
+            consumer.commit(offsets=[TopicPartition(topic, 0, stood.offset - next(back))], asynchronous=False)
+
+    try:
+        with beside(work):
+            yield
+        consumer.commit(offsets=[stood], asynchronous=False)
     finally:
         consumer.close()
 
