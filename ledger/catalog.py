@@ -23,6 +23,8 @@ _COLUMN_TYPES = frozenset({*_PARAMETER_TYPES, "double"})
 _KEY_LINE = re.compile(r"-- ([a-z]+): +(\S.*)")
 _CREATED_VIEW = re.compile(r"^create or replace temporary view (\w+) as$", re.MULTILINE)
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)")
+_CTE = re.compile(r"^(?:with (?:recursive )?)?(\w+) as \(\n(.*?)\n\)(?=,?\n)", re.MULTILINE | re.DOTALL)
+"""Its name and ` as (` are on a line of their own, and so is its end."""
 _COMMENT = re.compile(r"--.*")
 _CONTINUATION = re.compile(r"-- {4,}(\S.*)")
 
@@ -165,9 +167,24 @@ def views_of(relations: Iterable[str]) -> Mapping[str, str]:
 
 
 def times_read(query: Query) -> Mapping[str, int]:
-    """How often each table and view is read, by the query and by the views that it needs."""
-    texts = (*views_of(query.reads).values(), query.sql)
-    return Counter(name for text in texts for name in _READ.findall(_COMMENT.sub("", text)))
+    """How often each relation is read, by the query and by the views that it needs.
+
+    What a CTE reads is read as often as the CTE: engines put its text wherever it is read.
+    """
+    return sum((relations_read(text) for text in (*views_of(query.reads).values(), query.sql)), Counter())
+
+
+def relations_read(statement: str) -> Counter[str]:
+    """The names that a statement reads from, but for those of its CTEs. A CTE reads those before it, or itself."""
+    text = _COMMENT.sub("", statement)
+    ctes = dict(_CTE.findall(text))
+    found = Counter(_READ.findall(_CTE.sub("", text)))
+    for name, select in reversed(ctes.items()):
+        times = found.pop(name, 0)
+        for relation in _READ.findall(select):
+            if relation != name:
+                found[relation] += times
+    return found
 
 
 def _read_by(relations: Iterable[str]) -> frozenset[str]:

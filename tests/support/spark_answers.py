@@ -1,15 +1,18 @@
 """Answers of Spark over ledgers in memory, to hold against the cases and against DuckDB."""
 
 import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ledger import catalog
-from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.duck.engine import Snapshot, connect
+from ledger.adapters.spark.answers import answer, functions
+from ledger.catalog import Query, Value
 from ledger.domain.offsets.translation import translate_commit
-from ledger.schema import TABLES
 from tests.support.cases import Case
 from tests.support.generated_ledgers import (
     FLOW,
@@ -21,9 +24,11 @@ from tests.support.generated_ledgers import (
     offsets,
 )
 from tests.support.histories import random_history
-from tests.support.spark_views import register_derived_views, run_query
+from tests.support.view_queries import CURRENT_MAPS
 
 PARAMS: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": True}
+EVERY_ROW = CURRENT_MAPS
+"""A query without parameters."""
 VIEWS = (
     "last_syncs",
     "effective_syncs",
@@ -36,28 +41,19 @@ VIEWS = (
 
 
 class SparkLedger:
-    """Tables of one ledger after another under the same names; views are registered once and resolve at use."""
+    """Ledgers in memory, one after another, as `jobs/answer.py` reads those on disk."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        for table in TABLES:
-            self._register(table.name, arrow_schema(table).empty_table())
-        register_derived_views(spark)
-
-    def read(self, snapshot: Snapshot) -> None:
-        """Have all tables, and with them all views, be those of a snapshot."""
-        for table in TABLES:
-            relation = snapshot.relation(table.name)
-            assert isinstance(relation, pa.Table)
-            self._register(table.name, relation)
+        self._session = spark.newSession()
+        for function in functions():
+            self._session.sql(function)
 
     def assert_answers(self, case: Case) -> None:
         """Spark gives a case's answer, in columns of the types that the query's header names."""
         query = catalog.query(case.query)
-        self.read(case)
-        answer = run_query(self._spark, query, case.params(query))
-        assert [row.asDict() for row in answer.collect()] == case.expected(query).to_pylist()
-        assert [(field.name, field.dataType.simpleString()) for field in answer.schema] == [
+        found = self._answer(query, case, case.params(query))
+        assert [row.asDict() for row in found.collect()] == case.expected(query).to_pylist()
+        assert [(field.name, field.dataType.simpleString()) for field in found.schema] == [
             (column.name, column.type) for column in query.columns
         ]
 
@@ -67,28 +63,35 @@ class SparkLedger:
         history = random_history(random.Random(seed))
         log_start = history.target_start + 2
         snapshot = ledger_of(history, log_start)
-        self.read(snapshot)
         known = known_map(history, log_start, last_but_one_append_ms=last_but_one_append_ms([history]))
         translated = {offset: translate_commit([known], commit_at(offset)) for offset in offsets(history)}
-        rows = run_query(self._spark, catalog.query("offset_translation"), PARAMS).collect()
+        rows = self._answer(catalog.query("offset_translation"), snapshot, PARAMS).collect()
         assert {row.group_id: (row.target_offset, row.status) for row in rows} == {
             group_of(offset): (found.target_offset, found.status.value)
             for offset, found in translated.items()
         }
-        for view in VIEWS:
-            self.assert_same_view(snapshot, view)
+        self.assert_same_views(snapshot, VIEWS)
 
-    def assert_same_view(self, snapshot: Snapshot, view: str) -> None:
-        """A view of the snapshot that was read has the same rows on both engines."""
-        rows = self._spark.table(view).collect()
-        found = sorted(str(sorted(row.asDict(recursive=True).items())) for row in rows)
-        assert found == _duck_rows(snapshot, view)
+    def assert_same_views(self, snapshot: Snapshot, views: Sequence[str]) -> None:
+        """Views of a snapshot have the same rows on both engines."""
+        with connect(snapshot, {}) as connection:
+            for view in views:
+                columns = ", ".join(connection.table(view).columns)
+                every = replace(EVERY_ROW, reads=(view,), sql=f"select {columns}\nfrom {view}")
+                found = [row.asDict(recursive=True) for row in self._answer(every, snapshot, {}).collect()]
+                assert _lines(found) == _lines(connection.table(view).to_arrow_table().to_pylist())
 
-    def _register(self, table: str, relation: pa.Table) -> None:
-        self._spark.createDataFrame(relation).createOrReplaceTempView(table)
+    def _answer(self, query: Query, snapshot: Snapshot, params: Mapping[str, Value]) -> DataFrame:
+        query.check(params)
+        self._read(snapshot, catalog.tables_of(query.reads))
+        return answer(self._session, query, params, is_large=False)
+
+    def _read(self, snapshot: Snapshot, tables: Iterable[str]) -> None:
+        for table in tables:
+            relation = snapshot.relation(table)
+            assert isinstance(relation, pa.Table)
+            self._session.createDataFrame(relation).createOrReplaceTempView(table)
 
 
-def _duck_rows(snapshot: Snapshot, view: str) -> list[str]:
-    with connect(snapshot, {}) as connection:
-        rows = connection.table(view).to_arrow_table().to_pylist()
+def _lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(str(sorted(row.items())) for row in rows)

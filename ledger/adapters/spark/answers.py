@@ -1,7 +1,8 @@
 """Answers of the catalog in a Spark session: for ledgers that outgrow one machine, and where Spark is what there is.
 
 Spark puts the text of a view wherever it is read: of views that read views that read views it plans the same text
-hundreds of times. So what is read more than once is computed once, when its turn comes, and is a table from then on.
+hundreds of times. It does the same with the CTEs of a statement, so that a view which one CTE reads is planned as often
+as the CTE is read. So what is read more than once is computed once, when its turn comes, and is a table from then on.
 Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
 """
 
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ledger import catalog
 from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.adapters.duck.engine import connect
 from ledger.adapters.duck.views import COMPUTED_FOR_A_FLOW
 from ledger.adapters.pasted_views import spark_table
 from ledger.catalog import Query, Value
@@ -38,30 +40,40 @@ def run_query(
     """
     query.check(params)
     own = session.newSession()
-    tables = sorted(catalog.tables_of(query.reads))
-    are_read = [_is_read(own, spark_table(at, TABLE_BY_NAME[table]), table) for table in tables]
+    are_read = [_is_read(own, at, table) for table in sorted(catalog.tables_of(query.reads))]
     is_large = not all(are_read)
     _tune(own, is_large=is_large)
-    for function in _functions():
-        _execute(own, function)
+    for function in functions():
+        own.sql(function)
+    return answer(own, query, params, is_large=is_large).toArrow()
+
+
+def answer(session: SparkSession, query: Query, params: Mapping[str, Value], *, is_large: bool) -> DataFrame:
+    """The answer of a query in a session that has the tables and the functions; the views that it needs are made."""
     times_read = catalog.times_read(query)
     for name, statement in catalog.views_of(query.reads).items():
-        _execute(own, statement)
+        _execute(session, statement)
         if times_read[name] > 1:
-            rows = _of_flow(own.table(name), name, params)
-            _computed(own, rows, is_large=is_large).createOrReplaceTempView(name)
+            rows = _of_flow(session.table(name), name, params)
+            _computed(session, rows, is_large=is_large).createOrReplaceTempView(name)
     if query.params:
         schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
         row = tuple(params.get(name) for name in query.parameter_names)
-        own.createDataFrame([row], schema).createOrReplaceTempView("params")
-    return own.sql(query.sql).toArrow()
+        session.createDataFrame([row], schema).createOrReplaceTempView("params")
+    return session.sql(query.sql)
 
 
-def _is_read(session: SparkSession, statement: str, table: str) -> bool:
-    """Make a table readable; whether it is read now, as it has few rows: Delta is asked wherever it is named."""
-    _execute(session, statement)
-    first = session.table(table).limit(_FEW + 1).toArrow()
+def _is_read(session: SparkSession, at: DeltaSnapshot, table: str) -> bool:
+    """Make a table readable; whether it has few rows: then they are read here, as the cut was, and no job for them."""
+    with connect(at, {}, (table,)) as connection:
+        first = (
+            connection.table(table)
+            .limit(_FEW + 1)
+            .select(*TABLE_BY_NAME[table].column_names)
+            .to_arrow_table()
+        )
     if first.num_rows > _FEW:
+        _execute(session, spark_table(at, TABLE_BY_NAME[table]))
         return False
     session.createDataFrame(first).createOrReplaceTempView(table)
     return True
@@ -83,7 +95,7 @@ def _tune(session: SparkSession, *, is_large: bool) -> None:
         session.conf.set(key, value)
 
 
-def _functions() -> list[str]:
+def functions() -> list[str]:
     """What the views need of Spark, a statement each."""
     text = files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")
     return [statement for statement in text.split(";\n") if statement.strip()]

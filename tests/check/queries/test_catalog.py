@@ -1,5 +1,7 @@
 """The catalog: headers, parameters, unknown names."""
 
+import re
+
 import pytest
 
 from ledger import catalog
@@ -125,3 +127,32 @@ def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
 def test_the_readme_lists_every_query() -> None:
     """`python -m tests.support.query_list` writes the list."""
     assert query_list.README.read_text(encoding="utf-8") == query_list.kept() + query_list.listed()
+
+
+def test_what_a_cte_reads_is_read_as_often_as_the_cte() -> None:
+    reading = parse_query(
+        HEADER.replace(
+            "select 1\n",
+            "with held as (\n    select a\n    from cut_offsets  -- join cut_offsets\n),\n\n"
+            "both as (\n    select a\n    from held\n    union all (\n        select a\n        from held\n    )\n)\n\n"
+            "select a\nfrom both inner join both as again using (a) inner join segments using (a)\n",
+        )
+    )
+    times = catalog.times_read(reading)
+    assert (times["cut_offsets"], times["segments"]) == (4, 1)
+    assert {"held", "both"}.isdisjoint(times)
+
+
+def test_a_recursion_reads_what_it_begins_with_once() -> None:
+    walk = "with recursive walk as (\n    select a\n    from segments\n    union all\n    select a\n    from walk\n)\n"
+    reading = parse_query(HEADER.replace("select 1\n", walk + "\nselect a\nfrom walk\n"))
+    assert catalog.times_read(reading)["segments"] == 1
+
+
+def test_every_cte_of_the_catalog_is_found() -> None:
+    texts = [query.sql for query in catalog.queries().values()]
+    texts += catalog.views_of((*catalog.view_names(), *catalog.names_between_clusters())).values()
+    named = re.compile(r"^(?:with (?:recursive )?)?(\w+) as \($", re.MULTILINE)
+    assert sum(bool(named.search(text)) for text in texts) > 20
+    for text in texts:
+        assert catalog.relations_read(text).keys().isdisjoint(named.findall(text)), text

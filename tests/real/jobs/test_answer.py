@@ -17,8 +17,8 @@ from tests.support.submitted import loaded, submit
 from tests.support.written_ledgers import largest_case, written
 
 CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
-OF_VIEWS_THAT_VIEWS_READ = ("lag_over_time", "lineage", "group_translation", "group_positions")
-"""The long tests ask all cases of all queries between clusters."""
+OF_VIEWS_THAT_VIEWS_READ = ("lag_over_time", "lineage")
+"""`test_spark.py` asks all queries, of ledgers in memory."""
 
 
 @pytest.mark.parametrize("name", OF_VIEWS_THAT_VIEWS_READ)

@@ -24,7 +24,7 @@ ASKED = ("topic_drift", "flow_positions")
 """One reads the table that is added; both are planned quickly by Spark."""
 NEEDED = catalog.views_of(name for asked in ASKED for name in catalog.query(asked).reads)
 OTHER_VIEWS = set(catalog.view_names()) - NEEDED.keys()
-"""Spark takes long to look at all of them; `test_spark.py` does."""
+"""Spark takes long to look at all of them; `make soak` does."""
 CASE = largest_case("topic_drift")
 PARAMS = CASE.params(catalog.query(CASE.query))
 SYNCS = "offset_syncs"
