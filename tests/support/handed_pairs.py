@@ -150,6 +150,27 @@ class Log(OperatorOperations):
         return done
 
 
+def record_topics(
+    pairs: Pairs, configurations: Mapping[str, Mapping[str, str]], ids: Mapping[str, str], at_round: int = 1
+) -> None:
+    """As they are at `east`; `ids` by name."""
+    stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": at_round, "cluster": "east"}
+    pairs.ledger.append(
+        TOPICS.name,
+        [
+            row(
+                TOPICS.name,
+                **stamp,
+                topic=name,
+                topic_id=ids[name],
+                configuration=json.dumps(own),
+                event="observed",
+            )
+            for name, own in configurations.items()
+        ],
+    )
+
+
 def record_east(pairs: Pairs, *, unread: Mapping[PermissionKind, PermissionEvent] | None = None) -> None:
     stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": 1}
     of_east = {**stamp, "cluster": "east"}
@@ -158,20 +179,7 @@ def record_east(pairs: Pairs, *, unread: Mapping[PermissionKind, PermissionEvent
         [row(WRITERS.name, **stamp, event="claimed", source_cluster="east", source_cluster_id="E")],
     )
     topics = {**AT_EAST, "other": {}}
-    pairs.ledger.append(
-        TOPICS.name,
-        [
-            row(
-                TOPICS.name,
-                **of_east,
-                topic=name,
-                topic_id=f"E-{name}",
-                configuration=json.dumps(own),
-                event="observed",
-            )
-            for name, own in topics.items()
-        ],
-    )
+    record_topics(pairs, topics, {name: f"E-{name}" for name in topics})
     readings = {**dict.fromkeys(PermissionKind, PermissionEvent.READABLE), **(unread or {})}
     of_east["cluster_id"] = "E"
     pairs.ledger.append(

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from ledger.domain.hand_over.settings import TopicHandOver
+from ledger.domain.hand_over.settings import TopicHandOver, merged
 from ledger.domain.operations.content import OperationContent, Row
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.permissions import Permission, PermissionKind
@@ -144,6 +144,21 @@ class HandOvers:
             for found, content in self.rows
             if found == operation_id and isinstance(content, HandedOver)
         ]
+
+    def given_to_mirror(self, cluster: str) -> dict[tuple[str, str], TopicHandOver]:
+        """By topic and its id what a cluster has for a copy to it, until it is undone or applications come there."""
+        parts: dict[str, tuple[TopicHandOver, ...]] = {}
+        for operation_id, content in self.rows:
+            match content:
+                case HandedOver() if content.cluster != cluster:
+                    continue
+                case HandedOver() if content.purpose == Purpose.MIRROR:
+                    parts[operation_id] = (*parts.get(operation_id, ()), *content.topics)
+                case HandedOver():
+                    parts = {}
+                case HandOverUndone() if content.cluster == cluster:
+                    parts.pop(content.handed_over, None)
+        return {one.key: one for one in merged(part for found in parts.values() for part in found)}
 
     def unfinished(self, cluster: str, former: str, purpose: Purpose) -> str | None:
         """The last operation of the kind, when nobody has read back that all of it is done; None: it is, or undone."""

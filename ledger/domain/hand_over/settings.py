@@ -9,6 +9,7 @@ Rules
     H5  nothing is kept for less long, or in less room: that deletes records, and cannot be undone
     H6  a topic to which a flow is to copy gets what copying needs: the bytes and times as they are, batches as large
         and kept as long as at the source of the flow
+    H7  what H6 has given to the other side is never carried: its settings before that are those of applications
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

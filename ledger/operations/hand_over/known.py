@@ -1,7 +1,7 @@
 """What the ledger knows of the cluster where applications were: its topics, their settings, its permissions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.config.flow import FlowConfig, TargetMode
@@ -9,7 +9,8 @@ from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import TopicState
 from ledger.domain.fences.receipts import Fences
 from ledger.domain.hand_over.permissions import NotCarried, TopicNames, of_topic_acl
-from ledger.domain.hand_over.settings import LIMIT, Settings, before_fence
+from ledger.domain.hand_over.receipts import HandOvers
+from ledger.domain.hand_over.settings import LIMIT, Settings, TopicHandOver, before_fence
 from ledger.domain.operations.directions import Directions
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.naming import NamingKind
@@ -31,11 +32,12 @@ class RecordedPair(Protocol):
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions: ...
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]: ...
     def fences(self) -> Fences: ...
+    def hand_overs(self) -> HandOvers: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTopic:
-    """A topic of the pair. `settings`: those that it has of its own at the former cluster, fences left out.
+    """A topic of the pair. `settings`: its own at the former cluster, without fences and what it has for a copy back.
 
     `settings` None: they are not recorded. `is_promotable`: applications take it over from the mirror, under its name.
     `set_by_mirror`: by topic id at the other cluster.
@@ -81,7 +83,11 @@ def known_pair(
     """
     fences = [one.fence for one in state.fences().at(pair.former)]
     limits = {fence.topic: fence.former[LIMIT] for fence in fences if LIMIT in fence.former}
-    states = {one.topic: one for one in state.last_topic_states(pair.former)}
+    given = state.hand_overs().given_to_mirror(pair.former)
+    states = {
+        one.topic: _before_copies_back(one, given.get((one.topic, one.topic_id)))
+        for one in state.last_topic_states(pair.former)
+    }
     earlier = _history(state, pair.former, states, limits)
     topics = [topic for flow in flows for topic in _topics_of(flow, state, states, earlier, selects)]
     wanted = [topic for topic in topics if pair.topics is None or topic.target in pair.topics]
@@ -102,6 +108,16 @@ def known_pair(
             mirrors, frozenset(of_topic_acl(rule) for one in fences for rule in one.rules)
         ),
     )
+
+
+def _before_copies_back(topic: TopicState, given: TopicHandOver | None) -> TopicState:
+    """With its settings as applications had them; what somebody has changed since then stays."""
+    if given is None:
+        return topic
+    own = dict(topic.configuration)
+    back = given.way_back(own)
+    kept = {name: value for name, value in own.items() if name not in back.to_remove}
+    return replace(topic, configuration=tuple(sorted({**kept, **back.to_set}.items())))
 
 
 def _history(

@@ -11,11 +11,12 @@ import pytest
 from ledger.domain.fences.closing import denial
 from ledger.domain.fences.receipts import Fence
 from ledger.domain.hand_over.permissions import of_topic_acl
-from ledger.domain.hand_over.receipts import Purpose
+from ledger.domain.hand_over.receipts import HandedOver, HandOvers, Purpose
+from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.operations.directions import Directions, Promoted
 from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.domain.topics.naming import NamingKind
-from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
+from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsChange
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.operations.hand_over.carrying_out import ClusterChanges, Why
 from ledger.operations.hand_over.known import require_promoted
@@ -35,6 +36,7 @@ from tests.support.handed_pairs import (
     Log,
     Pairs,
     record_east,
+    record_topics,
 )
 from tests.support.ledger_rows import row
 from tests.support.memory_permissions import MemoryPermissionAdmin
@@ -417,6 +419,7 @@ def test_the_former_cluster_gets_what_a_copy_back_needs_and_its_own_settings_aga
         clock=pairs.west.clock,
         sleep=pairs.sleep,
     )
+    wanted = planned_for_applications(pairs.known(), pairs.west, pairs.permissions)
     done = changes.hand_over(plan, pairs.state.hand_overs(), WHY)
     assert east.configurations(list(AT_EAST)) == {
         "orders": {
@@ -427,6 +430,38 @@ def test_the_former_cluster_gets_what_a_copy_back_needs_and_its_own_settings_aga
         "users": {"compression.type": "producer"},
     }
     assert not planned_for_mirror(pairs.known(), east, pairs.west)
+    ids = {name: topic.topic_id for name, topic in east.topic_by_name.items()}
+    record_topics(pairs, east.configurations(list(AT_EAST)), ids, at_round=2)
+    assert planned_for_applications(pairs.known(), pairs.west, pairs.permissions) == wanted, "none is carried"
     assert done.operation_id is not None
     changes.undo(done.operation_id, pairs.state.hand_overs(), WHY)
     assert east.configurations(list(AT_EAST)) == before
+    assert pairs.state.hand_overs().given_to_mirror("east") == {}
+
+
+def test_what_a_cluster_has_for_copies_is_known_until_applications_come_there() -> None:
+    def given(*purposes: Purpose, cluster: str = "east") -> dict[str, object]:
+        made = [handed_over(cluster, one, str(number)) for number, one in enumerate(purposes)]
+        found = HandOvers(tuple(("operation", one) for one in made)).given_to_mirror("east")
+        return {topic: dict(one.change.to_set) for (topic, _), one in found.items()}
+
+    mirror, applications = Purpose.MIRROR, Purpose.APPLICATIONS
+    assert given(mirror, mirror) == {"orders": {"retention.ms": "1"}}
+    assert given(mirror, applications) == given(mirror, cluster="west") == {}
+    assert given(mirror, applications, mirror) == {"orders": {"retention.ms": "2"}}
+
+
+def handed_over(cluster: str, purpose: Purpose, value: str) -> HandedOver:
+    """One setting of one topic."""
+    change = SettingsChange({"retention.ms": value})
+    topic = TopicHandOver(topic="orders", topic_id="T", change=change, former={"retention.ms": None})
+    return HandedOver(
+        cluster=cluster,
+        cluster_id="C",
+        former="other",
+        purpose=purpose,
+        topics=(topic,),
+        permissions=(),
+        unknown=(),
+        manual=(),
+    )
