@@ -141,9 +141,9 @@ def take_groups_back(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> Step
         else:
             to_restore.append(one)
     refused = _restored(target, to_restore)
-    kept = _not_restored(target, to_restore)
+    kept = _not_restored(target, [one for one in to_restore if one.place not in refused])
     if refused or kept:
-        lines = "\n  ".join([*refused, *kept])
+        lines = "\n  ".join([*refused.values(), *kept])
         raise PreconditionError(
             f"{counted(len(refused) + len(kept), 'commit')} of {target.alias} not restored; mend the cause, then "
             f"continue: mirror-ledger undo\n  {lines}"
@@ -169,9 +169,9 @@ def _is_same_topic(one: MovedCommit, there: TargetGroups) -> bool:
     return there.topic_ids.get(one.topic) == one.topic_id
 
 
-def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> list[str]:
+def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> dict[Place, str]:
     """What the target refused, in words."""
-    lines: list[str] = []
+    lines: dict[Place, str] = {}
     for group in sorted({one.group for one in to_restore}):
         of_group = [one for one in to_restore if one.group == group]
         new = [
@@ -186,8 +186,18 @@ def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> list[s
             refused |= set_all(group, new)
         if gone:
             refused |= target.delete_commits(group, gone)
-        lines += [f"{group!r} at {topic} partition {at}: {why}" for (topic, at), why in refused.items()]
+        for one in of_group:
+            if (why := refused.get((one.topic, one.partition))) is not None:
+                lines[one.place] = f"{one.words}: {why}{_permission_lacking(why, one)}"
     return lines
+
+
+def _permission_lacking(why: CommitRefusal, one: MovedCommit) -> str:
+    """A commit that there was not before is deleted, which needs more than to commit."""
+    if why is not CommitRefusal.GROUP_DENIED:
+        return ""
+    needed = "DELETE" if one.former is None else "READ"
+    return f", the mirror's principal needs {needed} on the group"
 
 
 def _not_restored(target: ClusterAdmin, restored: Sequence[MovedCommit]) -> list[str]:

@@ -333,9 +333,25 @@ def test_a_group_that_joins_meanwhile_is_named_and_the_others_are_restored() -> 
     cluster.committed.update({("a", "orders", 0): 7, ("b", "orders", 0): 7})
     cluster.members.add("a")
     of_all = [moved(cluster, group="a", former=2), moved(cluster, group="b", former=2)]
-    with pytest.raises(PreconditionError, match="'a' at orders partition 0: has_members"):
+    with pytest.raises(PreconditionError, match=r"^1 commit .*\n  'a' at orders partition 0: has_members$"):
         take_groups_back(cluster, of_all)
     assert cluster.committed == {("a", "orders", 0): 7, ("b", "orders", 0): 2}
+
+
+@pytest.mark.parametrize(
+    ("former", "act", "needed"), [(None, "delete_commits", "DELETE"), (2, "set_commits", "READ")]
+)
+def test_a_permission_that_is_lacking_is_named(
+    monkeypatch: pytest.MonkeyPatch, former: int | None, act: str, needed: str
+) -> None:
+    cluster = west()
+    cluster.committed["a", "orders", 0] = 7
+    refused = {("orders", 0): CommitRefusal.GROUP_DENIED}
+    monkeypatch.setattr(type(cluster), act, lambda _cluster, _group, _commits: refused)
+    with pytest.raises(
+        PreconditionError, match=f"group_denied, the mirror's principal needs {needed} on the group$"
+    ):
+        take_groups_back(cluster, [moved(cluster, group="a", former=former)])
 
 
 @pytest.mark.parametrize("answered", [0, 1, 2, 3])
