@@ -57,8 +57,10 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
     flows = [scene.config.flow(name) for name in plan.flows]
     back = sorted(set(reverse_flows(scene.config, flows).values()))
     commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]
-    words = f"{ready.words}; to mirror back: {'; '.join(commands)}"
-    return StepResult(words, {"commands": commands, **ready.facts})
+    lacking = sorted(set(scene.source_topics) - scene.source.writable_topics(scene.source_topics))
+    first = f"grant the mirror WRITE on {', '.join(lacking)} of {plan.from_cluster}, then " if lacking else ""
+    words = f"{ready.words}; to mirror back: {first}{'; '.join(commands)}"
+    return StepResult(words, {"commands": commands, "not_writable": lacking, **ready.facts})
 
 
 def _open_shut_topics(scene: Scene, waits: Waits) -> None:

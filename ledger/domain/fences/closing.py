@@ -115,8 +115,8 @@ def _of_principals(topics: Collection[str], acls: Collection[TopicAcl], mirror: 
     if shared:
         yield (
             f"the mirror's principal {mirror} is allowed to write to {', '.join(shared)}: whoever writes there as "
-            "this principal would not be stopped. Give the mirror a principal of its own that reads alone, or fence "
-            "by --how shut or hook"
+            "this principal would not be stopped. Give the mirror a principal of its own that reads alone; where a "
+            "flow is to copy back as this one, deny it WRITE until then; or fence by --how shut or hook"
         )
 
 
