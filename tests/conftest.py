@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.support.clusters",
     "tests.support.copy_fixtures",
     "tests.support.guarded",
+    "tests.support.guarded_pair",
     "tests.support.trio",
     "tests.support.worker_groups",
 ]

@@ -56,6 +56,7 @@ def running(
     flow: str = FLOW,
     *,
     take_over: bool = False,
+    from_cut: str | None = None,
     recorded: frozenset[Subject] = NOTHING,
 ) -> Iterator[Future[RunSummary]]:
     """A driver beside the body, asked to stop when the body ends; the future then holds its summary."""
@@ -68,6 +69,7 @@ def running(
             flow,
             until_caught_up=False,
             take_over=take_over,
+            from_cut=from_cut,
             recorded=recorded,
             stop=stop,
         )

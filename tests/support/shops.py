@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -27,10 +27,14 @@ class Shop:
     _number: int = 0
 
     @contextmanager
-    def selling(self, servers: str, *, pause_s: float = 0.005, **properties: str) -> Iterator[None]:
+    def selling(
+        self, servers: str, *, pause_s: float = 0.005, properties: Mapping[str, str] | None = None
+    ) -> Iterator[None]:
         """Write beside the body, until it ends and all that was written is acknowledged or refused."""
         stop = threading.Event()
-        writer = threading.Thread(target=self._sell, args=(servers, stop, pause_s, properties), daemon=True)
+        writer = threading.Thread(
+            target=self._sell, args=(servers, stop, pause_s, properties or {}), daemon=True
+        )
         writer.start()
         try:
             yield
@@ -46,7 +50,9 @@ class Shop:
             self._next(producer)
         assert producer.flush(30) == 0
 
-    def _sell(self, servers: str, stop: threading.Event, pause_s: float, properties: dict[str, str]) -> None:
+    def _sell(
+        self, servers: str, stop: threading.Event, pause_s: float, properties: Mapping[str, str]
+    ) -> None:
         producer = self._producer(servers, properties)
         while not stop.is_set():
             self._next(producer)
@@ -54,7 +60,7 @@ class Shop:
             time.sleep(pause_s)
         producer.flush(15)
 
-    def _producer(self, servers: str, properties: dict[str, str]) -> Producer:
+    def _producer(self, servers: str, properties: Mapping[str, str]) -> Producer:
         return Producer(
             {
                 "bootstrap.servers": servers,
@@ -68,9 +74,12 @@ class Shop:
     def _next(self, producer: Producer) -> None:
         value = f"{self.topic}-{self._number}".encode()
         self._number += 1
-        producer.produce(
-            self.topic, value, partition=self._number % self.partitions, on_delivery=self._told_of
-        )
+        try:
+            producer.produce(
+                self.topic, value, partition=self._number % self.partitions, on_delivery=self._told_of
+            )
+        except KafkaException:
+            self.refused.append(value)  # by then the client knows that it is not let in
 
     def _told_of(self, error: KafkaError | None, message: object) -> None:
         value: bytes = message.value()  # type: ignore[attr-defined]  # the client has no types

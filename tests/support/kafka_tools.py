@@ -1,0 +1,30 @@
+"""Kafka's own tools, as scripts in a folder that a shell finds; the sandbox has their jars alone."""
+
+import os
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+
+from ledger.adapters.jvm import check_java, kafka_jars
+from ledger.sandbox.brokers import QUICK_JVM
+
+KAFKA_TOOLS = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
+}
+
+
+def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> None:
+    """Write those of the tools that are named."""
+    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
+    for name in names:
+        started = shlex.join([str(check_java()), *QUICK_JVM, "-cp", classpath, KAFKA_TOOLS[name]])
+        write_script(folder / name, f'exec {started} "$@"')
+
+
+def write_script(file: Path, line: str) -> None:
+    """A program of one line."""
+    file.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    file.chmod(0o755)
