@@ -11,6 +11,7 @@ from typing import Any
 
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
+from ledger.domain.fences.closing import denial
 from ledger.domain.fences.receipts import FENCE_KINDS, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
@@ -31,6 +32,7 @@ from ledger.domain.operations.partition_events import (
     settlements,
     stopped_partitions,
 )
+from ledger.domain.operations.promotion.changeovers import PlanExported
 from ledger.domain.operations.promotion.shut_outs import SHUT_OUT_KINDS, ShutOuts
 from ledger.domain.operations.receipts import Acceptance, acceptances
 from ledger.domain.operations.requests import REQUEST_ROWS, FlowRequests
@@ -136,6 +138,17 @@ class RecordedState(ABC):
 
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+
+    def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]:
+        """The rules that people were to make at a cluster by exported plans, whether they have or not."""
+        rows = map(PlanExported.of_row, self._operations(("kind", "=", OperationKind.PLAN_EXPORTED)))
+        return frozenset(
+            denial(topic, principal)
+            for exported in rows
+            if exported.from_cluster == cluster
+            for topic, principals in exported.denied.items()
+            for principal in principals
+        )
 
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))

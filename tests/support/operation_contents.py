@@ -272,6 +272,8 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
         groups=3,
         left_out=["'audit' at orders partition 0: no_map"],
+        from_cluster="east",
+        denied={"orders": ["User:shop"]},
     ),
     OperationKind.SHEET: Sheet(
         plan_id="1e17325e88da7520",

@@ -107,7 +107,14 @@ def export_plan(
     }
     why = why_set(at, sheet, Reasons(reason, ticket))
     sheets = sheets_of(plan_id, sheet.settings, target_cluster=plan.to_cluster, why=why)
-    exported = PlanExported(plan_id=plan_id, cut=sheet.cut, groups=len(sheets), left_out=lines)
+    exported = PlanExported(
+        plan_id=plan_id,
+        cut=sheet.cut,
+        groups=len(sheets),
+        left_out=lines,
+        from_cluster=plan.from_cluster,
+        denied=_denied(rules),
+    )
     operation_id = operator_operations(config).record_parts(
         [exported, *sheets], flow=None, reason=reason, ticket=ticket
     )
@@ -189,6 +196,13 @@ def lacking_rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> 
     except MirrorLedgerError as error:
         return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
+
+
+def _denied(rules: Sequence[TopicAcl]) -> dict[str, list[str]]:
+    return {
+        topic: sorted(rule.principal for rule in rules if rule.name == topic)
+        for topic in sorted({rule.name for rule in rules})
+    }
 
 
 def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Sequence[str]]:

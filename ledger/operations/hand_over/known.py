@@ -14,6 +14,7 @@ from ledger.domain.hand_over.settings import LIMIT, Settings, TopicHandOver, bef
 from ledger.domain.operations.directions import Directions
 from ledger.domain.permissions import Permissions
 from ledger.domain.topics.naming import NamingKind
+from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import PreconditionError
 from ledger.operations.directions import Pair
 from ledger.ports.ledger import FlowPosition
@@ -32,6 +33,7 @@ class RecordedPair(Protocol):
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions: ...
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]: ...
     def fences(self) -> Fences: ...
+    def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]: ...
     def hand_overs(self) -> HandOvers: ...
 
 
@@ -105,7 +107,10 @@ def known_pair(
         at_former=frozenset(states),
         permissions={} if former_id is None else state.last_permissions(pair.former, former_id),
         not_carried=NotCarried(
-            mirrors, frozenset(of_topic_acl(rule) for one in fences for rule in one.rules)
+            mirrors,
+            frozenset(map(of_topic_acl, state.denied_by_hand(pair.former))).union(
+                of_topic_acl(rule) for one in fences for rule in one.rules
+            ),
         ),
     )
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from typing import Any
 
@@ -14,6 +14,7 @@ from ledger.domain.hand_over.permissions import of_topic_acl
 from ledger.domain.hand_over.receipts import HandedOver, HandOvers, Purpose
 from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.operations.directions import Directions, Promoted
+from ledger.domain.operations.promotion.changeovers import PlanExported
 from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsChange
@@ -336,8 +337,8 @@ def fence(pairs: Pairs, *, former: Mapping[str, str | None], denied: tuple[str, 
     Log(pairs).record(made, flow=None, reason="r")
 
 
-def test_rules_that_a_fence_of_east_made_are_not_handed_over(pairs: Pairs) -> None:
-    rules = [of_topic_acl(denial("users", who)) for who in ("User:app", "User:b")]
+def test_rules_that_a_fence_of_east_made_or_people_by_a_plan_are_not_handed_over(pairs: Pairs) -> None:
+    rules = [of_topic_acl(denial("users", who)) for who in ("User:app", "User:b", "User:by-hand")]
     stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": 2, "cluster": "east", "cluster_id": "E"}
     pairs.ledger.append(
         PERMISSIONS.name,
@@ -347,7 +348,11 @@ def test_rules_that_a_fence_of_east_made_are_not_handed_over(pairs: Pairs) -> No
         ],
     )
     fence(pairs, former={}, denied=("User:app",))
-    assert [one for one in pairs.plan().permissions if one in rules] == rules[1:]
+    exported = PlanExported(plan_id="p", cut="c", groups=0, left_out=())
+    for cluster, who in (("east", "User:by-hand"), ("west", "User:b"), (None, "User:b")):
+        written = replace(exported, from_cluster=cluster, denied={"users": [who]})
+        Log(pairs).record(written, flow=None, reason="r")
+    assert [one for one in pairs.plan().permissions if one in rules] == [rules[1]]
 
 
 def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:

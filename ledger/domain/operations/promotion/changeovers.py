@@ -135,7 +135,8 @@ class Undone(OperationContent):
 class PlanExported(OperationContent):
     """A plan was written down to be carried out without the program; its rows `sheet` share the operation id.
 
-    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words.
+    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words. `denied`: by topic of
+    `from_cluster` the principals whom people are to deny writing there.
     """
 
     kind: ClassVar = OperationKind.PLAN_EXPORTED
@@ -143,6 +144,8 @@ class PlanExported(OperationContent):
     cut: str
     groups: int
     left_out: Sequence[str]
+    from_cluster: str | None = None
+    denied: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
