@@ -104,7 +104,7 @@ class DirectionWatch:
                 events.stopped(state.pair, state.stop)
         freed = [state for state in progress.states if self._is_free_again(state)]
         behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
-        if is_other and self.is_fenced():
+        if is_other and not self._holds_all(progress) and self.is_fenced():
             copied()
             raise FencedProducerError(
                 f"a marker of a promotion refuses the producer id of flow {self.flow.name} at {self.flow.target}; "
@@ -125,6 +125,14 @@ class DirectionWatch:
             else:
                 state.stop = None
         return any(state.is_waiting or state in behind_cut for state in freed)
+
+    def _holds_all(self, progress: FlowProgress) -> bool:
+        """Whether nothing is to be written: another producer id is not needed, and may not be given while denied.
+
+        A run that has taken nothing on does not know.
+        """
+        states = progress.states
+        return bool(states) and all(self.hold(state.pair.target.topic) is not None for state in states)
 
     def _is_free_again(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause in OF_DIRECTION

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -18,7 +19,7 @@ from ledger.mirror.driver.direction_watch import CutReader, DirectionWatch
 from ledger.mirror.driver.run_summary import RunEnd
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.stop_events import StopEvents
-from ledger.mirror.task.assignments import Assignment, PartitionResult, StopCause
+from ledger.mirror.task.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.ports.ledger import OperationLog
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
@@ -281,6 +282,26 @@ def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_o
         watch.obey(directions, FlowProgress([]), events, copied=lambda: None)
         left.append(operator.length_hint(answers))
     assert left == [1, 1, 0, 0]
+
+
+def test_it_needs_no_other_producer_id_while_the_target_is_promoted() -> None:
+    """It might not be given one: the mirror is denied what it would write."""
+    flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
+    watch = DirectionWatch(flow, cast(CutReader, None), is_fenced=lambda: True)
+    state = SimpleNamespace(
+        pair=SimpleNamespace(target=SimpleNamespace(topic="east.t")), stop=Stop(StopCause.DENIED, "by a rule")
+    )
+    progress = cast(FlowProgress, SimpleNamespace(states=[state]))
+    events = StopEvents("f", cast(OperationLog, None))
+    promotion, elsewhere = (
+        (Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=topics), "by anna")
+        for topics in (TOPIC, ("other",))
+    )
+    for rows in ((promotion,), (promotion, elsewhere)):
+        watch.obey(Directions(rows), progress, events, copied=lambda: None)
+    demotion = Demoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"
+    with pytest.raises(FencedProducerError):
+        watch.obey(Directions((promotion, demotion)), progress, events, copied=lambda: None)
 
 
 def nothing_left(assignment: Assignment) -> PartitionResult:
