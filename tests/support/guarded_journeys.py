@@ -156,7 +156,8 @@ def _let_in_who_are_no_applications(cluster: GuardedCluster, topic: str, group: 
     )
     cluster.allow(
         ADMINISTRATOR,
-        *on_topic(topic, do.ALTER_CONFIGS, do.DESCRIBE_CONFIGS, do.DESCRIBE),
+        *on_topic(topic, do.ALTER_CONFIGS, do.DESCRIBE_CONFIGS, do.READ),
+        *on_group(group, do.READ),
         *on_cluster(do.ALTER, do.DESCRIBE, do.DESCRIBE_CONFIGS, do.ALTER_CONFIGS),
     )
 

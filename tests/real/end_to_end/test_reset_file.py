@@ -14,25 +14,23 @@ from pathlib import Path
 import pytest
 
 from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.ports.clusters import GroupListing
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.brokers import QUICK_JVM
 from ledger.sandbox.workload import create_topics
 from tests.support.checkout import CHECKOUT
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
+from tests.support.kafka_tools import write_tools
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import Row
 from tests.support.operated import FLOW, LaterClock, Operated, own_mark
 from tests.support.small_topics import send, small_source
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)
 
 UNWRITABLE_LINES = ('"line\nfeed"', "carriage\rreturn", '""')
@@ -92,11 +90,7 @@ def copied(topic: str, target_topic_id: str, records: int) -> Row:
 
 def typed_in(folder: Path, block: str) -> str:
     """What a block of the README prints in a shell that finds Kafka's tool."""
-    tool = folder / "kafka-consumer-groups.sh"
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    started = shlex.join([str(check_java()), *QUICK_JVM, "-cp", classpath, ENTRY])
-    tool.write_text(f'#!/bin/sh\nexec {started} "$@"\n', encoding="utf-8")
-    tool.chmod(0o755)
+    write_tools(folder, ["kafka-consumer-groups.sh"])
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block],

@@ -1,0 +1,143 @@
+"""Where brokers ask who somebody is: permissions lack in the middle, and the whole way there, back, and there again."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka.admin import ACLOperation
+from pyspark.sql import SparkSession
+
+from ledger.recording.observation import Subject
+from tests.support.guarded_journeys import GuardedJourney, journey
+from tests.support.guarded_pair import (
+    ADMINISTRATOR,
+    MIRROR,
+    PLAIN,
+    GuardedPair,
+    Rule,
+    on_cluster,
+    on_group,
+    on_topic,
+)
+from tests.support.kafka_tools import write_script, write_tools
+from tests.support.recorded import broken_invariants
+from tests.support.runs import FLOW, running
+from tests.support.waiting import eventually
+
+
+def test_permissions_that_lack_are_named_and_then_it_goes_on_to_the_end(
+    guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = journey(guarded_pair, tmp_path, capsys)
+    west = guarded_pair["west"]
+    alter, delete = on_cluster(ACLOperation.ALTER), on_group(of.desk.group, ACLOperation.DELETE)
+    with running(of.config, spark, recorded=frozenset(Subject)):
+        with of.selling():
+            of.is_under_way()
+            plan_id = of.planned()
+            before = of.standing()
+            west.forbid(ADMINISTRATOR, *alter)
+            stuck = of.apply(plan_id)
+            assert stuck.code != 0
+            assert "shut_out: FAILED" in stuck.err, stuck.err
+            west.allow(ADMINISTRATOR, *alter)
+            operation = of.applied(plan_id)
+        west.forbid(MIRROR, *delete)
+        stuck = of.undo(operation)
+        assert stuck.code == 5, stuck.err
+        assert "the mirror's principal needs DELETE on the group" in stuck.err
+        west.allow(MIRROR, *delete)
+        undone = of.undo(operation)
+        assert undone.code == 0, undone.err
+        assert of.standing() == before
+        of.sell("east", 20)
+        eventually(lambda: of.holds_all("west"), "the mirror copies on")
+        plan_id = of.planned()
+        with of.selling():
+            operation = of.applied(plan_id)
+            refused = len(of.shop.refused)
+            eventually(lambda: len(of.shop.refused) > refused, "it is refused where it was")
+        of.sell("west", 30)
+        of.process("west", lambda: set(of.desk.processed) >= set(of.shop.written))
+        assert sorted(of.desk.processed) == sorted(of.shop.written), "nothing skipped, nothing repeated"
+        refused_undo = of.undo(operation)
+        assert (refused_undo.code, "an application has written at offset" in refused_undo.err) == (5, True)
+        said = of.ask("status", FLOW, "--check")
+        assert (said.code, "west-to-east" in said.out) == (4, True), said.out
+        copies_back(of, spark, operation)
+    assert broken_invariants(of.config) == {}
+
+
+def test_an_exported_plan_is_carried_out_by_kafkas_own_tools(
+    guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As administrators of both clusters; people say yes to all that is asked."""
+    of = journey(guarded_pair, tmp_path, capsys)
+    steps = tmp_path / "steps"
+    with running(of.config, spark, recorded=frozenset(Subject)):
+        of.sell("east", 200)
+        of.is_under_way()
+        eventually(lambda: of.holds_all("west"), "all is copied")
+        plan_id = of.planned()
+        before = of.standing()
+        exported = of.ask("plan", "export", plan_id, str(steps))
+        assert exported.code == 0, exported.err
+        assert of.standing() == before
+        carry_out(of, steps)
+        assert of.standing()["settings at west"] == before["settings at east"]
+        verified = of.ask("verify", plan_id)
+        assert verified.code == 0, verified.out
+        with of.selling():
+            eventually(lambda: of.shop.refused != [], "it is refused where it was")
+        of.sell("west", 30)
+        of.process("west", lambda: set(of.desk.processed) >= set(of.shop.written))
+    assert sorted(of.desk.processed) == sorted(of.shop.written), "nothing skipped, nothing repeated"
+    assert broken_invariants(of.config) == {}
+
+
+def carry_out(of: GuardedJourney, folder: Path) -> None:
+    """The script of the plan, in a shell that finds the tools."""
+    tools = folder / "tools"
+    tools.mkdir()
+    write_tools(tools)
+    write_script(tools / "mirror-ledger", f'exec {shlex.quote(sys.executable)} -m ledger.cli.main "$@"')
+    login = of.pair["east"].login(ADMINISTRATOR)
+    properties = {
+        "security.protocol": login["security.protocol"].upper(),
+        "sasl.mechanism": login["sasl.mechanism"],
+        "sasl.jaas.config": f'{PLAIN} required username="{ADMINISTRATOR}" password="{login["sasl.password"]}";',
+    }
+    file = folder / "admin.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "MIRROR_LEDGER_CONFIG": of.config.file,
+        "FROM_CONFIG": str(file),
+        "TO_CONFIG": str(file),
+    }
+    done = subprocess.run(
+        ["bash", "steps.sh"],
+        cwd=folder,
+        env=environment,
+        input="\n" * 20,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, (folder / "steps.sh").read_text() + done.stdout + done.stderr
+    assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def copies_back(of: GuardedJourney, spark: SparkSession, operation: str) -> None:
+    """As soon as the mirror may write there; then all stands as the direction says."""
+    write: list[Rule] = on_topic(of.topic, ACLOperation.WRITE)
+    of.pair["east"].allow(MIRROR, *write)
+    with running(of.config, spark, "west-to-east", from_cut=operation):
+        eventually(lambda: of.holds_all("east"), "all is copied back")
+        said = of.ask("status", FLOW, "--check")
+        assert said.code == 0, said.out
