@@ -20,7 +20,7 @@ from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
 from tests.support.plans import OFTEN, both_ways, planned
 from tests.support.recorded import operations, query
-from tests.support.runs import FLOW, run, running
+from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
 
@@ -157,5 +157,12 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     back = command(capsys, config, "plan", "show", plan_id, "-o", "json")
     [receipts] = [one for one in json.loads(back.out)[0]["applies"]]
     assert receipts["operation_id"] == operation_id
-    run(config, spark, "west-to-east", from_cut=operation_id)
-    assert sorted(values(east, topic)) == sorted(shop.written)
+    waits = command(capsys, config, "status", FLOW, "--check")
+    assert (waits.code, f"run west-to-east --from-cut {operation_id}" in " ".join(waits.out.split())) == (
+        4,
+        True,
+    )
+    with running(config, spark, "west-to-east", from_cut=operation_id):
+        eventually(lambda: sorted(values(east, topic)) == sorted(shop.written), "all is copied back")
+        stands = command(capsys, config, "status", FLOW, "--check")
+        assert stands.code == 0, stands.out
