@@ -7,10 +7,15 @@ import pytest
 from ledger.config.mirror import MirrorConfig
 from tests.support.commands import Done, command
 from tests.support.following import copying
+from tests.support.recorded import Row, operations
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 5\n"
+WATCHED = ("--quiet-seconds", "0.2", "--most-quiet-seconds", "1")
+"""How long ends have to stand still at a fence: nobody writes there in a test, and it need not wait to see that."""
+SHUT = ("--fence", "shut", "--producers-stopped", "--accept-unproven-shut-out", *WATCHED)
+BY_HOOK = ("--fence", "hook", "--hook", "fence=true", "--unproven", "producers ended", *WATCHED)
 
 
 def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str, *options: str) -> str:
@@ -36,3 +41,14 @@ def both_ways(topic: str, *more: str) -> dict[str, str]:
         FLOW: f'opposite = "west-to-east"\n{copying(topic, names, *more)}',
         "west-to-east": f'source = "west"\ntarget = "east"\nopposite = "{FLOW}"\n{copying(topic, names, *more)}',
     }
+
+
+def shared(topic: str, source: str, target: str) -> str:
+    """The lines of a flow of the same names, into topics that others write as well."""
+    lines = copying(topic, OFTEN, 'topic_naming = "identity"', 'target_mode = "shared"')
+    return f'source = "{source}"\ntarget = "{target}"\n{lines}'
+
+
+def receipts(config: MirrorConfig) -> dict[str, Row]:
+    """What the newest apply did in each of its steps."""
+    return {one["step"]: one for one in operations(config, "step_done")}

@@ -1,0 +1,107 @@
+"""Changes of direction while topics change: partitions are added, a topic is created again."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.following import Pair, config_of, name_of, produce, values
+from tests.support.plans import SHUT, both_ways, planned, receipts
+from tests.support.recorded import broken_invariants, operations, rows
+from tests.support.runs import run, running
+from tests.support.shops import Desk, Shop
+from tests.support.topic_changes import add_partitions, hook, recreate
+from tests.support.waiting import eventually
+
+ALL = frozenset(Subject)
+
+
+def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_well(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    hooks = (
+        *("--hook", f"stop_groups={hook('grow', east, topic, 4)}"),
+        *("--hook", f"cut={hook('grow', east, topic, 5)}"),
+    )
+    with running(config, spark, recorded=ALL):
+        with desk.open(east, [topic]):
+            shop.sell(east, 100)
+            eventually(lambda: len(desk.processed) == 100, "the group is at work")
+        plan_id = planned(capsys, config, "switchover", *SHUT, "--group", desk.group, *hooks)
+        add_partitions(east, topic, 3)
+        produce(east, topic, "new", partition=2)
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+    operation_id = applied.out.strip()
+    assert receipts(config)["move_groups"]["read_back"]["partitions"] == {"set": 4}, "the fifth came too late"
+    with desk.open(west, [topic]):
+        shop.partitions = 4
+        shop.sell(west, 40)
+        eventually(lambda: set(desk.processed) >= {*shop.written, b"new"}, "all is processed")
+    everything = sorted([*shop.written, b"new"])
+    assert sorted(desk.processed) == everything
+    assert "not_ok" not in command(capsys, config, "verify", operation_id).out
+    run(config, spark, "west-to-east", from_cut=operation_id)
+    assert sorted(values(east, topic)) == everything
+    assert broken_invariants(config) == {}
+
+
+def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_the_plan(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic, 'on_source_recreated = "continue"'))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    options = (*SHUT, "--group", desk.group, "--hook", f"cut={hook('recreate', east, topic, 2)}")
+    with running(config, spark, recorded=ALL):
+        with desk.open(east, [topic]):
+            shop.sell(east, 50)
+            eventually(lambda: len(desk.processed) == 50, "the group is at work")
+        before = planned(capsys, config, "switchover", *options)
+        recreate(east, topic, 2)
+        stale = command(capsys, config, "apply", before, "--reason", "a drill", "--yes")
+        assert (stale.code, stale.out) == (5, "")
+        assert "is stale" in stale.err
+        assert (operations(config, "apply_claimed"), operations(config, "fence")) == ([], [])
+
+        shop.sell(east, 10)
+        with desk.open(east, [topic]):
+            eventually(lambda: len(desk.processed) == 60, "the group is at work on the new one")
+        eventually(lambda: len(values(west, topic)) == 60, "the flow has decided about the new one")
+        plan_id = planned(capsys, config, "switchover", *options)
+        assert plan_id != before
+        for _ in ("begun", "continued"):
+            failed = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            assert failed.code == 5
+            assert f"topic {topic} of east was created again" in failed.err
+            assert "nothing of this step was done" in failed.err
+        assert list(receipts(config))[-1] == "shut_out"
+        operation_id = operation_of(rows(config, "operations"), "promoted")
+        assert f"mirror-ledger undo {operation_id}" in failed.err
+
+        undone = command(capsys, config, "undo", operation_id, "--reason", "a drill", "--yes")
+        assert undone.code == 0, undone.err
+        shop.sell(east, 10)
+        eventually(lambda: len(values(west, topic)) == 70, "the flow goes on, and the fence is lifted")
+    assert sorted(values(west, topic)) == sorted(shop.written)
+    assert operations(config, "offsets_set") == []
+    assert broken_invariants(config) == {}
+
+
+def operation_of(found: list[dict[str, object]], kind: str) -> str:
+    """The id of the only one."""
+    [operation_id] = [one["operation_id"] for one in found if one["kind"] == kind]
+    return str(operation_id)
