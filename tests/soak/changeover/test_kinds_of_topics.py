@@ -1,0 +1,101 @@
+"""A switchover of a compacted topic, and of one that is written in transactions."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.recording.observation import Subject
+from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
+from ledger.sandbox.reading import read_topics
+from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
+from tests.support.beside import beside
+from tests.support.commands import command
+from tests.support.following import Pair, config_of, name_of, values
+from tests.support.plans import SHUT, both_ways, planned, receipts
+from tests.support.recorded import broken_invariants, operations
+from tests.support.runs import running
+from tests.support.shops import Desk
+from tests.support.waiting import eventually
+
+ALL = frozenset(Subject)
+
+
+def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the_fence(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    name = name_of("shop")
+    stock, deals = f"{name}-stock", f"{name}-deals"
+    config = config_of(tmp_path, broker_pair, both_ways(f"{name}-.*"))
+    init_ledger(config)
+    create_topics(east, [deals], partitions=1)
+    create_topics(east, [stock], partitions=1, configuration=CLEANED_QUICKLY)
+    desk = Desk(name_of("billing"))
+    source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
+    options = (*SHUT, "--group", desk.group, "--abort-open-transactions-after", "20")
+    with running(config, spark, recorded=ALL):
+        overwrite(east, stock, source, 300)
+        transaction(east, deals, f"{name}-1", b"deal-1", b"deal-2").commit_transaction(10)
+        transaction(east, deals, f"{name}-2", b"never-1", b"never-2").abort_transaction(10)
+        with desk.open(east, [stock, deals]):
+            eventually(
+                lambda: set(desk.processed) >= {*last(east, stock), b"deal-1", b"deal-2"}, "it is at work"
+            )
+        read = len(desk.processed)
+        overwrite(east, stock, source, 1500)
+        assert wait_until_cleaned(east, stock)[0] > 1000, "the commit lies where no record is any more"
+        pending = transaction(east, deals, f"{name}-3", b"deal-3")
+        left_open = transaction(east, deals, f"{name}-4", b"never-3")
+        plan_id = planned(capsys, config, "switchover", *options)
+
+        def commit(_is_over: threading.Event) -> None:
+            eventually(lambda: operations(config, "fence") != [], "the fence is begun")
+            pending.commit_transaction(10)
+
+        with beside(commit):
+            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+        with pytest.raises(KafkaException):
+            left_open.commit_transaction(10)
+        with desk.open(west, [stock, deals]):
+            eventually(lambda: set(desk.processed) >= {*last(east, stock), b"deal-3"}, "nothing is lost")
+    numbered = [value for value in desk.processed[read:] if value]
+    assert len(numbered) == len(set(numbered) - set(desk.processed[:read])), "nothing is processed twice"
+    assert not any(value.startswith(b"never") for value in desk.processed)
+    assert values(west, deals) == [b"deal-1", b"deal-2", b"deal-3"]
+    assert set(last(west, stock)) == set(last(east, stock))
+    assert "not_ok" not in command(capsys, config, "verify", applied.out.strip()).out
+    assert receipts(config)["cut"]["read_back"]["loss"]["records_lost"] == 0
+    assert broken_invariants(config) == {}
+
+
+def overwrite(servers: str, topic: str, source: RecordSource, records: int) -> None:
+    """So many new values for few keys, in many small batches."""
+    delivery = Delivery(servers, {"batch.num.messages": "50"})
+    for record in source.overwrite(topic, records, keys=20):
+        delivery.send(topic, 0, record)
+    delivery.finish()
+
+
+def last(servers: str, topic: str) -> list[bytes]:
+    """The newest value of each key, empty where it was deleted."""
+    [placed] = read_topics(servers, [topic]).values()
+    newest = {one.record.key: one.record.value or b"" for one in placed}
+    return list(newest.values())
+
+
+def transaction(servers: str, topic: str, transactional_id: str, *values: bytes) -> Producer:
+    """Open, with all of its records appended; the broker ends it not before busy machines have made a plan."""
+    properties = {"transactional.id": transactional_id, "transaction.timeout.ms": "600000"}
+    producer = Producer({"bootstrap.servers": servers, **properties})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(10) == 0
+    return producer
