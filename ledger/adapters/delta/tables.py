@@ -1,6 +1,10 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -114,14 +118,71 @@ def open_table(path: str, table: str) -> DeltaTable | None:
 def newest_version(path: str, table: str) -> DeltaTable | None:
     """The same without a check, as deltalake opens it: raises its errors, `TableNotFoundError` among them.
 
+    It may be the object that an earlier call gave, as long as the log has no later version: it is for reading alone.
+
     That a table is missing is known only where the ledger is there: a folder that is away for a while has none.
     """
     try:
-        return DeltaTable(table_uri(path, table))
+        return _kept(table_uri(path, table))
     except TableNotFoundError:
         if was_added(table) and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
             return None
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table on a disk, and what tells that its version is still the newest one: reading a log takes 10 ms."""
+
+    table: DeltaTable
+    version: int
+    entry: "_Entry"
+    until_s: float
+
+    @classmethod
+    def of(cls, table: DeltaTable, uri: str) -> "_Opened":
+        version = table.version()
+        return cls(table, version, _entry(uri, version), time.monotonic() + _KEPT_SECONDS)
+
+    def is_newest(self, uri: str) -> bool:
+        """Versions follow each other: there is a later one only where there is the next."""
+        try:
+            is_there = _entry(uri, self.version) == self.entry
+        except OSError:
+            return False
+        is_last = not _entry_path(uri, self.version + 1).exists()
+        return is_there and is_last and time.monotonic() < self.until_s
+
+
+_Entry = tuple[int, int, int]
+_KEPT_SECONDS = 60.0
+"""So soon no entry of a log is cleaned away. Later the next one could be removed and this one still be there."""
+_MOST_KEPT = 64
+_opened_tables: dict[str, _Opened] = {}
+
+
+def _kept(uri: str) -> DeltaTable:
+    """A table at its newest version, opened now unless that is at hand."""
+    kept = _opened_tables.get(uri)
+    if kept is not None and kept.is_newest(uri):
+        return kept.table
+    opened = DeltaTable(uri)
+    if "://" not in uri:
+        if len(_opened_tables) >= _MOST_KEPT:
+            _opened_tables.clear()
+        with suppress(OSError):  # its entry was cleaned away: there is a checkpoint of it
+            _opened_tables[uri] = _Opened.of(opened, uri)
+    return opened
+
+
+def _entry(uri: str, version: int) -> _Entry:
+    """What tells the entry of a version from that of another table that was put in its place."""
+    found = _entry_path(uri, version).stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _entry_path(uri: str, version: int) -> Path:
+    return Path(uri, "_delta_log", f"{version:020}.json")
 
 
 def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
