@@ -7,6 +7,7 @@ MirrorLedgerError             exit 1
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   ├── ShutOutError          exit 5   a later writer epoch has taken over
+│   │   └── ClaimBegunError    exit 5   a later epoch is known, whether it was claimed or not
 │   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
 │   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
@@ -90,6 +91,14 @@ class PreconditionError(MirrorLedgerError):
 
 class ShutOutError(PreconditionError):
     """A later epoch of the same writer has been claimed, or this one by another process: it may append nothing more."""
+
+
+class ClaimBegunError(ShutOutError):
+    """A table knows of a later epoch than the one that was to be followed: of `epoch`, claimed by now or only begun."""
+
+    def __init__(self, message: str, epoch: int) -> None:
+        super().__init__(message)
+        self.epoch = epoch
 
 
 class FencedProducerError(PreconditionError):

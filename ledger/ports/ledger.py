@@ -20,7 +20,7 @@ from ledger.domain.operations.receipts import Acceptance
 from ledger.domain.operations.requests import FlowRequests
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.writer_roles import LastClaim
-from ledger.errors import ShutOutError
+from ledger.errors import ClaimBegunError
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 
 Row = Mapping[str, object]
@@ -41,7 +41,8 @@ class FactLog(Protocol):
     def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         """Take the next epoch of `writer`: a commit to each of `tables`, then the claim as a row of `writers`.
 
-        `after`: the epoch that is to be followed; raises `ShutOutError` when a table knows of a later one. None: any.
+        `after`: the epoch that is to be followed; raises `ClaimBegunError` when a table knows of a later one. None:
+        any.
 
         The log itself adds the column `shut_out` to the row: where each table stood when earlier epochs were
         shut out of it. Raises `PreconditionError` when another driver claimed at the same moment.
@@ -61,11 +62,12 @@ class FactLog(Protocol):
 
 
 def require_last(writer: str, epoch: int, *, after: int | None) -> None:
-    """Raise `ShutOutError` unless the writer's last epoch is the one that a claim is to follow."""
+    """Raise `ClaimBegunError` unless the writer's last epoch is the one that a claim is to follow."""
     if after is not None and epoch != after:
-        raise ShutOutError(
+        raise ClaimBegunError(
             f"{writer} was to be claimed after epoch {after}; another process is about to claim it, or has: epoch "
-            f"{epoch} is known already; nothing was claimed"
+            f"{epoch} is known already; nothing was claimed",
+            epoch,
         )
 
 

@@ -13,6 +13,8 @@ at most once, and never from an epoch that was shut out.
     failed      An append that raises may be in the ledger or not. Its number is taken all the same: no other rows
                 ever get it. Nothing is repeated here. Who appended finds what it was about again: a driver ends, and
                 the next one finds the records on the target; a recorder repeats the rows in a later round.
+    begun       Who dies between the commits of its claim leaves an epoch that no row of `writers` tells of. A claim
+                that follows nobody in particular is simply above it; `following` has to find out that it is nobody's.
     shut out    `ShutOutError` says that a later epoch has been claimed. What was appended before stays; a round that
                 met it may be in none, some or all of its tables. Whoever holds the session ends, or gives up its role.
     alive       A row of `writers`, the claim's: silence is taken for death (`domain.writer_roles`).
@@ -28,6 +30,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.domain.facts import WriterEvent
+from ledger.errors import ClaimBegunError
 from ledger.ports.ledger import FactLog, Row, WriterClaim
 from ledger.schema import (
     CHECKPOINTS,
@@ -57,6 +60,10 @@ RECORDER_TABLES = (
 
 APPLY_TABLES = (OPERATIONS.name,)
 """The same of who carries out a plan."""
+
+
+CLAIMED_WITHIN_S = 5.0
+"""A claim commits to several tables before it is a row of `writers`: what takes longer than so was not ended."""
 
 
 class PendingAppend(Protocol):
@@ -125,6 +132,32 @@ class WriterSession:
         """
         claim = fact_log.claim(writer, tables, row, after=after)
         return cls(fact_log, claim, tables, row, executor or one_thread())
+
+    @classmethod
+    def following(
+        cls,
+        fact_log: FactLog,
+        writer: str,
+        tables: Sequence[str],
+        row: Row,
+        *,
+        after: int,
+        last_epoch: Callable[[], int],
+        sleep: Callable[[float], None],
+    ) -> Self:
+        """The same after an epoch whose holder is known to have ended. `last_epoch`: the last one that was claimed.
+
+        Who began to claim meanwhile has `CLAIMED_WITHIN_S` to end that. Where it is nobody's then, its process died
+        in between, and that epoch is followed; of several that do so at once one gets it.
+        """
+        claim = partial(cls.claimed, fact_log, writer, tables, row)
+        try:
+            return claim(after=after)
+        except ClaimBegunError as error:
+            sleep(CLAIMED_WITHIN_S)
+            if last_epoch() != after:
+                raise
+            return claim(after=error.epoch)
 
     @property
     def epoch(self) -> int:

@@ -61,6 +61,7 @@ def settled(
         operations=ClaimedOperations(operator="memory"),
         network=MemoryNetwork(MemoryCluster("nowhere", schedule), target, schedule, CalmWeather()),
         clock=schedule,
+        sleep=schedule.wait,
         source_answers=lambda: source_answers,
     )
     done = settle(

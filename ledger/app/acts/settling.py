@@ -1,5 +1,6 @@
 """What a flow wrote to its target and nobody recorded, while its driver and its source are dead."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -45,6 +46,7 @@ def settle_flow(
             operations=driver_operations(),
             network=network,
             clock=SystemClock(),
+            sleep=time.sleep,
             source_answers=lambda: _answers(config, flow.source),
         )
         return settle(

@@ -4,17 +4,20 @@ What is read while the role is held cannot be changed by another process that ca
 """
 
 import getpass
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.facts import WriterEvent
-from ledger.domain.writer_roles import APPLY_WRITER
+from ledger.domain.writer_roles import APPLY_WRITER, LastClaim
 from ledger.errors import MirrorLedgerError, ShutOutError
 from ledger.operations.changeover.applying import ApplyRecord
 from ledger.ports.clock import Clock
@@ -40,18 +43,21 @@ class Role:
 
 @contextmanager
 def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Role]:
-    """The role, for the body; `after`: the epoch that is followed, 0: any.
+    """The role, for the body; `after`: the epoch that is followed, 0: none was claimed.
 
     It is released at the end, and where the body is refused before it has recorded anything. Where the body raises
     later it is kept: others see whether the process is alive.
     """
     clock, host = SystemClock(), str(LocalProcesses().own())
-    session = WriterSession.claimed(
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    session = WriterSession.following(
         DeltaFactLog(config.ledger.path, clock),
         APPLY_WRITER,
         APPLY_TABLES,
         _claim_row(plan, host),
-        after=after or None,
+        after=after,
+        last_epoch=lambda: _epoch(state.last_claim(APPLY_WRITER)),
+        sleep=time.sleep,
     )
     with session:
         operations = ClaimedOperations(operator=getpass.getuser())
@@ -65,6 +71,10 @@ def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Ro
                 session.release()
             raise
         session.release()
+
+
+def _epoch(claim: LastClaim | None) -> int:
+    return 0 if claim is None else claim.epoch
 
 
 def _claim_row(plan: Plan, host: str) -> Row:

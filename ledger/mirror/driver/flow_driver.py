@@ -304,7 +304,28 @@ def claim_row_of(
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
-    former = known if known is not None and (is_fenced or is_renewed(known)) else None
+    if known is not None and not (is_fenced or is_renewed(known)):
+        return claim_row_with(flow, at_source, at_target, host=host, producer_id=known.current)
+    return claim_row_with(
+        flow,
+        at_source,
+        at_target,
+        host=host,
+        producer_id=_new_producer_id(flow, target, identities, at_target.cluster_id),
+        former_producer_id=None if known is None else known.current,
+    )
+
+
+def claim_row_with(
+    flow: FlowConfig,
+    at_source: LiveCluster,
+    at_target: LiveCluster,
+    *,
+    host: str,
+    producer_id: int,
+    former_producer_id: int | None = None,
+) -> Row:
+    """The same with a producer id that is known already."""
     return {
         "event": str(WriterEvent.CLAIMED),
         "host": host,
@@ -313,10 +334,8 @@ def claim_row_of(
         "source_cluster_id": at_source.cluster_id,
         "target_cluster": flow.target,
         "target_cluster_id": at_target.cluster_id,
-        "producer_id": known.current
-        if known is not None and former is None
-        else _new_producer_id(flow, target, identities, at_target.cluster_id),
-        "former_producer_id": None if former is None else former.current,
+        "producer_id": producer_id,
+        "former_producer_id": former_producer_id,
         "source_metadata_offset": at_source.metadata_offset,
         "target_metadata_offset": at_target.metadata_offset,
         "config_hash": config_hash(flow),

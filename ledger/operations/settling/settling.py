@@ -19,11 +19,11 @@ from ledger.domain.facts import PartitionPair
 from ledger.domain.words.count_words import counted
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
-from ledger.mirror.driver.flow_driver import claim_row_of
+from ledger.mirror.driver.flow_driver import claim_row_of, claim_row_with
 from ledger.operations.settling.tails import Tail, Tails
 from ledger.ports.clock import Clock
-from ledger.ports.clusters import ClusterAdmin
-from ledger.ports.ledger import FactLog, LedgerState
+from ledger.ports.clusters import ClusterAdmin, live_cluster
+from ledger.ports.ledger import FactLog, LedgerState, Row
 from ledger.ports.network import Network
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.sync_rows import FlowIdentity, sync_row
@@ -43,6 +43,7 @@ class SettlePorts:
     operations: ClaimedOperations
     network: Network
     clock: Clock
+    sleep: Callable[[float], None]
     source_answers: Callable[[], bool]
 
 
@@ -146,9 +147,8 @@ def settle(
     meanwhile; `ClusterUnavailableError` where the target does not answer. Nothing is recorded then.
     """
     source = _recorded_source(flow, ports)
-    row = claim_row_of(flow, source, target=ports.target, state=ports.state, host=host)
-    session = WriterSession.claimed(ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, after=after)
-    with session:
+    row = _claim_row(flow, source, ports, host)
+    with _claimed(flow, ports, row, after) as session:
         ports.operations.begin(session)
         # As the ledger is after the claim: the driver may have recorded until then.
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
@@ -165,6 +165,34 @@ def settle(
         _record_syncs(flow, session, producer, found)
         session.release()
     return SettledFlow(flow.name, operation_id if found else None, tuple(map(SettledPartition.of, tails)))
+
+
+def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: str) -> Row:
+    """With the producer id of the flow's driver, though it be fenced by now: nothing is written with it."""
+    identities, at_target = ports.state.identities(), live_cluster(ports.target)
+    identities.require(flow.source, source)
+    identities.require(flow.target, at_target)
+    known = identities.producers(at_target.cluster_id).get(flow.name)
+    if known is None:
+        return claim_row_of(flow, source, target=ports.target, state=ports.state, host=host)
+    return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
+
+
+def _claimed(flow: FlowConfig, ports: SettlePorts, row: Row, after: int | None) -> WriterSession:
+    writer = writer_of(flow.name)
+    if after is None:
+        return WriterSession.claimed(ports.fact_log, writer, FLOW_TABLES, row)
+    return WriterSession.following(
+        ports.fact_log,
+        writer,
+        FLOW_TABLES,
+        row,
+        after=after,
+        last_epoch=lambda: max(
+            one["writer_epoch"] for one in ports.state.identities().writers if one["writer"] == writer
+        ),
+        sleep=ports.sleep,
+    )
 
 
 def _recorded_source(flow: FlowConfig, ports: SettlePorts) -> LiveCluster:

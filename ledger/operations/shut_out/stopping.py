@@ -67,10 +67,11 @@ class StopWatch:
 
     def are_last(self, stopped: StoppedFlows) -> bool:
         """Whether nobody claimed a flow since."""
-        claims = {name: self.ports.state.last_claim(writer_of(name)) for name in stopped.epochs}
-        return stopped.epochs == {
-            name: _NEVER_RAN if claim is None else claim.epoch for name, claim in claims.items()
-        }
+        return stopped.epochs == {name: self._epoch(writer_of(name)) for name in stopped.epochs}
+
+    def _epoch(self, writer: str) -> int:
+        claim = self.ports.state.last_claim(writer)
+        return _NEVER_RAN if claim is None else claim.epoch
 
     def _tell(self, waiting: str) -> None:
         if waiting and waiting != self._told:
@@ -163,7 +164,15 @@ class StopWatch:
             if row["writer"] == writer and row["writer_epoch"] == claim.epoch
         ]
         mine = {**{name: value for name, value in last.items() if name not in _STAMP}, "shut_out": None}
-        session = WriterSession.claimed(self.ports.fact_log, writer, FLOW_TABLES, mine, after=claim.epoch)
+        session = WriterSession.following(
+            self.ports.fact_log,
+            writer,
+            FLOW_TABLES,
+            mine,
+            after=claim.epoch,
+            last_epoch=lambda: self._epoch(writer),
+            sleep=self.ports.sleep,
+        )
         with session:
             session.release()
         self.ports.progress(

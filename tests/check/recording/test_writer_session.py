@@ -10,7 +10,7 @@ import pytest
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import LedgerUnavailableError, ShutOutError
 from ledger.ports.ledger import FactLog, Row, WriterClaim
-from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.recording.writer_session import CLAIMED_WITHIN_S, FLOW_TABLES, WriterSession
 from ledger.schema import CHECKPOINTS, OFFSET_SYNCS, OPERATIONS, STAMP, WRITERS
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
@@ -245,6 +245,59 @@ def test_signs_of_life_and_release_say_what_the_claim_said() -> None:
     ]
     assert len(told) == 3
     assert told[0] == told[1] == told[2]
+
+
+class DyingLog(MemoryFactLog):
+    """A process that is gone once it has shut earlier epochs out of the first table of its claim."""
+
+    def _between_commits(self) -> None:
+        raise _GoneError
+
+
+class _GoneError(Exception):
+    pass
+
+
+def followed(ledger: Ledger, after: int, meanwhile: Callable[[], object]) -> WriterSession:
+    def sleep(seconds: float) -> None:
+        assert seconds == CLAIMED_WITHIN_S
+        meanwhile()
+
+    def last_epoch() -> int:
+        return max(int(found["writer_epoch"]) for found in ledger.tables.rows(WRITERS.name))
+
+    return WriterSession.following(
+        ledger.log(),
+        writer_of("f"),
+        FLOW_TABLES,
+        claim_of("f"),
+        after=after,
+        last_epoch=last_epoch,
+        sleep=sleep,
+    )
+
+
+def test_an_epoch_that_a_process_began_to_claim_and_died_is_followed() -> None:
+    ledger = Ledger()
+    claimed(ledger.log())
+    with pytest.raises(_GoneError):
+        claimed(DyingLog(ledger.tables, FakeClock()))
+    slept: list[bool] = []
+    assert followed(ledger, 1, lambda: slept.append(True)).epoch == 3
+    assert slept == [True]
+    assert ledger.rounds(WRITERS.name, "writer_epoch", "event") == [(0, 1, "claimed"), (0, 3, "claimed")]
+
+
+def test_an_epoch_that_another_process_claims_meanwhile_is_not_followed() -> None:
+    ledger = Ledger()
+    claimed(ledger.log())
+    with pytest.raises(_GoneError):
+        claimed(DyingLog(ledger.tables, FakeClock()))
+    with pytest.raises(ShutOutError, match="after epoch 1"):
+        followed(ledger, 1, lambda: claimed(ledger.log()))
+    with pytest.raises(ShutOutError, match="epoch 3 is known"):
+        followed(ledger, 1, lambda: None)
+    assert ledger.rounds(WRITERS.name, "writer_epoch", "event") == [(0, 1, "claimed"), (0, 3, "claimed")]
 
 
 def require(event: threading.Event) -> None:
