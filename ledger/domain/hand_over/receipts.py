@@ -128,6 +128,17 @@ _CONTENTS = {kind.kind: kind for kind in (HandedOver, HandOverUndone, HandOverRe
 
 
 @dataclass(frozen=True, slots=True)
+class UndoneParts:
+    """What was undone of an operation at a cluster, attempt by attempt.
+
+    `open_under`: the operation of the last one, None: it is read back.
+    """
+
+    parts: tuple[HandOverUndone, ...] = ()
+    open_under: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HandOvers:
     """All that is recorded of them, in the order of the operators' serial: operation id and content."""
 
@@ -159,6 +170,24 @@ class HandOvers:
                 case HandOverUndone() if content.cluster == cluster:
                     parts.pop(content.handed_over, None)
         return {one.key: one for one in merged(part for found in parts.values() for part in found)}
+
+    def parts(self, operation_id: str, cluster: str, purpose: Purpose | None = None) -> list[HandedOver]:
+        """What an operation has handed over at a cluster, for whom (None: for anybody), attempt by attempt."""
+        found = [one for one in self.handed_over(operation_id) if one.cluster == cluster]
+        return [one for one in found if purpose in (None, one.purpose)]
+
+    def undone(self, operation_id: str, cluster: str) -> UndoneParts:
+        """What is recorded of undoing it there."""
+        parts: list[HandOverUndone] = []
+        open_under: str | None = None
+        for found, content in self.rows:
+            match content:
+                case HandOverUndone() if (content.handed_over, content.cluster) == (operation_id, cluster):
+                    parts.append(content)
+                    open_under = found
+                case HandOverResult() if content.of == OperationKind.HAND_OVER_UNDONE and not content.failed:
+                    open_under = None if (found, content.cluster) == (open_under, cluster) else open_under
+        return UndoneParts(tuple(parts), open_under)
 
     def unfinished(self, cluster: str, former: str, purpose: Purpose) -> str | None:
         """The last operation of the kind, when nobody has read back that all of it is done; None: it is, or undone."""

@@ -109,6 +109,7 @@ class Applying:
             receipt = done.get(step)
             if receipt is not None and not (step in _UNTIL_THE_CUT and StepName.CUT not in done):
                 self.told.ends(step, f"done before: {receipt.words}", True)
+                figures = receipt.read_back
                 continue
             figures = self._carry_out(plan, step).read_back
         self.record.add(ApplyEnded(result=ApplyResult.DONE, words="all steps are done", figures=figures))

@@ -84,29 +84,41 @@ class ClusterChanges:
         """
         begun = recorded.unfinished(plan.cluster, plan.former, plan.purpose)
         why = replace(why, operation_id=why.operation_id or begun)
+        before = (
+            [] if why.operation_id is None else recorded.parts(why.operation_id, plan.cluster, plan.purpose)
+        )
         if not plan:
-            return self._nothing_lacking(plan, why, is_begun=begun is not None and begun == why.operation_id)
+            is_begun = begun is not None and begun == why.operation_id
+            return self._nothing_lacking(plan, before, why, is_begun=is_begun)
         operation_id = self._record(plan.content, why)
         failed = self._changed(plan.topics, plan.permissions, create=True)
         self._record_result(HandedOver, failed, replace(why, operation_id=operation_id))
         self._require(failed, len(plan.topics) + len(plan.permissions), operation_id)
-        words = f"{self.admin.alias}: {_counted(plan.topics, plan.permissions)} as at {plan.former}"
-        return self._ready(operation_id, words, plan)
+        return self._ready(operation_id, plan, [*before, plan.content])
 
-    def _nothing_lacking(self, plan: HandOver, why: Why, *, is_begun: bool) -> Ready:
+    def _nothing_lacking(
+        self, plan: HandOver, before: Sequence[HandedOver], why: Why, *, is_begun: bool
+    ) -> Ready:
         if is_begun:
             self._record_result(HandedOver, [], why)
-        words = f"{self.admin.alias} lacks nothing that is known of {plan.former}"
-        return self._ready(why.operation_id if is_begun else None, words, plan)
+        return self._ready(why.operation_id if is_begun else None, plan, before)
 
-    def _ready(self, operation_id: str | None, words: str, plan: HandOver) -> Ready:
+    def _ready(self, operation_id: str | None, plan: HandOver, parts: Sequence[HandedOver]) -> Ready:
+        """`parts`: all that the operation has changed there, earlier attempts among them."""
+        topics = merged(topic for part in parts for topic in part.topics)
+        permissions = {one for part in parts for one in part.permissions}
+        words = (
+            f"{self.admin.alias}: {_counted(topics, permissions)} as at {plan.former}"
+            if topics or permissions
+            else f"{self.admin.alias} lacks nothing that is known of {plan.former}"
+        )
         more = [f"{len(plan.unknown)} unknown"] * bool(plan.unknown)
         more += [f"{len(plan.manual)} left to people"] * bool(plan.manual)
         return Ready(
             operation_id=operation_id,
             words="; ".join([words, *more]),
-            settings=sum(len(topic.former) for topic in plan.topics),
-            permissions=len(plan.permissions),
+            settings=sum(len(topic.former) for topic in topics),
+            permissions=len(permissions),
             unknown=plan.unknown,
             manual=plan.manual,
         )
@@ -117,7 +129,7 @@ class ClusterChanges:
         What somebody has changed since then stays, and is named. Raises as `hand_over`, and `PreconditionError` where
         the operation did nothing to this cluster, or another cluster answers behind its alias now.
         """
-        parts = [one for one in recorded.handed_over(operation_id) if one.cluster == self.admin.alias]
+        parts = recorded.parts(operation_id, self.admin.alias)
         live_id = self.admin.cluster_id()
         if not parts or {one.cluster_id for one in parts} != {live_id}:
             raise PreconditionError(
@@ -125,20 +137,28 @@ class ClusterChanges:
                 "was undone"
             )
         undoing = self._undoing(operation_id, parts)
-        done = f"{self.admin.alias}: {_counted(undoing.topics, undoing.permissions)} as before"
-        words = "; ".join([done, *(["left: " + ", ".join(undoing.left)] if undoing.left else [])])
-        if not undoing.topics and not undoing.permissions:
-            return Ready(operation_id=None, words=words, manual=undoing.left)
-        undo_id = self._record(undoing, why)
-        why = replace(why, operation_id=undo_id)
-        failed = self._changed(undoing.topics, undoing.permissions, create=False)
-        self._record_result(HandOverUndone, failed, why)
-        self._require(failed, len(undoing.topics) + len(undoing.permissions), undo_id)
+        before = recorded.undone(operation_id, self.admin.alias)
+        if undoing.topics or undoing.permissions:
+            undo_id = self._record(undoing, why)
+            why = replace(why, operation_id=undo_id)
+            failed = self._changed(undoing.topics, undoing.permissions, create=False)
+            self._record_result(HandOverUndone, failed, why)
+            self._require(failed, len(undoing.topics) + len(undoing.permissions), undo_id)
+            return self._undone(undo_id, undoing, [*before.parts, undoing])
+        if before.open_under is not None:
+            self._record_result(HandOverUndone, [], replace(why, operation_id=before.open_under))
+        return self._undone(None, undoing, before.parts)
+
+    def _undone(self, undo_id: str | None, undoing: HandOverUndone, parts: Sequence[HandOverUndone]) -> Ready:
+        """`parts`: all that was undone there, by earlier attempts too."""
+        topics = merged(topic for part in parts for topic in part.topics)
+        permissions = {one for part in parts for one in part.permissions}
+        done = f"{self.admin.alias}: {_counted(topics, permissions)} as before"
         return Ready(
             operation_id=undo_id,
-            words=words,
-            settings=sum(len(topic.former) for topic in undoing.topics),
-            permissions=len(undoing.permissions),
+            words="; ".join([done, *(["left: " + ", ".join(undoing.left)] if undoing.left else [])]),
+            settings=sum(len(topic.former) for topic in topics),
+            permissions=len(permissions),
             manual=undoing.left,
         )
 
@@ -172,7 +192,7 @@ class ClusterChanges:
 
     def verify(self, operation_id: str, recorded: HandOvers) -> list[str]:
         """What of an operation is not as it was made at this cluster now, in words. Changes nothing."""
-        parts = [one for one in recorded.handed_over(operation_id) if one.cluster == self.admin.alias]
+        parts = recorded.parts(operation_id, self.admin.alias)
         topics = merged(topic for part in parts for topic in part.topics)
         created = sorted({one for part in parts for one in part.permissions}, key=in_words)
         return self._unlike(topics, created, create=True)
@@ -284,6 +304,6 @@ class ClusterChanges:
         raise PreconditionError(message) if len(failed) == count else UnsafeError(message)
 
 
-def _counted(topics: Sequence[TopicHandOver], permissions: Sequence[Permission]) -> str:
+def _counted(topics: Sequence[TopicHandOver], permissions: Collection[Permission]) -> str:
     settings = sum(len(topic.former) for topic in topics)
     return f"{settings} settings of {len(topics)} topics and {len(permissions)} permissions are"

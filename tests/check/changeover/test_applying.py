@@ -1,5 +1,6 @@
 """A plan is carried out once, step by step, wherever the process ends in between."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -44,6 +45,26 @@ def test_a_crash_anywhere_comes_to_the_same_end(kind: ChangeoverKind) -> None:
         assert len(stage.applies().by_id) == 1
         assert (stage.last.state, set(stage.last.done)) == (ApplyState.DONE, set(stage.plan.steps)), at
         assert set(stage.marks) == set(stage.plan.steps)
+
+
+class _EndingWith(list[tuple[StepName, str]]):
+    """Lines of a process that ends with one of them."""
+
+    def append(self, line: tuple[StepName, str]) -> None:
+        if line == (StepName.REPORT, "report is done"):
+            raise Crash
+
+
+def test_the_figures_of_an_apply_are_told_at_its_end_whoever_measured_them() -> None:
+    stage = Stage(plan())
+    stage.lines = _EndingWith()
+    with pytest.raises(Crash):
+        stage.apply()
+    assert StepName.REPORT in stage.last.done
+    stage.lines = []
+    stage.apply(host="host:2:2:")
+    [ended] = [row for row in stage.ledger.rows("operations") if row["kind"] == "apply_ended"]
+    assert json.loads(ended["content"])["figures"] == {"mark": True}
 
 
 def test_what_was_proven_is_proven_again_until_the_cut_is_taken() -> None:

@@ -135,20 +135,23 @@ def test_a_crash_anywhere_comes_to_the_same_end_under_one_operation_and_is_undon
 
 def test_undoing_comes_to_an_end_after_a_crash_anywhere(pairs: Pairs) -> None:
     before = pairs.now()
+    said = set()
     for crash_at in count():
         done = pairs.hand_over()
         assert done.operation_id is not None
         pairs.steps, pairs.crash_at = count(), crash_at
         try:
-            pairs.undo(done.operation_id)
+            alone = pairs.undo(done.operation_id)
         except CrashedError:
             pairs.crash_at = None
-            pairs.undo(done.operation_id)
+            said.add(pairs.undo(done.operation_id).words)
             assert pairs.now() == before
+            assert pairs.state.hand_overs().undone(done.operation_id, "west").open_under is None
         else:
             break
         pairs.crash_at = None
     assert crash_at > 8
+    assert said == {alone.words}, "all that was undone, by whatever attempt"
     assert pairs.now() == before
 
 
