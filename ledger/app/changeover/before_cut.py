@@ -23,6 +23,9 @@ from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
+_STOPPED = "its driver has stopped, and recorded what it copied"
+_MAY_LIVE = "a driver may be at work, and records what it copies; if it is dead: mirror-ledger settle "
+
 
 def check(scene: Scene, _waits: Waits) -> StepResult:
     """Nothing that the plan read has changed: that was found before the apply began."""
@@ -123,13 +126,16 @@ def _recorded(scene: Scene) -> Iterator[Standing]:
 
 
 def settle_flows(scene: Scene, waits: Waits) -> StepResult:
-    """What each flow had copied last and nobody has recorded; beside a source or driver at work the flow finds it."""
+    """What each flow had copied last and nobody has recorded; beside a source that answers the flow itself finds it.
+
+    A driver that was shut out has recorded it when it stopped, or was found dead. Of others nobody knows.
+    """
     if scene.is_source_there():
         return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
     words, facts = [], {}
     for name in scene.plan.flows:
         if is_at_work(scene.config.flow(name), scene.state.last_claim(writer_of(name))):
-            words.append(f"{name}: its driver is at work, and has recorded what it copied")
+            words.append(f"{name}: {_STOPPED if scene.is_promoted else _MAY_LIVE + name}")
             continue
         settled = settle_flow(
             scene.config,

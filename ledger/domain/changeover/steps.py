@@ -27,9 +27,9 @@ class StepName(StrEnum):
     FENCE = "fence"  # nobody writes to the former source any more, proven
     DRAIN = "drain"  # all that lies there is copied
     STOP_GROUPS = "stop_groups"  # by a hook or a person: their commits stand still and are recorded
-    SETTLE = "settle"  # what the mirror had copied and nobody has recorded is recorded
     PROMOTE = "promote"  # direction changes: the mirror stops
     SHUT_OUT = "shut_out"  # the mirror cannot write to the new source any more
+    SETTLE = "settle"  # what the mirror had copied and nobody has recorded is recorded
     CUT = "cut"  # the ends of both sides are recorded
     HAND_OVER = "hand_over"  # settings and permissions for applications
     MOVE_GROUPS = "move_groups"  # committed offsets are set, and read back
@@ -55,9 +55,9 @@ _TITLES = {
     StepName.FENCE: "fence the source, and prove it",
     StepName.DRAIN: "wait until all of the source is copied",
     StepName.STOP_GROUPS: "stop the groups at the source",
-    StepName.SETTLE: "record what was copied last",
     StepName.PROMOTE: "promote the target",
     StepName.SHUT_OUT: "shut the mirror out of the target",
+    StepName.SETTLE: "record what was copied last",
     StepName.CUT: "record the ends of both sides",
     StepName.HAND_OVER: "give applications their settings and permissions",
     StepName.MOVE_GROUPS: "set the groups' offsets",
