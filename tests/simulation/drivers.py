@@ -79,6 +79,8 @@ class FlowDrivers:
         self.state = StartingState(world.ledger, world.noted, world.tally)
         self.from_cut: Cut | None = None
         """Where drivers that start from now on begin."""
+        self.host = "driver"
+        """Their process, as writers say it."""
         self.meanwhile: Callable[[], None] = lambda: None
         """Happens between a driver's end and the next one's start."""
         self._living: list[RunningDriver] = []
@@ -105,6 +107,14 @@ class FlowDrivers:
             for attempt in driver.workers.attempts:
                 attempt.kill()
 
+    def end_at_once(self) -> None:
+        """All that live are killed with their tasks, and none is started in their place."""
+        self._is_over = True
+        for driver in self._living:
+            driver.process.kill()
+            for attempt in driver.workers.attempts:
+                attempt.kill()
+
     def lose_sight(self) -> None:
         """Give up a task attempt or a driver that goes on living."""
         attempts = self.attempts
@@ -117,6 +127,7 @@ class FlowDrivers:
     # -- life ------------------------------------------------------------------------------------
 
     def supervise(self) -> None:
+        self._is_over = False
         while not self._is_over:
             driver = self.start(until_caught_up=False)
             self._world.schedule.wait(FOREVER_S, self._is_given_up(driver))
@@ -171,7 +182,7 @@ class FlowDrivers:
 
     def start(self, *, until_caught_up: bool) -> RunningDriver:
         world = self._world
-        process = Process("driver", world.plan)
+        process = Process(self.host, world.plan)
         writers = (
             no_mirror_producers()
             if self.flow.relay

@@ -2,12 +2,11 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ledger.domain.operations.order import in_order
 from ledger.recording.row_source import Comparison, Filter
 from ledger.schema import STAMP, TABLES, WRITERS
-from tests.simulation.ledger.tables import MemoryLedger
 
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
@@ -19,10 +18,18 @@ _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
 }
 
 
+class Stored(Protocol):
+    """A memory ledger, now or at an instant."""
+
+    def stored(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table, in any order."""
+        ...
+
+
 class MemoryRows:
     """Implements `recording.row_source.RowSource`."""
 
-    def __init__(self, ledger: MemoryLedger) -> None:
+    def __init__(self, ledger: Stored) -> None:
         self._ledger = ledger
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:

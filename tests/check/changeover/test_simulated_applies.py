@@ -1,0 +1,185 @@
+"""Plans are carried out by the program's own steps over clusters in memory, with everybody at work beside them.
+
+Whatever write a process ends behind, and whatever an administrator may not do in the middle, the next process comes to
+the end that one alone would have come to; and an undo comes back to where it all began.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ledger.domain.changeover.applies import ApplyState
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.errors import MirrorLedgerError
+from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
+from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
+from tests.support.changing_pairs import (
+    ADMIN,
+    BILLING,
+    FAILOVER,
+    GROUPS,
+    SHOP,
+    SWITCHOVER,
+    TOPICS,
+    ChangingPair,
+)
+from tests.support.operator_processes import OnceAtEach, ProcessEnded
+
+_PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
+_SETTINGS_AT_WEST = {
+    "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
+    "users": {"compression.type": "producer", "retention.ms": "800"},
+}
+
+
+def denied(principal: str, topic: str) -> TopicAcl:
+    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", "write", AclPermission.DENY)
+
+
+def is_telling(write: str) -> bool:
+    """`make soak` tries all ends. Here are none between steps (test_applying.py), and few that ask for translations."""
+    is_of_groups = any(word in write for word in ("offsets_set", "sheet", "commits of billing"))
+    return not (write.startswith("ledger: apply ") or is_of_groups)
+
+
+def is_of_failover(write: str) -> bool:
+    """What a switchover does not have, or comes to in another way."""
+    return any(word in write for word in ("flow:", "settled", "promoted", "shut_out", "cut_offsets", "fence"))
+
+
+def test_a_switchover_that_ends_behind_every_write_comes_to_its_end() -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    pair.produce_at_east_later()
+    ends = OnceAtEach(is_telling)
+    operation_id = pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) > 25, ends.ended_at
+
+    now = at_clusters(pair)
+    assert now["east rules"] == before["east rules"] | {denied(SHOP, topic) for topic in TOPICS}
+    assert now["west rules"] == before["west rules"] | {
+        *(denied(MIRROR, topic) for topic in TOPICS),
+        *(topic_rule(SHOP, "write", topic) for topic in TOPICS),
+        *(topic_rule(BILLING, "read", topic) for topic in TOPICS),
+    }
+    groups = {rule(BILLING, "read", "group", group) for group in GROUPS}
+    assert now["west permissions"] == before["west permissions"] | groups
+    assert {name: now["west settings"][name] for name in TOPICS} == _SETTINGS_AT_WEST
+    assert now["east settings"]["orders"]["message.timestamp.type"] == "CreateTime"
+    assert now["west commits"] == {(group, *place): 5 for group in GROUPS for place in _PLACES}
+    assert pair.refused > 0, "producers were never refused at east"
+
+    told = in_ledger(pair, operation_id)
+    assert sorted(told["receipts"]) == sorted(str(step) for step in StepName if step is not StepName.SETTLE)
+    assert told["rows"]["promoted"] == told["rows"]["apply_ended"] == 1
+    assert told["ended"]["figures"]["records_lost"] == 0
+    assert [json.loads(row)["reverse_start"] for row in told["cut"] if '"target"' in row] == [4, 4, 4]
+    assert (told["receipts"]["hand_over"]["settings"], told["receipts"]["hand_over"]["permissions"]) == (7, 6)
+    assert told["sheets"] == {
+        group: {(*place, offset) for place in _PLACES} for group, offset in (("billing", 4), ("audit", 2))
+    }
+
+    _nothing_lost_or_processed_twice(pair, records=15)
+    at_west = pair.values(pair.west)
+    pair.write_at_east_past_all_rules()
+    back = copied_back(pair, operation_id)
+    assert [sync[4:] for sync in back["syncs"] if sync[3] == "cut"] == [(4, 4, 4)] * 3
+    assert pair.values(pair.west) == at_west, "the forward driver has written behind the promotion"
+    pair.end()
+
+
+def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -> None:
+    pair = ChangingPair()
+    pair.lose_east(with_driver=True)
+    plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+    ends = OnceAtEach(is_of_failover)
+    operation_id = pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) > 10, ends.ended_at
+
+    told = in_ledger(pair, operation_id)
+    assert told["settled"] == [("orders", 0, 4, 6)]
+    assert told["ended"]["figures"]["records_lost"] == 0
+    assert {one[2] for one in told["fences"]} == {"unproven"}
+    ends_of_map = [json.loads(row)["map_target_end"] for row in told["cut"] if '"target"' in row]
+    assert sorted(ends_of_map) == [4, 4, 6]
+    _nothing_lost_or_processed_twice(pair, records=17)
+
+    at_west = pair.values(pair.west)
+    pair.return_of_east(extras=3)
+    back = copied_back(pair, operation_id)
+    assert pair.values(pair.west) == at_west, "the forward driver has written behind the promotion"
+    assert {sync[2:4] for sync in back["syncs"]} == {("started", "earliest")}, "written behind extras at east"
+    pair.end()
+
+
+def _nothing_lost_or_processed_twice(pair: ChangingPair, *, records: int) -> None:
+    at_west = {(*place, value) for place, values in pair.values(pair.west).items() for value in values}
+    assert len(at_west) == records
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(at_west), group
+
+
+def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_undone() -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, replace(SWITCHOVER, abort_marker=False))
+    for step, cluster, is_about, words in (
+        (StepName.FENCE, pair.east, "alter cluster", "alter cluster"),
+        (StepName.SHUT_OUT, pair.west, "alter cluster", "nothing but the ledger"),
+        (StepName.HAND_OVER, pair.west, "alter_configs topic", "alter_configs topic orders"),
+        (StepName.MOVE_GROUPS, pair.west, "read group", "group_denied"),
+    ):
+        grant = _revoked(cluster, is_about)
+        there = at_clusters(pair)
+        with pytest.raises(MirrorLedgerError, match=words):
+            pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+        applied = pair.applied(plan)
+        assert applied is not None
+        assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
+        if step is StepName.MOVE_GROUPS:
+            assert at_clusters(pair)["west commits"] == there["west commits"]
+        grant()
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+    assert at_clusters(pair)["west commits"] == {
+        (group, *place): offset for place in _PLACES for group, offset in (("billing", 4), ("audit", 2))
+    }
+
+    applied = pair.applied(plan)
+    assert applied is not None
+    ends = OnceAtEach()
+    pair.undo_by_many(applied.operation_id, behind=ends)
+    assert len(ends.ended_at) > 25, ends.ended_at
+    assert at_clusters(pair) == before
+    told = in_ledger(pair, applied.operation_id)
+    assert (told["rows"]["demoted"], told["rows"]["undone"]) == (1, 1)
+    assert (told["fences"], told["shut out"], told["directions"]["east", "west"]) == ([], frozenset(), [])
+    assert told["undone"]["steps"]["hand_over"].startswith("west: 7 settings of 2 topics and 8 permissions")
+    for place in _PLACES:
+        assert pair.produce(*place)
+    pair.until(lambda: pair.is_copied, "the forward driver continues")
+    assert pair.values(pair.west) == pair.values(pair.east)
+    pair.end()
+
+
+def _begins(step: StepName) -> Callable[[str], bool]:
+    return lambda write: write == f"ledger: apply operations step_begun {step}"
+
+
+def _revoked(cluster: AdministeredCluster, what: str) -> Callable[[], None]:
+    """Take it from who has it; returns what gives it back."""
+    match what.split():
+        case ["alter", "cluster"]:
+            one = rule(ADMIN, "alter", "cluster", CLUSTER)
+        case ["read", "group"]:
+            one = rule(MIRROR, "read", "group", "*")
+        case _:
+            of_topics = topic_rule(ADMIN, "alter_configs", "*")
+            cluster.change_acls([of_topics], remove=True)
+            return lambda: cluster.change_acls([of_topics])
+    cluster.allowed.others.remove(one)
+    return lambda: cluster.allowed.others.add(one)

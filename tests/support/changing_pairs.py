@@ -1,0 +1,384 @@
+"""A pair of clusters in memory with all that lives there when applications change sides.
+
+A driver of the forward flow that is supervised, recorders, producers and groups all go on in one simulated time, beside
+the processes of operators that plan, apply and undo.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ledger.app.changeover.applying import apply_plan
+from ledger.app.changeover.planning import make_plan, read_applies, record_plan
+from ledger.app.changeover.scene import Asked
+from ledger.app.changeover.seeing import Pair
+from ledger.app.changeover.undoing import AskedUndo, undo_apply
+from ledger.config.cluster import ClusterConfig
+from ledger.config.flow import FlowConfig
+from ledger.config.mirror import LedgerConfig, MirrorConfig
+from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.plans import Choices, FenceChoice
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.operations.flow_events import DriverStarting
+from ledger.domain.topics.naming import NamingKind
+from ledger.operations.changeover.applying import Told
+from ledger.wire.records import Record
+from tests.simulation.crash_points import CrashPlan
+from tests.simulation.drivers import FlowDrivers, World
+from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.kafka.stored_batches import application_batch, content
+from tests.simulation.ledger.opened import OpenedSnapshot
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.simulation.recorders import Recorders
+from tests.simulation.weather import StormyWeather
+from tests.support.handed_pairs import DEFAULTS
+from tests.support.operation_logs import operators
+from tests.support.operator_processes import (
+    PRINCIPAL,
+    OperatorProcess,
+    Outside,
+    ProcessEnded,
+    Strikes,
+    never,
+)
+
+FORWARD, REVERSE = "east-to-west", "west-to-east"
+TOPICS: Mapping[str, int] = {"orders": 2, "users": 1}
+SHOP, BILLING, ADMIN = "User:shop", "User:billing", "User:admin"
+GROUPS = ("billing", "audit")
+HOOKS = {
+    StepName.STOP_PRODUCERS: "stop-producers",
+    StepName.STOP_GROUPS: "stop-groups",
+    StepName.START_APPLICATIONS: "start-applications",
+}
+_SETTINGS = {
+    "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
+    "users": {"compression.type": "producer", "retention.ms": "800"},
+}
+_ADMIN_OF_CLUSTER = [rule(ADMIN, operation, "cluster", CLUSTER) for operation in ("alter", "describe")]
+_MIRROR_OF_GROUPS = [rule(MIRROR, operation, "group", "*") for operation in ("read", "delete")]
+
+
+@dataclass
+class Consumer:
+    """A member of a group at one cluster: reads what is committed from where its group is, as it may."""
+
+    cluster: AdministeredCluster
+    group: str
+    processed: list[tuple[str, int, str]]
+    generation: int = 0
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def join(self) -> None:
+        self.generation = self.cluster.join(self.group)
+        self.positions = {
+            (topic, number): self.cluster.committed.get((self.group, topic, number), 0)
+            for topic, partitions in TOPICS.items()
+            for number in range(partitions)
+        }
+
+    def poll(self, at_most: int = 1_000) -> None:
+        """Process records in their order, and commit behind the last."""
+        for (topic, number), position in self.positions.items():
+            assert self.cluster.allows(BILLING, "read", "topic", topic), "its rules were not carried"
+            found = [one for one in self.cluster.log(topic, number).readable() if one.offset >= position]
+            for record in found[:at_most]:
+                self.processed.append((topic, number, value_of(record)))
+                self.positions[topic, number] = record.offset + 1
+        assert self.cluster.commit_as_member(self.group, self.generation, self.positions)
+
+
+class ChangingPair:
+    """`orders` and `users` of east are mirrored to west under the same names; `with_recorders`: they are recorded."""
+
+    def __init__(self) -> None:
+        rng = random.Random(1)
+        self.schedule = Schedule()
+        self.ledger = MemoryLedger()
+        self.east, self.west = (
+            AdministeredCluster(
+                alias, self.schedule, default_settings={**DEFAULTS, "max.message.bytes": "1048576"}
+            )
+            for alias in ("east", "west")
+        )
+        self.config = _config()
+        self.refused = 0
+        self._written = 0
+        self._are_producers_at_east = True
+        self.processed: dict[str, list[tuple[str, int, str]]] = {group: [] for group in GROUPS}
+        self._consumers: list[Consumer] = []
+        self.outside = Outside(
+            self.schedule,
+            {"east": self.east, "west": self.west},
+            self.ledger,
+            {
+                "stop-producers": lambda: None,
+                "stop-groups": self.stop_groups,
+                "start-applications": self.start_applications,
+            },
+        )
+        weather = StormyWeather(rng, Counter(), loses=False)
+        weather.is_over = True
+        world = World(
+            rng,
+            self.schedule,
+            self.outside.clusters,
+            self.ledger,
+            self.schedule,
+            weather,
+            CrashPlan.none(),
+            Counter[str](),
+            lambda: self.schedule,
+        )
+        self.forward, self.reverse = (
+            FlowDrivers(world, self.config.flow(name)) for name in (FORWARD, REVERSE)
+        )
+        self.forward.host, self.reverse.host = "mirrors:1:1:", "mirrors:2:2:"
+        self.recorders = Recorders(rng, self.schedule, self.outside.clusters.values(), self.ledger)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._allow()
+        for name, partitions in TOPICS.items():
+            self.east.create_topic(
+                name, partitions=partitions, replication_factor=1, configuration=dict(_SETTINGS[name])
+            )
+        operators(self.ledger, self.schedule).record(
+            DriverStarting(self.forward.host), flow=FORWARD, reason=None
+        )
+        self.schedule.spawn("supervisor", self.forward.supervise)
+        for number in range(12):
+            self.produce(*_place(number))
+        self._consume(self.east, {"billing": 1_000, "audit": 2})
+        self.recorders.start()
+        self.until(lambda: self.is_copied, "all is copied")
+        self.recorders.record_all()
+
+    def _allow(self) -> None:
+        both = [topic_rule(ADMIN, operation, "*") for operation in ("alter_configs", "describe_configs")]
+        applications = [
+            *(topic_rule(SHOP, "write", topic) for topic in TOPICS),
+            *(topic_rule(BILLING, "read", topic) for topic in TOPICS),
+        ]
+        others = [*_ADMIN_OF_CLUSTER, *_MIRROR_OF_GROUPS]
+        groups = [rule(BILLING, "read", "group", group) for group in GROUPS]
+        self.east.begin_with([*both, *applications, topic_rule(MIRROR, "read", "*")], [*others, *groups])
+        self.west.begin_with([*both, topic_rule(MIRROR, "write", "*")], others)
+
+    # -- applications ----------------------------------------------------------------------------
+
+    def produce(self, topic: str, partition: int, at: AdministeredCluster | None = None) -> bool:
+        """One record of the shop; whether the cluster took it."""
+        value = f"{(at or self.east).alias}-{self._written}"
+        batch = application_batch([content(b"k", value.encode())], [self.schedule.now_ms()])
+        is_taken = (at or self.east).write_as(SHOP, topic, partition, batch)
+        self._written += is_taken
+        self.refused += not is_taken
+        return is_taken
+
+    def produce_at_east_later(self) -> None:
+        """Producers that nobody has told to stop try again and again, from when east is fenced."""
+
+        def attempt() -> None:
+            if self.east.available and not self.east.lets_write(SHOP, "orders", 0):
+                self.produce("orders", 0)
+            if not self.is_over:
+                self.schedule.after(0.3, attempt)
+
+        self.schedule.after(0.3, attempt)
+
+    is_over = False
+
+    def stop_groups(self) -> None:
+        for one in self._consumers:
+            one.cluster.leave(one.group)
+        self._consumers.clear()
+
+    def start_applications(self) -> None:
+        """At west: groups read on where they are, and producers write; again does nothing more."""
+        if self._are_producers_at_east:
+            self._are_producers_at_east = False
+            for number in range(3):
+                topic, partition = _place(number)
+                self.until(lambda at=(topic, partition): self.west.lets_write(SHOP, *at), "rules are carried")  # type: ignore[misc]
+                assert self.produce(topic, partition, at=self.west)
+        if not self._consumers:
+            self._consume(self.west, dict.fromkeys(GROUPS, 1_000))
+
+    def _consume(self, cluster: AdministeredCluster, at_most: Mapping[str, int]) -> None:
+        for group, number in at_most.items():
+            consumer = Consumer(cluster, group, self.processed[group])
+            consumer.join()
+            consumer.poll(number)
+            self._consumers.append(consumer)
+
+    def write_at_east_past_all_rules(self) -> None:
+        """A record that no rule has stopped, and time for the forward driver to find it."""
+        batch = application_batch([content(b"k", b"late")], [self.schedule.now_ms()])
+        self.east.log("users", 0).append(batch, now_ms=self.schedule.now_ms())
+        self.schedule.wait(2.0)
+
+    # -- disasters -------------------------------------------------------------------------------
+
+    def lose_east(self, *, with_driver: bool) -> None:
+        """East is gone, and its consumers with it; its recorder finds that out."""
+        if with_driver:
+            self._lose_driver_with_a_tail()
+        self.east.available = False
+        self.stop_groups()
+        self._are_producers_at_east = True
+        self.schedule.wait(3.0)
+
+    def _lose_driver_with_a_tail(self) -> None:
+        """Its last records are at west, and nobody has recorded them."""
+        for _ in range(2):
+            self.produce("orders", 0)
+        ends = [(("orders", 0))]
+        end = self.east.ends(ends)["orders", 0].high_watermark
+        deadline = self.schedule.monotonic() + 30.0
+        while self.west.ends(ends)["orders", 0].high_watermark < end:
+            assert self.schedule.monotonic() < deadline, "the tail is copied"
+            self.schedule.wait(0.005)
+        assert not self.is_copied, "the driver has recorded it already"
+        self.forward.end_at_once()
+
+    def return_of_east(self, extras: int) -> None:
+        """It answers again, with records that were never copied, and a driver is started for it."""
+        self.east.available = True
+        for number in range(extras):
+            assert self.produce(*_place(number))
+        self.schedule.spawn("supervisor", self.forward.supervise)
+        self.schedule.wait(4.0)
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def plan(self, kind: ChangeoverKind, choices: Choices, process: OperatorProcess | None = None) -> str:
+        """The id of a plan that nothing stands against, recorded."""
+        with self.outside.seen_by(process or self.outside.process()):
+            made = make_plan(self.config, kind, Pair("east", "west"), choices, HOOKS)
+            assert not made.blockers, made.blockers
+            record_plan(self.config, made, reason="a drill", ticket=None)
+        return made.plan.plan_id
+
+    def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:
+        """By a process that begins now; returns the operation id. Raises `ProcessEnded` where it ended before."""
+        with self.outside.seen_by(process or self.outside.process()):
+            return apply_plan(self.config, plan_id, Asked("a drill", None, _nobody), _SILENT)
+
+    def applied(self, plan_id: str) -> Apply | None:
+        """How far the plan was carried out last, as the ledger says; None: not at all."""
+        found = read_applies(OpenedSnapshot(self.ledger)).of_plan(plan_id)  # type: ignore[arg-type]
+        return found[-1] if found else None
+
+    def apply_by_many(self, plan_id: str, *, before: Strikes = never, behind: Strikes = never) -> str:
+        """By one process after another, until it is done; returns the operation id."""
+        while True:
+            with suppress(ProcessEnded):
+                self.apply(plan_id, self.outside.process(before, behind))
+            found = self.applied(plan_id)
+            if found is not None and found.state is ApplyState.DONE:
+                return found.operation_id
+
+    def undo_by_many(self, operation_id: str, *, before: Strikes = never, behind: Strikes = never) -> None:
+        """The same of undoing."""
+        while True:
+            with suppress(ProcessEnded):
+                self.undo(operation_id, self.outside.process(before, behind))
+                return
+
+    def undo(self, operation_id: str, process: OperatorProcess | None = None) -> Mapping[str, str] | None:
+        with self.outside.seen_by(process or self.outside.process()):
+            return undo_apply(self.config, operation_id, AskedUndo("no", None), _SILENT)
+
+    def let_mirror_write_at_east(self) -> None:
+        """What people do before they start the reverse flow."""
+        self.east.change_acls([topic_rule(MIRROR, "write", "*")])
+        self.schedule.wait(1.0)
+
+    # -- what came of it -------------------------------------------------------------------------
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether west has all records of east, and the ledger says so."""
+        ends = self.east.ends([(name, number) for name, count in TOPICS.items() for number in range(count)])
+        reached = {
+            (one.source_topic, one.partition): one.position.source_offset
+            for one in self.forward.state.positions(FORWARD)
+        }
+        return all(reached.get(place, 0) >= end.high_watermark for place, end in ends.items())
+
+    def until(self, is_so: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+        deadline = self.schedule.monotonic() + within_s
+        while not is_so():
+            assert self.schedule.monotonic() < deadline, what
+            self.schedule.wait(0.25)
+
+    def values(self, cluster: AdministeredCluster) -> dict[tuple[str, int], list[str]]:
+        return {
+            (name, number): [value_of(one) for one in cluster.log(name, number).readable()]
+            for name, count in TOPICS.items()
+            for number in range(count)
+        }
+
+    def rows(self, table: str, operation_id: str) -> list[dict[str, Any]]:
+        return [row for row in self.ledger.rows(table) if row["operation_id"] == operation_id]
+
+    def end(self) -> None:
+        """No driver and no recorder goes on."""
+        self.is_over = self.recorders.is_over = True
+        self.forward.end()
+        self.until(lambda: self.forward.are_all_done, "the drivers end")
+
+
+def value_of(record: Record) -> str:
+    size = record.content[2] // 2
+    return record.content[3 : 3 + size].decode()
+
+
+def _place(number: int) -> tuple[str, int]:
+    places = [(name, at) for name, count in TOPICS.items() for at in range(count)]
+    return places[number % len(places)]
+
+
+def _nobody(what: str) -> str:
+    raise AssertionError(f"a hook does it, and nobody is asked whether {what}")
+
+
+_SILENT = Told(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
+
+
+def _config() -> MirrorConfig:
+    clusters = {
+        alias: ClusterConfig(
+            name=alias,
+            bootstrap_servers="memory:0",
+            properties={PRINCIPAL: MIRROR},
+            mirror_principal=MIRROR,
+            admin_properties={PRINCIPAL: ADMIN},
+        )
+        for alias in ("east", "west")
+    }
+    ways = {FORWARD: ("east", "west", REVERSE), REVERSE: ("west", "east", FORWARD)}
+    flows = {
+        name: FlowConfig(
+            name=name,
+            source=source,
+            target=target,
+            opposite=opposite,
+            topics=tuple(TOPICS),
+            topic_naming=NamingKind.IDENTITY,
+            round_seconds=0.5,
+            heartbeat_seconds=2.0,
+            topic_refresh_seconds=1.0,
+        )
+        for name, (source, target, opposite) in ways.items()
+    }
+    return MirrorConfig(file="memory", ledger=LedgerConfig(path="memory"), clusters=clusters, flows=flows)
+
+
+SWITCHOVER = Choices(quiet_seconds=0.5, most_quiet_seconds=1.0, progress_seconds=2.0)
+FAILOVER = replace(SWITCHOVER, fence=FenceChoice.NONE, unproven="it burns")

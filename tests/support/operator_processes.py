@@ -1,0 +1,333 @@
+"""Processes of operators over memory clusters and a memory ledger, which may end around each of their writes.
+
+They run the program's own code of the app layer: whatever that would open (a cluster, the ledger, a clock, the table of
+processes, hooks) is replaced there by what stands for it in memory. So nothing of what a step does is the test's.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
+from ledger.adapters.hook_process import HookProcesses
+from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
+from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
+from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.system import SystemClock
+from ledger.config.cluster import ClusterConfig
+from ledger.domain.facts import TopicPartition
+from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.domain.permissions import Permission, PermissionEvent, Permissions, PermissionsOfKind
+from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.writer_roles import ProcessMark
+from ledger.errors import PreconditionError, Trouble
+from ledger.ports.hooks import HookCommand, HookResult
+from ledger.ports.ledger import Row, WriterClaim
+from tests.simulation.kafka.administered import CLUSTER, AdministeredCluster
+from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
+from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.opened import OpenedLedger
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import FakeProcesses
+from tests.support.memory_permissions import MemoryPermissionAdmin
+
+HOST = "operators"
+PRINCIPAL = "client.id"
+"""The client property by which clusters in memory tell who asks."""
+Place = tuple[str, int]
+
+
+class ProcessEnded(BaseException):
+    """The process is gone: nothing of ours catches this, and nothing more is done by it."""
+
+
+Strikes = Callable[[str], bool]
+"""Whether the process ends at a write of this name."""
+
+
+def never(_name: str) -> bool:
+    """It lives on."""
+    return False
+
+
+@dataclass
+class OnceAtEach:
+    """Each write that `is_meant` ends one process; `ended_at`: their names, in that order."""
+
+    is_meant: Strikes = lambda _name: True
+    ended_at: list[str] = field(default_factory=list)
+
+    def __call__(self, name: str) -> bool:
+        if name in self.ended_at or not self.is_meant(name):
+            return False
+        self.ended_at.append(name)
+        return True
+
+
+@dataclass
+class OperatorProcess:
+    """One process; it ends before or behind the writes that it is told. `writes`: names of those that it made."""
+
+    mark: ProcessMark
+    before: Strikes = never
+    behind: Strikes = never
+    writes: list[str] = field(default_factory=list)
+    is_gone: bool = False
+
+    def require_alive(self) -> None:
+        if self.is_gone:
+            raise ProcessEnded
+
+    def write(self, name: str, change: Callable[[], Any]) -> Any:
+        """Make a change of the world, unless the process ends before; raises behind it where it ends there."""
+        self.require_alive()
+        if self.before(name):
+            self._end()
+        done = change()
+        self.writes.append(name)
+        if self.behind(name):
+            self._end()
+        return done
+
+    def _end(self) -> None:
+        self.is_gone = True
+        raise ProcessEnded
+
+
+class Seat:
+    """In place of `KafkaAdmin` and `KafkaFencing`: a cluster as one principal reaches it from one process."""
+
+    def __init__(self, cluster: AdministeredCluster, principal: str, process: OperatorProcess) -> None:
+        self._cluster = cluster
+        self._principal = principal
+        self._process = process
+        self._admin = MemoryPermissionAdmin(cluster)
+        self.alias = cluster.alias
+
+    def __getattr__(self, name: str) -> Any:
+        """What is only read."""
+        self._process.require_alive()
+        return getattr(self._cluster, name)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+    def _write(self, name: str, change: Callable[[], Any]) -> Any:
+        return self._process.write(f"{self.alias}: {name}", change)
+
+    def _require(self, operation: str, resource: str, name: str) -> None:
+        self._cluster.cluster_id()
+        if not self._cluster.allows(self._principal, operation, resource, name):
+            raise PreconditionError(
+                f"cluster {self.alias} does not allow {self._principal} to {operation} {resource} {name}; not done",
+                trouble=Trouble.NOT_ALLOWED,
+            )
+
+    # -- rules and settings ----------------------------------------------------------------------
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        self._process.require_alive()
+        self._require("describe", "cluster", CLUSTER)
+        return self._cluster.topic_acls()
+
+    def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
+        """Each broker answers by the rules that it knows."""
+        self._process.require_alive()
+        numbers = {name: range(len(self._cluster.topic_by_name[name].logs)) for name in topics}
+        return frozenset(
+            name
+            for name in topics
+            if any(self._cluster.lets_write(self._principal, name, number) for number in numbers[name])
+        )
+
+    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+        self._require("alter", "cluster", CLUSTER)
+        for acl in acls:
+            self._write(f"create {_words(acl)}", lambda acl=acl: self._cluster.create_acls([acl]))  # type: ignore[misc]
+
+    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+        self._require("alter", "cluster", CLUSTER)
+        for acl in acls:
+            self._write(f"delete {_words(acl)}", lambda acl=acl: self._cluster.delete_acls([acl]))  # type: ignore[misc]
+
+    def permissions(self) -> Permissions:
+        self._process.require_alive()
+        told = self._cluster.permissions()
+        if self._cluster.allows(self._principal, "describe", "cluster", CLUSTER):
+            return told
+        return dict.fromkeys(told, PermissionsOfKind(PermissionEvent.NOT_PERMITTED))
+
+    def create_permissions(self, permissions: Sequence[Permission]) -> None:
+        self._require("alter", "cluster", CLUSTER)
+        for one in permissions:
+            self._write(f"allow {_of(one)}", lambda one=one: self._admin.create_permissions([one]))  # type: ignore[misc]
+
+    def delete_permissions(self, permissions: Sequence[Permission]) -> None:
+        self._require("alter", "cluster", CLUSTER)
+        for one in permissions:
+            self._write(f"disallow {_of(one)}", lambda one=one: self._admin.delete_permissions([one]))  # type: ignore[misc]
+
+    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
+        self._require("alter_configs", "topic", name)
+        change = self._cluster.change_settings
+        what = f"set {', '.join([*to_set, *to_remove])} of {name}"
+        self._write(what, lambda: change(name, to_set=to_set, to_remove=to_remove))
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:
+        if not self._cluster.allows(self._principal, "read", "group", group):
+            return {(one.topic, one.partition): CommitRefusal.GROUP_DENIED for one in commits}
+        refused: dict[Place, CommitRefusal] = self._write(
+            f"commits of {group}", lambda: self._cluster.set_commits(group, commits)
+        )
+        return refused
+
+    def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
+        if not self._cluster.allows(self._principal, "delete", "group", group):
+            return dict.fromkeys(places, CommitRefusal.GROUP_DENIED)
+        refused: dict[Place, CommitRefusal] = self._write(
+            f"no commits of {group}", lambda: self._cluster.delete_commits(group, places)
+        )
+        return refused
+
+    # -- producer ids ----------------------------------------------------------------------------
+
+    def allocate_producer_id(self) -> int:
+        allocated: int = self._write("producer id", self._cluster.allocate_producer_id)
+        return allocated
+
+    def write_abort_markers(
+        self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
+    ) -> None:
+        self._require("alter", "cluster", CLUSTER)
+        for at in partitions:
+            self._write(
+                f"marker in {at.topic} {at.partition}",
+                lambda at=at: self._cluster.write_abort_marker(  # type: ignore[misc]
+                    at, producer_id=producer_id, producer_epoch=producer_epoch
+                ),
+            )
+
+
+def _words(acl: TopicAcl) -> str:
+    return f"{acl.permission} {acl.principal} {acl.operation} {acl.name}"
+
+
+def _of(one: Permission) -> str:
+    return f"{one.entity} {one.operation} {one.resource_type} {one.resource_name}"
+
+
+class OperatorFactLog(MemoryFactLog):
+    """In place of `DeltaFactLog`: each commit to a table is a write."""
+
+    def __init__(self, ledger: MemoryLedger, clock: Schedule, process: OperatorProcess) -> None:
+        super().__init__(ledger, clock)
+        self._process = process
+
+    def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
+        write = super()._write
+        name = f"ledger: {claim.writer} {table} {', '.join(_kinds(rows)) or 'epoch'}"
+        done: bool = self._process.write(name, lambda: write(claim, table, round_number, rows))
+        return done
+
+
+def _kinds(rows: Sequence[Row]) -> list[str]:
+    """What tells an append from others of the same writer, each once."""
+    return sorted({_kind(row) for row in rows})
+
+
+def _kind(row: Row) -> str:
+    content = json.loads(str(row.get("content", "{}")))
+    words = [
+        row.get("kind") or row.get("event"),
+        *(content.get(key) for key in ("cluster", "step", "group", "of")),
+    ]
+    is_begun = content.get("proof", "") in (None, "begun")
+    return " ".join([*(str(word) for word in words if word), *(["begun"] if is_begun else [])])
+
+
+@dataclass
+class OperatorHooks:
+    """In place of `HookProcesses`: a hook is a word, and what it does is done to the world."""
+
+    process: OperatorProcess
+    acts: Mapping[str, Callable[[], None]]
+
+    def run(self, hook: HookCommand) -> HookResult:
+        [word] = hook.command
+        self.process.write(f"hook: {word}", self.acts[word])
+        return HookResult(0, word)
+
+
+class ClosableNetwork(MemoryNetwork):
+    """In place of `KafkaNetwork`."""
+
+    def close(self) -> None:
+        self.abandon()
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What processes of operators find: clusters by alias, the ledger, and what hooks do, by their word."""
+
+    schedule: Schedule
+    clusters: Mapping[str, AdministeredCluster]
+    ledger: MemoryLedger
+    hooks: Mapping[str, Callable[[], None]]
+    living: set[ProcessMark] = field(default_factory=set)
+
+    def process(self, before: Strikes = never, behind: Strikes = never) -> OperatorProcess:
+        """One that begins now; all that were there before have ended."""
+        number = len(self._marks) + 1
+        self._marks.append(ProcessMark(HOST, number, number))
+        return OperatorProcess(self._marks[-1], before, behind)
+
+    _marks: list[ProcessMark] = field(default_factory=list)
+
+    @contextmanager
+    def seen_by(self, process: OperatorProcess) -> Iterator[None]:
+        """In here the app layer's code finds this outside."""
+        clusters, ledger, schedule = self.clusters, self.ledger, self.schedule
+
+        def seat(alias: str, config: ClusterConfig, _clock: object) -> Seat:
+            return Seat(clusters[alias], str(config.properties[PRINCIPAL]), process)
+
+        def network(
+            source: ClusterConfig, target: ClusterConfig, *, request_timeout_s: float
+        ) -> ClosableNetwork:
+            sides = clusters[source.name], clusters[target.name]
+            return ClosableNetwork(*sides, schedule, CalmWeather(), request_timeout_s=request_timeout_s)
+
+        stand_ins: list[tuple[object, object]] = [
+            (KafkaAdmin, seat),
+            (KafkaFencing, seat),
+            (KafkaNetwork, network),
+            (DeltaLedger, lambda _path: OpenedLedger(ledger)),
+            (open_ledger, lambda _path: OpenedLedger(ledger)),
+            (DeltaLedgerState, lambda _opened: MemoryLedgerState(ledger)),
+            (DeltaFactLog, lambda _path, _clock: OperatorFactLog(ledger, schedule, process)),
+            (SystemClock, lambda: schedule),
+            (LocalProcesses, lambda: FakeProcesses(process.mark, self.living)),
+            (HookProcesses, lambda: OperatorHooks(process, self.hooks)),
+            (time, SimpleNamespace(sleep=schedule.wait)),
+        ]
+        by_id = {id(real): stand_in for real, stand_in in stand_ins}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, module in sorted(sys.modules.items()):
+                if name.startswith("ledger.app."):
+                    for attribute, value in list(vars(module).items()):
+                        if id(value) in by_id:
+                            patch.setattr(module, attribute, by_id[id(value)])
+            yield
