@@ -265,7 +265,8 @@ class OperatorHooks:
     process: OperatorProcess
     acts: Mapping[str, Callable[[], None]]
 
-    def run(self, hook: HookCommand) -> HookResult:
+    def run(self, hook: HookCommand, waits: Callable[[str], None]) -> HookResult:
+        waits("it runs")
         [word] = hook.command
         self.process.write(f"hook: {word}", self.acts[word])
         return HookResult(0, word)
