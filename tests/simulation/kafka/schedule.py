@@ -5,6 +5,7 @@ may go on, and when nobody may, the time moves to the next event. Nothing here l
 """
 
 import heapq
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,8 +69,14 @@ class Schedule:
         heapq.heappush(self._events, (self._now + delay_s, next(self._numbers), action))
 
     def wait(self, seconds: float, ready: Condition = lambda: False) -> None:
-        """Let time pass until `ready`, or for `seconds`; others run meanwhile."""
-        waiter = _Waiter(self._now + seconds, ready)
+        """Let time pass until `ready`, or for `seconds`; others run meanwhile.
+
+        However little is asked for, some passes, as by a real clock: who waits for a deadline would wait for ever else.
+        """
+        until = self._now + seconds
+        if seconds > 0:
+            until = max(until, math.nextafter(self._now, math.inf))
+        waiter = _Waiter(until, ready)
         number = next(self._numbers)
         self._waiters[number] = waiter
         self._hand_over(waiter)
