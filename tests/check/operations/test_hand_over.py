@@ -107,10 +107,11 @@ def test_a_crash_anywhere_comes_to_the_same_end_under_one_operation_and_is_undon
 ) -> None:
     before = pairs.now()
     crashed = 0
+    said = set()
     for crash_at in count():
         pairs.steps, pairs.crash_at = count(), crash_at
         try:
-            pairs.hand_over()
+            alone = pairs.hand_over()
         except CrashedError:
             crashed += 1
         else:
@@ -126,11 +127,13 @@ def test_a_crash_anywhere_comes_to_the_same_end_under_one_operation_and_is_undon
         assert pairs.state.hand_overs().unfinished("west", "east", Purpose.APPLICATIONS) is None
         [operation_id] = changed
         assert done.operation_id in (operation_id, None)
+        said |= {done.words} if done.operation_id else set()
         pairs.undo(operation_id)
         assert pairs.now() == before, f"a crash at step {crash_at}"
         pairs.ledger = MemoryLedger()
         record_east(pairs)
     assert crashed > 8, "before and behind each change and each row"
+    assert said == {alone.words}, "all that was handed over, by whatever attempt"
 
 
 def test_undoing_comes_to_an_end_after_a_crash_anywhere(pairs: Pairs) -> None:
