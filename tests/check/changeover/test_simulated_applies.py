@@ -138,7 +138,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
         grant = _revoked(cluster, is_about)
         there = at_clusters(pair)
         with pytest.raises(MirrorLedgerError, match=words):
-            pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+            pair.apply(plan, pair.outside.process(before=_begins(StepName.AUDIT)))
         applied = pair.applied(plan)
         assert applied is not None
         assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
@@ -146,7 +146,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
             assert at_clusters(pair)["west commits"] == there["west commits"]
         grant()
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+        pair.apply(plan, pair.outside.process(before=_begins(StepName.AUDIT)))
     assert at_clusters(pair)["west commits"] == {
         (group, *place): offset for place in _PLACES for group, offset in (("billing", 4), ("audit", 2))
     }

@@ -19,7 +19,8 @@ class OpenedSnapshot:
     """In place of `DeltaSnapshot`: all rows that a memory ledger had when it was opened."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
-        self._at = ledger.at(ledger.latest())
+        self._ledger = ledger
+        self._versions = ledger.latest()
         self._rows = {table.name: ledger.rows(table.name) for table in TABLES}
 
     @property
@@ -34,7 +35,7 @@ class OpenedSnapshot:
         )
 
     def relation(self, table: str) -> pa.Table:
-        return self._at.relation(table)
+        return self._ledger.at({table: self._versions[table]}).relation(table)
 
     def stored(self, table: str) -> list[dict[str, Any]]:
         return self._rows[table]
