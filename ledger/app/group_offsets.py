@@ -51,9 +51,9 @@ def driver_lives(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> boo
     claim = DeltaLedgerState(open_ledger(config.ledger.path)).last_claim(writer)
     if claim is None:
         return False
-    return is_at_work(config.flow(flow_name), claim) or (
-        claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
-    )
+    if is_at_work(config.flow(flow_name), claim):
+        return True
+    return claim.last_recorded_at_ms > at.last_recorded_at_ms(writer)
 
 
 def translate_groups(

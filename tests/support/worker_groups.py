@@ -5,6 +5,8 @@ three brokers, a guarded one, a workload that was mirrored) stay together, so th
 brokers stay with those of their file: what a file keeps for its tests (`functools.cache`) is computed once.
 """
 
+from typing import Any
+
 import pytest
 
 from tests.support.checkout import CHECKOUT
@@ -25,6 +27,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what a worker's tests of one group shared: an idle broker takes a twentieth of a core from all others."""
+    if not isinstance(item, pytest.Function) or nextitem is None:
+        return
+    request: Any = item._request  # pytest hands a fixture's own one, for the same hooks
+    if _shared_fixture(item) != _shared_fixture(nextitem):
+        for definition in _dear_fixtures(item).values():
+            if definition.scope == "session":
+                definition.finish(request)
+
+
 def _turn(item: pytest.Item) -> tuple[bool, int]:
     """On real clusters groups come first: one lasts as long as all its tests, that of queries on Spark for minutes."""
     tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
@@ -37,12 +51,18 @@ def _shared_fixture(item: pytest.Item) -> str | None:
     """The dearest fixture of a test that others use too; None when it has only what each worker has."""
     if not isinstance(item, pytest.Function):
         return None
-    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
-        definition = definitions[-1]
-        if name in PER_WORKER or not definition.func.__module__.startswith("tests."):
-            continue
+    for name, definition in _dear_fixtures(item).items():
         if definition.scope == "session":
             return name
         if definition.scope == "module":
             return f"{item.path.stem}.{name}"
     return None
+
+
+def _dear_fixtures(item: pytest.Function) -> dict[str, pytest.FixtureDef[object]]:
+    found = {name: definitions[-1] for name, definitions in item._fixtureinfo.name2fixturedefs.items()}
+    return {
+        name: definition
+        for name, definition in found.items()
+        if name not in PER_WORKER and definition.func.__module__.startswith("tests.")
+    }

@@ -278,11 +278,11 @@ def test_appends_and_merges_at_once(ledger: Maintained) -> None:
     maintainers = [threading.Thread(target=look_after) for _ in range(4)]
     for thread in maintainers:
         thread.start()
-    ledger.append(80)
+    ledger.append(48)
     ended.set()
     for thread in maintainers:
         thread.join()
-    assert ledger.offsets() == upto(80)
+    assert ledger.offsets() == upto(48)
     assert sum(merged) > FANOUT, "progress"
 
 
