@@ -103,7 +103,7 @@ def test_ends_at_every_write_come_to_the_end_of_one_alone(change: Change, act: A
         return False
 
     alone = act(change, behind=heard)
-    assert len(writes) > 30, writes
+    assert len(writes) > 20, writes
     parts = [OnceAtEach(set(writes[number::_PARTS]).__contains__) for number in range(_PARTS)]
     for ends in (*parts, OnceAtEach()):
         require_same(act(change, behind=ends), alone, ends.ended_at)

@@ -16,6 +16,8 @@ from ledger.ports.clusters import ClusterAdmin, GroupListing, NewTopic, Partitio
 from tests.support.waiting import eventually
 
 MOMENT_MS = 1_700_000_000_000
+FOR_EVER = "-1"
+"""Retention of what was written at that moment: it is years ago: brokers would delete it meanwhile."""
 
 
 class Applications(Protocol):
@@ -107,7 +109,7 @@ class ClusterAdminContract:
         assert site.name not in site.admin.topics()
 
     def test_ends_are_of_partitions_that_are_there(self, site: Site) -> None:
-        site.topic(partitions=2)
+        site.topic(partitions=2, retention_ms=FOR_EVER)
         site.applications.write(site.name, 0, [MOMENT_MS] * 3)
         wanted = [(site.name, 0), (site.name, 1), (site.name, 9), ("no-such-topic", 0)]
         assert _ends(site, wanted) == {(site.name, 0): (0, 3, 3), (site.name, 1): (0, 0, 0)}
@@ -123,7 +125,7 @@ class ClusterAdminContract:
         eventually(lambda: _ends(site, [partition]) == ended, "the marker is behind the records")
 
     def test_the_first_offset_of_a_time_or_later(self, site: Site) -> None:
-        site.topic(partitions=3)
+        site.topic(partitions=3, retention_ms=FOR_EVER)
         for moment in (MOMENT_MS, MOMENT_MS + 10, MOMENT_MS + 20):
             site.applications.write(site.name, 0, [moment, moment + 1])
         site.applications.write(site.name, 1, [MOMENT_MS])
@@ -135,7 +137,7 @@ class ClusterAdminContract:
         assert site.admin.offsets_at(asked, MOMENT_MS + 22) == {}
 
     def test_the_batch_that_holds_an_offset_is_told_by_its_header(self, site: Site) -> None:
-        life = site.topic()
+        life = site.topic(retention_ms=FOR_EVER)
         for size in (3, 4):
             site.applications.write(site.name, 0, [MOMENT_MS] * size)
         for offset, held in ((0, (0, 3)), (2, (0, 3)), (3, (3, 7)), (6, (3, 7))):
