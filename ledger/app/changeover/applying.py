@@ -7,8 +7,9 @@ from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.hook_process import HookProcesses
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app import answers
 from ledger.app.changeover.claimed_role import claimed_role
-from ledger.app.changeover.planning import read_plan
+from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.scene import Asked, Scene
 from ledger.app.changeover.steps import actions
 from ledger.app.wiring import cluster_admin
@@ -29,9 +30,10 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
     `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
     """
-    plan = read_plan(config, plan_id).plan
+    before = read_plan(config, plan_id)
+    plan = before.plan
     _require_free_of_blockers(plan)
-    _former(config, plan_id)
+    _former(before.applies, plan_id)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     clock, processes = SystemClock(), LocalProcesses()
     after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
@@ -40,7 +42,8 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         cluster_admin(config, plan.to_cluster) as target,
         claimed_role(config, plan, after=after) as role,
     ):
-        former = _former(config, plan_id)  # again: who held the role may have come to the end
+        # Again: who held the role may have come to the end.
+        former = _former(read_applies(answers.snapshot(config, None)), plan_id)
         operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
         scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms)
@@ -51,9 +54,8 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     return operation_id
 
 
-def _former(config: MirrorConfig, plan_id: str) -> Apply | None:
+def _former(applies: Applies, plan_id: str) -> Apply | None:
     """What is to be continued, None: it begins."""
-    applies = read_plan(config, plan_id).applies
     _require_not_done(applies, plan_id)
     return continued(applies, plan_id)
 
