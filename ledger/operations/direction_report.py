@@ -16,7 +16,7 @@ from ledger.domain.operations.promotion.standing import (
     STANDING_KINDS,
     FenceStanding,
     StandingPromotion,
-    standing_promotion,
+    StandingRows,
 )
 from ledger.domain.words.count_words import counted
 from ledger.operations.driver_report import DriverReport, DriverState
@@ -94,11 +94,14 @@ def direction_report(
     """
     directions = Directions.of_rows(row for row in rows if row["kind"] in DIRECTION_ROWS)
     known = [row for row in partitions if way.is_mirrored(row["source_topic"])]
-    held = {row["source_topic"]: _held(way, directions, row) for row in known}
+    names = {row["source_topic"]: _target_topic(row) for row in known}
+    held = {topic: _held(way, directions, name) for topic, name in names.items()}
+    standing = StandingRows.of_rows(rows)
     promoted = {
         topic: found
         for topic, why in held.items()
-        if why is HeldBack.PROMOTED and (found := _standing(way, rows, known, topic)) is not None
+        if why is HeldBack.PROMOTED
+        and (found := _promotion(way, standing, source_topic=topic, topic=names[topic])) is not None
     }
     of_promoted = [row for row in known if row["source_topic"] in promoted]
     back = _way_back(way, promoted.values()) if promoted else None
@@ -123,9 +126,8 @@ def direction_report(
     )
 
 
-def _held(way: OneWay, directions: Directions, row: Row) -> HeldBack | None:
+def _held(way: OneWay, directions: Directions, topic: str) -> HeldBack | None:
     opposite = None if way.opposite is None else way.opposite.name
-    topic = _target_topic(row)
     return directions.held_back(way.flow, opposite, source=way.source, target=way.target, topic=topic)
 
 
@@ -134,9 +136,10 @@ def _target_topic(row: Row) -> str:
     return str(row["target_topic"] or row["source_topic"])
 
 
-def _standing(way: OneWay, rows: Sequence[Row], known: Iterable[Row], topic: str) -> StandingPromotion | None:
-    name = next(_target_topic(row) for row in known if row["source_topic"] == topic)
-    return standing_promotion(rows, source=way.source, target=way.target, source_topic=topic, topic=name)
+def _promotion(
+    way: OneWay, standing: StandingRows, *, source_topic: str, topic: str
+) -> StandingPromotion | None:
+    return standing.promotion(source=way.source, target=way.target, source_topic=source_topic, topic=topic)
 
 
 # What has to be so ------------------------------------------------------------------------------

@@ -4,14 +4,13 @@ It is read from the rows of directions and fences in the order of the operators'
 before a topic was promoted says nothing about the promotion.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ledger.domain.fences.receipts import FENCE_KINDS, Fence, Unfenced
 from ledger.domain.operations.content import Row
 from ledger.domain.operations.directions import DIRECTION_KINDS, Demoted, Promoted
-from ledger.domain.operations.kinds import OperationKind
 
 STANDING_KINDS = (*DIRECTION_KINDS, *FENCE_KINDS)
 """Kinds of the rows that are read."""
@@ -35,33 +34,44 @@ class StandingPromotion:
     fence: FenceStanding
 
 
-def standing_promotion(
-    rows: Iterable[Row], *, source: str, target: str, source_topic: str, topic: str
-) -> StandingPromotion | None:
-    """Of `topic` of `target` over `source_topic` of `source`, from rows of `STANDING_KINDS` in order; None: it is not.
+_Content = Promoted | Demoted | Fence | Unfenced
+_CONTENT_OF: Mapping[str, type[_Content]] = {one.kind: one for one in (Promoted, Demoted, Fence, Unfenced)}
 
-    Where it was promoted several times since it was demoted last, one that nothing is to be mirrored back by counts.
-    """
-    found: StandingPromotion | None = None
-    fence = FenceStanding.NONE
-    for row in rows:
-        kind = row["kind"]
-        if kind == OperationKind.PROMOTED:
-            promoted = Promoted.of_row(row)
-            if promoted.covers(source, target, topic):
-                fence = FenceStanding.NONE if found is None and fence is FenceStanding.LIFTED else fence
-                found = _promoted(row, promoted, found)
-        elif kind == OperationKind.DEMOTED:
-            found = None if Demoted.of_row(row).covers(source, target, topic) else found
-        elif kind == OperationKind.FENCE:
-            made = Fence.of_row(row)
-            fence = FenceStanding.STANDS if (made.cluster, made.topic) == (source, source_topic) else fence
-        elif kind == OperationKind.UNFENCED:
-            lifted = Unfenced.of_row(row)
-            fence = (
-                FenceStanding.LIFTED if (lifted.cluster, lifted.topic) == (source, source_topic) else fence
-            )
-    return None if found is None else replace(found, fence=fence)
+
+@dataclass(frozen=True, slots=True)
+class StandingRows:
+    """Rows of `STANDING_KINDS` with what they say, in order: read once, whatever number of topics is asked about."""
+
+    rows: Sequence[tuple[Row, _Content]]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> "StandingRows":
+        return cls(
+            [(row, _CONTENT_OF[row["kind"]].of_row(row)) for row in rows if row["kind"] in _CONTENT_OF]
+        )
+
+    def promotion(
+        self, *, source: str, target: str, source_topic: str, topic: str
+    ) -> StandingPromotion | None:
+        """Of `topic` of `target` over `source_topic` of `source`; None: it is not promoted.
+
+        Where it was promoted several times since it was demoted last, one that nothing is to be mirrored back by
+        counts.
+        """
+        found: StandingPromotion | None = None
+        fence = FenceStanding.NONE
+        for row, content in self.rows:
+            match content:
+                case Promoted() if content.covers(source, target, topic):
+                    fence = FenceStanding.NONE if found is None and fence is FenceStanding.LIFTED else fence
+                    found = _promoted(row, content, found)
+                case Demoted() if content.covers(source, target, topic):
+                    found = None
+                case Fence() if (content.cluster, content.topic) == (source, source_topic):
+                    fence = FenceStanding.STANDS
+                case Unfenced() if (content.cluster, content.topic) == (source, source_topic):
+                    fence = FenceStanding.LIFTED
+        return None if found is None else replace(found, fence=fence)
 
 
 def _promoted(row: Row, promoted: Promoted, before: StandingPromotion | None) -> StandingPromotion:

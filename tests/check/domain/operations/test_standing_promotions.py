@@ -12,7 +12,7 @@ from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.promotion.standing import (
     FenceStanding,
     StandingPromotion,
-    standing_promotion,
+    StandingRows,
 )
 from tests.support.ledger_rows import row
 
@@ -45,7 +45,9 @@ def standing(*contents: OperationContent) -> StandingPromotion | None:
         )
         for number, content in enumerate(contents, start=1)
     ]
-    return standing_promotion(rows, source="east", target="west", source_topic="orders", topic="orders")
+    return StandingRows.of_rows(rows).promotion(
+        source="east", target="west", source_topic="orders", topic="orders"
+    )
 
 
 @pytest.mark.parametrize(
