@@ -241,7 +241,7 @@ def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:
         register(
             connection,
             OPERATIONS.name,
-            relation_of(DeltaTable(table_uri(path, OPERATIONS.name)), OPERATIONS.name),
+            relation_of(newest_version(path, OPERATIONS.name), OPERATIONS.name),
         )
         newest = connection.execute(
             "select kind, max(round) from operations "
