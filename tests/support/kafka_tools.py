@@ -2,8 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Collection
+import subprocess
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from ledger.adapters.jvm import check_java, kafka_jars
 from ledger.sandbox.brokers import QUICK_JVM
@@ -22,6 +24,20 @@ def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> No
     for name in names:
         started = shlex.join([str(check_java()), *QUICK_JVM, "-cp", classpath, KAFKA_TOOLS[name]])
         write_script(folder / name, f'exec {started} "$@"')
+
+
+def run_steps(folder: Path, environment: Mapping[str, str], *, limit_s: float) -> CompletedProcess[str]:
+    """Run `steps.sh` of an exported plan in its folder; people say yes to all that it asks."""
+    return subprocess.run(
+        ["bash", "steps.sh"],
+        cwd=folder,
+        env=environment,
+        input="\n" * 20,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
 
 
 def write_script(file: Path, line: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ledger.domain.permissions import Permission, PermissionKind
 from ledger.domain.topics.topic_settings import SettingsChange
 from ledger.reports.exported_plan import ExportedPlan, steps_script
 from tests.support.changeovers import plan, with_hooks
+from tests.support.kafka_tools import run_steps
 
 _HOSTILE = ("a'; touch pwned; '", "b\n$(touch pwned)", "-c `touch pwned`", 'naïve \\ "ü"')
 _TOOLS = ("acls", "configs", "consumer-groups", "get-offsets")
@@ -81,16 +81,7 @@ def carried_out(folder: Path, of: ExportedPlan) -> list[list[str]]:
         "FROM_CONFIG": "from.properties",
         "TO_CONFIG": "to.properties",
     }
-    done = subprocess.run(
-        ["bash", "steps.sh"],
-        cwd=folder,
-        env=environment,
-        input="\n" * 20,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_steps(folder, environment, limit_s=60)
     assert not (folder / "pwned").exists()
     assert done.returncode == (4 if of.plan.blockers else 0), done.stderr
     return [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]

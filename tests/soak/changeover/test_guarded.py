@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from tests.support.guarded_pair import (
     on_group,
     on_topic,
 )
-from tests.support.kafka_tools import write_script, write_tools
+from tests.support.kafka_tools import run_steps, write_script, write_tools
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
@@ -119,16 +118,7 @@ def carry_out(of: GuardedJourney, folder: Path) -> None:
         "FROM_CONFIG": str(file),
         "TO_CONFIG": str(file),
     }
-    done = subprocess.run(
-        ["bash", "steps.sh"],
-        cwd=folder,
-        env=environment,
-        input="\n" * 20,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    done = run_steps(folder, environment, limit_s=400)
     assert done.returncode == 0, (folder / "steps.sh").read_text() + done.stdout + done.stderr
     assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
 
