@@ -8,11 +8,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, Message
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from ledger.errors import ClusterUnavailableError
+from ledger.wire.error_codes import TRANSIENT
 
 READ_TIMEOUT_S = 60.0
 POLL_S = 0.05  # a call waits this long for more messages than there are
@@ -69,6 +71,17 @@ def read_partitions(
         consumer.close()
 
 
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in TRANSIENT
+
+
+# A broker that has just started tells clients of leaders before its own partitions have taken up their epoch.
+@retry(
+    retry=retry_if_exception(_is_transient),
+    wait=wait_fixed(POLL_S),
+    stop=stop_after_delay(READ_TIMEOUT_S),
+    reraise=True,
+)
 def ends(servers: str, topics: Sequence[str], *, isolation: str = "read_committed") -> dict[Partition, int]:
     """Where a reader of that isolation level comes to the end of every partition of the topics."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})

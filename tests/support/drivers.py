@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ledger.config.mirror import MirrorConfig
 from tests.support.checkout import CHECKOUT
+from tests.support.processes import descendants, is_running
 from tests.support.runs import FLOW
+from tests.support.waiting import eventually
 
 ENDS_WITHIN_S = 120.0
 
@@ -47,6 +50,16 @@ class Driver:
         """kill -9 of the driver alone: its JVM and its workers find out by themselves."""
         self.process.kill()
         self.wait()
+
+    def kill_with_workers(self) -> None:
+        """kill -9 of the driver and of all that it has started: its workers would copy to the end of their round."""
+        workers = descendants(self.process.pid)
+        self.kill()
+        self.end()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not any(map(is_running, workers)), "no worker is left")
 
     def end(self) -> None:
         """Whatever is left of it, its JVM included."""

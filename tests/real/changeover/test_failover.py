@@ -15,7 +15,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.commands import command, driver_state
 from tests.support.following import config_of, name_of, values
 from tests.support.plans import both_ways, planned
-from tests.support.recorded import Row, broken_invariants, operations, query
+from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
@@ -45,6 +45,15 @@ def copied_to(config: MirrorConfig) -> int:
 
 def at_risk(config: MirrorConfig) -> int:
     return sum(row["records_at_risk"] or 0 for row in lost_now(config).values())
+
+
+def is_ahead_by_the_ledger(config: MirrorConfig, group: str) -> bool:
+    """Whether the recorded commits of a group are behind all copies: then none of them is given to it again."""
+    committed: dict[int, int] = {}
+    for row in rows(config, "checkpoints"):
+        if row["group_id"] == group:
+            committed[row["partition"]] = max(committed.get(row["partition"], 0), row["committed_offset"] or 0)
+    return all(committed.get(at, 0) >= row["map_end"] for at, row in lost_now(config).items())
 
 
 def at_source_alone(pair: Mapping[str, SandboxCluster], topic: str) -> dict[int, list[PlacedRecord]]:
@@ -89,6 +98,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
                     eventually(lambda: copied_to(config) > len(slow.processed) + 200, "more is copied")
                     assert command(capsys, config, "pause", FLOW, "--reason", "a drill").code == 0
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")
+                    eventually(lambda: is_ahead_by_the_ledger(config, billing.group), "it read what lags")
                 broker_pair_sandbox.kill("east")
             groups = ("--group", billing.group, "--group", slow.group)
             plan_id = planned(capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)

@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
-import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -19,7 +16,6 @@ from tests.support.commands import command
 from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
 from tests.support.following import name_of
 from tests.support.plans import planned
-from tests.support.processes import descendants, is_running
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
@@ -49,14 +45,6 @@ def forecast(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> tuple[i
     done = command(capsys, flow.config, "plan", "failover", "--from", "east", "--to", "west", "-o", "json")
     found = json.loads(done.out)[0]["forecast"]
     return found["records_lost"], sum(row["settled"] for row in found["losses"])
-
-
-def kill_all(processes: list[int]) -> None:
-    """What a driver leaves behind: its workers copy to the end of their round."""
-    for pid in processes:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not any(map(is_running, processes)), "no worker is left")
 
 
 def settle(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, str]], str]:
@@ -103,10 +91,7 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
         produce(flow, FIRST, start=FIRST)
         driver = flow.start()
         eventually(lambda: flow.target_records() == 2 * FIRST, "all records on the target")
-        workers = descendants(driver.process.pid)
-        driver.kill()
-        driver.end()
-        kill_all(workers)
+        driver.kill_with_workers()
         produce(flow, NEVER_COPIED, start=2 * FIRST)
         group = name_of("billing")
         flow.commit(group, 0, offset=OF_EACH + 50)

@@ -28,8 +28,7 @@ def die_unrecorded(flow: FlowUnderTest, *, records: int) -> None:
     """A driver copies so many records and is killed, with all that it had started, before its round ends."""
     driver = flow.start()
     eventually(lambda: flow.target_records() == records, f"{records} records on the target")
-    driver.kill()
-    driver.end()
+    driver.kill_with_workers()
     assert flow.recorded_records() == 0
 
 
