@@ -37,8 +37,10 @@ from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import (
     RECORDED_AT,
     STATISTICS,
+    OpenedTable,
     add_missing_columns,
     add_missing_table,
+    open_anew,
     table_uri,
 )
 from ledger.adapters.duck.row_filters import filtered_rows
@@ -100,6 +102,7 @@ class DeltaFactLog:
     def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
         self._clock = clock
+        self._appended_to: dict[str, OpenedTable] = {}
 
     def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         for table in (_WRITERS, *tables):
@@ -137,7 +140,7 @@ class DeltaFactLog:
         for attempt in _CONFLICT_RETRIES:
             with attempt:
                 self._add_missing(table)
-                opened = self._opened(table)
+                opened = self._opened_to_append(table)
                 claim, number = WriterClaim(writer, 0), _last_version(opened, writer) + 1
                 try:
                     self._commit(opened, claim, table, number, rows)
@@ -178,7 +181,7 @@ class DeltaFactLog:
         before: int | None = None
         for attempt in _CONFLICT_RETRIES:
             with attempt:
-                opened, before = self._opened(table), None
+                opened, before = self._opened_to_append(table), None
                 if (last := _last_version(opened, claim.writer)) < _version(claim, round_number):
                     self._commit(opened, claim, table, round_number, rows(last))
                     before = last
@@ -213,6 +216,9 @@ class DeltaFactLog:
             raise AppendFailedError(
                 f"round {round_number} of {claim.writer} could not be appended to {table}: {error}"
             ) from error
+        # It is at its own append now: the next one needs it only where nobody else has appended since.
+        if (appended := OpenedTable.of(opened, table_uri(self._path, table))) is not None:
+            self._appended_to[table] = appended
 
     def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
         found = _CONFLICT_RETRIES(lambda: _last_version(self._opened(table), claim.writer))
@@ -238,11 +244,26 @@ class DeltaFactLog:
             ) from error
 
     def _opened(self, table: str) -> DeltaTable:
+        """The newest version as the log says now, for reading."""
+        try:
+            return open_anew(self._path, table)
+        except (DeltaError, OSError) as error:
+            raise self._not_opened(table, error) from error
+
+    def _opened_to_append(self, table: str) -> DeltaTable:
+        """One of this append's own: an append changes what was opened for it."""
         uri = table_uri(self._path, table)
+        last = self._appended_to.pop(table, None)
+        if last is not None and last.is_newest(uri):
+            return last.table
         try:
             return DeltaTable(uri)
         except (DeltaError, OSError) as error:
-            raise AppendFailedError(f"{uri} cannot be opened, nothing was appended to it: {error}") from error
+            raise self._not_opened(table, error) from error
+
+    def _not_opened(self, table: str, error: Exception) -> AppendFailedError:
+        uri = table_uri(self._path, table)
+        return AppendFailedError(f"{uri} cannot be opened, nothing was appended to it: {error}")
 
 
 def _same(rows: Sequence[Row]) -> RowsAfter:

@@ -130,8 +130,16 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
         raise
 
 
+def open_anew(path: str, table: str) -> DeltaTable:
+    """The newest version as its log says now, for reading alone; who asks for it next is given the same."""
+    uri = table_uri(path, table)
+    opened = DeltaTable(uri)
+    _keep(uri, opened)
+    return opened
+
+
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class OpenedTable:
     """A table on a disk, and what tells that its version is still the newest one: reading a log takes 10 ms."""
 
     table: DeltaTable
@@ -140,9 +148,14 @@ class _Opened:
     until_s: float
 
     @classmethod
-    def of(cls, table: DeltaTable, uri: str) -> "_Opened":
+    def of(cls, table: DeltaTable, uri: str) -> "OpenedTable | None":
+        """None: nothing would tell it, of a table in a store, or of a version whose entry was cleaned away."""
+        if "://" in uri:
+            return None
         version = table.version()
-        return cls(table, version, _entry(uri, version), time.monotonic() + _KEPT_SECONDS)
+        with suppress(OSError):
+            return cls(table, version, _entry(uri, version), time.monotonic() + _KEPT_SECONDS)
+        return None
 
     def is_newest(self, uri: str) -> bool:
         """Versions follow each other: there is a later one only where there is the next."""
@@ -158,7 +171,7 @@ _Entry = tuple[int, int, int]
 _KEPT_SECONDS = 60.0
 """So soon no entry of a log is cleaned away. Later the next one could be removed and this one still be there."""
 _MOST_KEPT = 64
-_opened_tables: dict[str, _Opened] = {}
+_opened_tables: dict[str, OpenedTable] = {}
 
 
 def _kept(uri: str) -> DeltaTable:
@@ -167,12 +180,15 @@ def _kept(uri: str) -> DeltaTable:
     if kept is not None and kept.is_newest(uri):
         return kept.table
     opened = DeltaTable(uri)
-    if "://" not in uri:
-        if len(_opened_tables) >= _MOST_KEPT:
-            _opened_tables.clear()
-        with suppress(OSError):  # its entry was cleaned away: there is a checkpoint of it
-            _opened_tables[uri] = _Opened.of(opened, uri)
+    _keep(uri, opened)
     return opened
+
+
+def _keep(uri: str, opened: DeltaTable) -> None:
+    if len(_opened_tables) >= _MOST_KEPT:
+        _opened_tables.clear()
+    if (kept := OpenedTable.of(opened, uri)) is not None:
+        _opened_tables[uri] = kept
 
 
 def _entry(uri: str, version: int) -> _Entry:

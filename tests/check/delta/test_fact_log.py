@@ -1,18 +1,19 @@
 """L4 on real Delta: epochs, shut-out, read-back, and what a commit says about itself."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from tenacity import wait_none
 
-from ledger.adapters.delta import fact_log
+from ledger.adapters.delta import fact_log, tables
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
-from ledger.errors import LedgerUnavailableError
+from ledger.errors import LedgerUnavailableError, ShutOutError
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 
@@ -79,3 +80,42 @@ def test_state_reads_what_was_appended(log: DeltaFactLog, path: str) -> None:
     assert last is not None
     assert (last.epoch, last.host, last.released) == (claimed.epoch, "host:1:1", False)
     assert state.positions("nobody") == []
+
+
+def test_a_table_is_opened_once_for_each_append(
+    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = claim(log)
+    log.append(claimed, TABLE, 1, [watermark(10)])
+    opened: list[str] = []
+
+    def counted(uri: str) -> DeltaTable:
+        opened.append(uri)
+        return DeltaTable(uri)
+
+    monkeypatch.setattr(fact_log, "DeltaTable", counted)
+    monkeypatch.setattr(tables, "DeltaTable", counted)
+    log.append(claimed, TABLE, 2, [watermark(20)])
+    log.append(claimed, TABLE, 3, [watermark(30)])
+    assert opened == [f"{path}/{TABLE}"] * 2, "to read back what was appended"
+    assert offsets(path) == [10, 20, 30]
+
+
+def test_what_others_appended_meanwhile_is_seen_before_an_append(log: DeltaFactLog, path: str) -> None:
+    first, other = claim(log), DeltaFactLog(path, SystemClock())
+    log.append(first, TABLE, 1, [watermark(10)])
+    second = claim(other)
+    other.append(second, TABLE, 1, [watermark(20)])
+    with pytest.raises(ShutOutError):
+        log.append(first, TABLE, 2, [watermark(11)])
+    assert offsets(path) == [10, 20]
+
+
+def test_a_table_in_the_place_of_the_one_appended_to_is_appended_to(log: DeltaFactLog, path: str) -> None:
+    claimed = claim(log)
+    shutil.copytree(path, f"{path}.saved")
+    log.append(claimed, TABLE, 1, [watermark(10)])
+    shutil.rmtree(path)
+    shutil.move(f"{path}.saved", path)
+    log.append(claimed, TABLE, 1, [watermark(20)])
+    assert offsets(path) == [20]
