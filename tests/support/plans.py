@@ -15,6 +15,7 @@ OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_secon
 WATCHED = ("--quiet-seconds", "0.2", "--most-quiet-seconds", "1")
 """How long ends have to stand still at a fence: nobody writes there in a test, and it need not wait to see that."""
 SHUT = ("--fence", "shut", "--producers-stopped", "--accept-unproven-shut-out", *WATCHED)
+UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
 BY_HOOK = ("--fence", "hook", "--hook", "fence=true", "--unproven", "producers ended", *WATCHED)
 
 
@@ -52,3 +53,15 @@ def shared(topic: str, source: str, target: str) -> str:
 def receipts(config: MirrorConfig) -> dict[str, Row]:
     """What the newest apply did in each of its steps."""
     return {one["step"]: one for one in operations(config, "step_done")}
+
+
+def verified(
+    capsys: pytest.CaptureFixture[str], config: MirrorConfig, name: str
+) -> tuple[int, dict[str, str]]:
+    """Exit code, and by check its worst status."""
+    done = command(capsys, config, "verify", name, "-o", "json")
+    found: dict[str, str] = {}
+    for row in json.loads(done.out):
+        if found.get(row["check"]) != "not_ok":
+            found[row["check"]] = row["status"] if row["status"] != "ok" else found.get(row["check"], "ok")
+    return done.code, found

@@ -39,6 +39,8 @@ VIEWS = (
     "ended_topics",
 )
 
+_NOTHING = Case("", "a ledger without rows", {})
+
 
 class SparkLedger:
     """Ledgers in memory, one after another, as `jobs/answer.py` reads those on disk."""
@@ -80,6 +82,28 @@ class SparkLedger:
                 every = replace(EVERY_ROW, reads=(view,), sql=f"select {columns}\nfrom {view}")
                 found = [row.asDict(recursive=True) for row in self._answer(every, snapshot, {}).collect()]
                 assert _lines(found) == _lines(connection.table(view).to_arrow_table().to_pylist())
+
+    def assert_same_columns(self, queries: Iterable[Query]) -> set[str]:
+        """Spark accepts every view, and every query, and finds the columns of either that DuckDB does; no row is read.
+
+        Each view stands for the next ones as a table without rows: what is analysed is its own text. Returns the views.
+        """
+        names = (*catalog.view_names(), *catalog.names_between_clusters())
+        self._read(_NOTHING, catalog.tables_of(names))
+        with connect(_NOTHING, {}, names) as connection:
+            for name, statement in catalog.views_of(names).items():
+                self._session.sql(statement.rstrip().removesuffix(";"))
+                made = self._session.table(name)
+                assert sorted(made.columns) == sorted(connection.table(name).columns), name
+                self._session.createDataFrame([], made.schema).createOrReplaceTempView(name)
+        for query in queries:
+            schema = ", ".join(f"{one.name} {one.type}" for one in query.params) or "nothing int"
+            self._session.createDataFrame([], schema).createOrReplaceTempView("params")
+            found = self._session.sql(query.sql).schema
+            assert [(field.name, field.dataType.simpleString()) for field in found] == [
+                (column.name, column.type) for column in query.columns
+            ], query.name
+        return set(names)
 
     def _answer(self, query: Query, snapshot: Snapshot, params: Mapping[str, Value]) -> DataFrame:
         query.check(params)

@@ -52,7 +52,9 @@ def is_ahead_by_the_ledger(config: MirrorConfig, group: str) -> bool:
     committed: dict[int, int] = {}
     for row in rows(config, "checkpoints"):
         if row["group_id"] == group:
-            committed[row["partition"]] = max(committed.get(row["partition"], 0), row["committed_offset"] or 0)
+            committed[row["partition"]] = max(
+                committed.get(row["partition"], 0), row["committed_offset"] or 0
+            )
     return all(committed.get(at, 0) >= row["map_end"] for at, row in lost_now(config).items())
 
 

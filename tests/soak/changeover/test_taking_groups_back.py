@@ -1,0 +1,102 @@
+"""What an apply or an operator by hand has done with a group is verified, and taken back until it has read on."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.group_commits import NewCommit
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.following import Pair, admin_of, config_of, consumed, copying, name_of, produce
+from tests.support.plans import OFTEN, UNFENCED, planned, verified
+from tests.support.recorded import operations, query, rows
+from tests.support.runs import FLOW, running
+from tests.support.waiting import eventually
+
+
+def commits(config: MirrorConfig, group: str) -> dict[tuple[str, int], int | None]:
+    """At the target."""
+    with admin_of(config, "west") as admin:
+        listed = [one for one in admin.groups() if one.group_id == group]
+        return {
+            (one.topic, one.partition): one.committed_offset for one in admin.commits(listed, topic_ids={})
+        }
+
+
+def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
+    with admin_of(config, "west") as admin:
+        assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
+
+
+def test_a_moved_group_is_verified_and_taken_back(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east = broker_pair["east"].bootstrap_servers
+    topic, group = name_of("orders"), name_of("billing")
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
+    init_ledger(config)
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, *"abc")
+    assert consumed(east, topic, group) == [b"a", b"b", b"c"]
+    produce(east, topic, "d")
+    copied = f"east.{topic}"
+    with running(config, spark, recorded=frozenset(Subject)):
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
+        plan_id = planned(capsys, config, "switchover", *UNFENCED, "--group", group)
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+        operation = applied.out.strip()
+
+        def undo() -> int:
+            return command(capsys, config, "undo", operation, "--reason", "back", "--yes").code
+
+        assert verified(capsys, config, operation) == (
+            0,
+            dict.fromkeys(("steps", "cluster", "fence", "late_write", "cut", "audit", "group"), "ok"),
+        )
+        commit(config, group, copied, 2)
+        found = verified(capsys, config, operation)
+        assert (found[0], found[1]["group"]) == (4, "not_ok")
+        commit(config, group, copied, 4)
+        assert undo() == 5, "it has read on"
+        assert commits(config, group) == {(copied, 0): 4}
+        commit(config, group, copied, 3)
+        assert (undo(), commits(config, group)) == (0, {})
+        assert (undo(), len(operations(config, "undone"))) == (0, 1)
+        again = planned(capsys, config, "switchover", *UNFENCED, "--group", group)
+        exported = command(capsys, config, "plan", "export", again, str(tmp_path / "steps"))
+        assert exported.code == 0, exported.err
+        with (tmp_path / "steps" / "reset.csv").open(newline="") as file:
+            [(of, to, _, offset)] = csv.reader(file)
+        commit(config, of, to, int(offset))
+        moves = len(operations(config, "offsets_set"))
+        for _ in range(2):
+            assert verified(capsys, config, again)[1]["group"] == "ok"
+            assert len(operations(config, "offsets_set")) == moves + 1, "recorded once"
+        asked = (
+            "select operation_id, left_offset, arrived_offset, to_topic from group_moves order by moved_at_ms"
+        )
+        known = json.loads(command(capsys, config, "sql", asked, "-o", "json").out)
+        [recorded] = [row for row in rows(config, "operations") if row["kind"] == "plan_exported"]
+        assert known[-1] == {
+            "operation_id": recorded["operation_id"],
+            "left_offset": 3,
+            "arrived_offset": 3,
+            "to_topic": copied,
+        }
+
+        def way_back() -> list[object]:
+            asked = ("offsets", "translate", "--from", "west", "--to", "east", "--group", group, "-o", "json")
+            [place] = json.loads(command(capsys, config, *asked).out or "[{}]")
+            return [place.get(name) for name in ("target_topic", "target_offset", "repeated")]
+
+        eventually(lambda: way_back() == [topic, 3, 0], "it goes back to exactly where it was")
+    assert command(capsys, config, "plan", "export", again, str(tmp_path / "steps")).code == 2
+    for words in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
+        assert command(capsys, config, *words).code == 2
