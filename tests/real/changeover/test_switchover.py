@@ -18,7 +18,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
-from tests.support.plans import OFTEN, both_ways, planned
+from tests.support.plans import OFTEN, both_ways, planned, verified
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
@@ -148,12 +148,18 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         )
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
+    [operation_id] = applied.out.split()
+    _, found = verified(capsys, config, operation_id)
+    assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
     with desk.open(west, [topic]):
         shop.sell(west, 100)
         eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
-    [operation_id] = applied.out.split()
+    refused = command(capsys, config, "undo", operation_id, "--reason", "back", "--yes")
+    assert refused.code == 5
+    assert "an application has written at offset" in refused.err
+    assert "plan switchover --from west --to east" in refused.err
     back = command(capsys, config, "plan", "show", plan_id, "-o", "json")
     [receipts] = [one for one in json.loads(back.out)[0]["applies"]]
     assert receipts["operation_id"] == operation_id

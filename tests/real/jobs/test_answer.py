@@ -1,30 +1,27 @@
 """The job that answers queries in Spark answers what the command answers, on a ledger on disk."""
 
-import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from ledger import catalog
-from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.adapters.duck import engine
 from ledger.adapters.spark import answers
 from ledger.errors import UsageError
 from tests.support.cases import cases_of
 from tests.support.config_files import write_flow
-from tests.support.submitted import loaded, submit
+from tests.support.submitted import loaded
 from tests.support.written_ledgers import largest_case, written
 
 CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
-OF_VIEWS_THAT_VIEWS_READ = ("lag_over_time", "lineage")
+OF_VIEWS_THAT_VIEWS_READ = "lineage"
 """`test_spark.py` asks all queries, of ledgers in memory."""
 
 
-@pytest.mark.parametrize("name", OF_VIEWS_THAT_VIEWS_READ)
-def test_spark_answers_what_duckdb_answers(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    case = largest_case(name)
-    query = catalog.query(name)
+def test_spark_answers_what_duckdb_answers(spark: SparkSession, tmp_path: Path) -> None:
+    case = largest_case(OF_VIEWS_THAT_VIEWS_READ)
+    query = catalog.query(OF_VIEWS_THAT_VIEWS_READ)
     at = written(tmp_path / "ledger", case)
     params = case.params(query)
     found = answers.run_query(spark, query, params, at)
@@ -47,21 +44,6 @@ def config(tmp_path: Path) -> str:
     """A configuration beside the ledger of a case."""
     written(tmp_path / "ledger", largest_case("consistent_cut"))
     return str(write_flow(tmp_path, CLUSTERS, 'topics = ["t"]').file)
-
-
-def test_spark_submit_prints_the_answer_and_its_cut(config: str, tmp_path: Path) -> None:
-    asked = ("consistent_cut", "--param", "at_ms=300", "-o", "json", "--to", str(tmp_path / "answer.json"))
-    done = submit("answer", "--config", config, *asked)
-    assert done.returncode == 0, done.stderr
-    at = open_ledger(str(tmp_path / "ledger")).now()
-    assert json.loads((tmp_path / "answer.json").read_text(encoding="utf-8")) == expected(at)
-    assert f"cut {at.cut.token}" in done.stdout, "spark-submit writes what a script says to its stdout"
-
-
-def expected(at: DeltaSnapshot) -> object:
-    answer = engine.run_query(catalog.query("consistent_cut"), {"at_ms": 300}, at)
-    assert answer.num_rows
-    return answer.to_pylist()
 
 
 @pytest.mark.parametrize(
