@@ -16,7 +16,7 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 
 Pair = Mapping[str, SandboxCluster]
-OFTEN = "round_seconds = 0.5\ntopic_refresh_seconds = 0.5\n"
+OFTEN = "round_seconds = 1\ntopic_refresh_seconds = 1\n"
 """The lines of a flow that looks at topics often."""
 RENAME = """topic_naming = "rename"\nrename = [{ match = '(.*)_REPLICA', to = '\\1' }]\n"""
 
