@@ -1,7 +1,7 @@
-"""When a writer last appended to a table, told by what the log says of its files: few of them are read, or none.
+"""When a writer last appended to a table, by what the log says of its files: few of them are read, or none.
 
 Files of a driver or a recorder have rows of that writer alone, and the log says when the last one was recorded. Only a
-file that has rows of several writers, or of which the log does not say, may have to be read; what it told is kept.
+file with rows of several writers, or of which the log does not say, may have to be read, and what was found is kept.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from ledger.domain.tables.last_rows import FileStamps
 
 @dataclass(slots=True)
 class AppendTimes:
-    """Of one writer in one table; `_told` by files that were read, each by its name: a file never changes."""
+    """Of one writer in one table. What was found in a file is kept by the file's name: a file never changes."""
 
     table: str
     writer: str
