@@ -10,8 +10,10 @@ from tests.support.operated import LaterClock, Operated, WrittenLedger, operated
 
 @pytest.fixture
 def flow(written: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
-    """The flow with a copy of its ledger."""
-    return operated_copy(tmp_path, written, capsys)
+    """The flow with a copy of its ledger, and a sign of its driver: however long ago it was written, that is alive."""
+    made = operated_copy(tmp_path, written, capsys)
+    made.writer("alive", "elsewhere:1:1", epoch=1, round_number=1)
+    return made
 
 
 @pytest.fixture(scope="module")
