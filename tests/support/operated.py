@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +208,15 @@ def operated(
     """A flow in a folder of its own, with a copy of a ledger."""
     config = write_config(folder, {"east": NOBODY, "west": NOBODY}, {FLOW: f"topics = {topics}"})
     return Operated(copied_to(folder, ledger), LaterClock(), config, capture)
+
+
+def operated_copy(
+    folder: Path, written: WrittenLedger, capture: pytest.CaptureFixture[str], *, topics: str = '[".*"]'
+) -> Operated:
+    """The same with a copy of a ledger that several tests begin with: rounds go on where those of it end."""
+    made = replace(operated(folder, Path(written.path), capture, topics=topics), clock=written.clock)
+    made._appended.update({of: set(rounds) for of, rounds in written._appended.items()})
+    return made
 
 
 def own_mark() -> str:

@@ -14,7 +14,7 @@ from ledger import catalog
 from ledger.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived_case
-from tests.support.query_mutants import Bench, as_table, laid_out, uncaught
+from tests.support.query_mutants import as_table, laid_out, uncaught
 from tests.support.view_queries import VIEW_QUERIES
 
 ONE_IN = 40
@@ -61,6 +61,10 @@ class LaidOut:
         """What makes each view that the query needs, in their order."""
         return catalog.views_of(self.query.reads)
 
+    @property
+    def is_laid_out(self) -> bool:
+        return "connection" in vars(self)
+
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
         return laid_out(self.query, self.case)
@@ -69,12 +73,34 @@ class LaidOut:
     def expected(self) -> list[tuple[object, ...]]:
         return [tuple(row.values()) for row in self.case.expected(self.query).to_pylist()]
 
+    @cached_property
+    def is_met(self) -> bool:
+        """Whether the query gives the expected answer with the views as they are."""
+        return self.connection.execute(self.query.sql).fetchall() == self.expected
+
     def answer_beyond(self, view: str) -> list[tuple[object, ...]]:
         """The query's answer, with all views computed again that read this one, directly or through others."""
         for name, statement in self.views.items():
             if name != view and view in _read_by(name):
                 self.connection.execute(as_table(statement))
         return self.connection.execute(self.query.sql).fetchall()
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBench:
+    """A case on which mutants of its query are tried."""
+
+    laid: LaidOut
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether a text gives the expected answer; one that is refused does not."""
+        try:
+            return self.laid.connection.execute(sql).fetchall() == self.laid.expected
+        except duckdb.Error:
+            return False
+
+    def is_met(self) -> bool:
+        return self.laid.is_met
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +122,9 @@ class ViewBench:
         finally:
             self.laid.connection.execute("rollback")
 
+    def is_met(self) -> bool:
+        return self.laid.is_met
+
     def meets_its_case(self) -> bool:
         """Whether the query answers as expected with the view as it is."""
         self.laid.connection.execute("begin")
@@ -107,18 +136,18 @@ class ViewBench:
         return sorted(map(repr, self.laid.connection.execute(f"from {self.view}").fetchall()))
 
 
-def query_benches_of(query: str) -> list[Bench]:
+def query_benches_of(query: str) -> list[QueryBench]:
     """The cases of a query."""
-    return [Bench(laid.connection, laid.expected) for laid in _laid_out() if laid.query.name == query]
+    return [QueryBench(laid) for laid in _laid_out() if laid.query.name == query]
 
 
 def benches_of(view: str) -> list[ViewBench]:
     """The cases of all queries that read the view; of one between clusters, those of generated lives too.
 
-    Those of queries that need few views come first: what they catch is caught sooner.
+    Those that are laid out come first, then those of queries that need few views: what they catch is caught sooner.
     """
     lives = _lives() if view in catalog.names_between_clusters() else []
-    cheapest_first = sorted(_laid_out(), key=lambda laid: len(laid.views))
+    cheapest_first = sorted(_laid_out(), key=lambda laid: (not laid.is_laid_out, len(laid.views)))
     return [ViewBench(view, laid) for laid in (*cheapest_first, *lives) if view in laid.views]
 
 

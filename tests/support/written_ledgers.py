@@ -20,9 +20,14 @@ def largest_case(query: str) -> Case:
 def written(path: Path, source: Snapshot) -> DeltaSnapshot:
     """The rows of a ledger in memory, each table in two appends where it has two rows."""
     create_tables(str(path), now_ms=1)
+    return filled(str(path), source)
+
+
+def filled(path: str, source: Snapshot) -> DeltaSnapshot:
+    """The same in an empty ledger that is there."""
     for table in TABLES:
-        appended_in_two(str(path), table.name, source.relation(table.name))
-    return open_ledger(str(path)).now()
+        appended_in_two(path, table.name, source.relation(table.name))
+    return open_ledger(path).now()
 
 
 def appended_in_two(path: str, table: str, relation: Relation) -> None:

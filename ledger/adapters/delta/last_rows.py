@@ -53,19 +53,27 @@ class LastRowsReader:
         self._contents: Mapping[str, str] | None = None
         self._kept: dict[str, TableLastRows] = {}
 
+    def are_known(self, table: str) -> bool:
+        """Whether those of a table are kept, or were noted: so no read of them is one of all rows. Raises as `of`."""
+        return table in self._kept or table in self._noted()
+
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""
-        if self._contents is None:
-            self._contents = _newest_contents(self._path, list(GRAINS))
+        contents = self._noted()
         # Opened afterwards: it has all that was noted.
         opened = newest_version(self._path, table)
         if opened is None:
             return _nothing(table)
-        known = self._kept[table] if table in self._kept else _usable(opened, table, self._contents)
+        known = self._kept[table] if table in self._kept else _usable(opened, table, contents)
         if known is None or known.version != opened.version():
             known = read_last_rows(opened, table, known)
         self._kept[table] = known  # of two threads that read at once one reads in vain
         return known
+
+    def _noted(self) -> Mapping[str, str]:
+        if self._contents is None:
+            self._contents = _newest_contents(self._path, list(GRAINS))
+        return self._contents
 
 
 def columns_of(table: str) -> list[str]:

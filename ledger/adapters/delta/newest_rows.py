@@ -9,13 +9,13 @@ import duckdb
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from ledger.adapters.delta.append_times import AppendTimes
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.last_rows import LastRowsReader
 from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import newest_version, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, run_query
 from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
-from ledger.adapters.duck.stamps import last_recorded_at_ms
 from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.last_rows import GRAINS
@@ -36,6 +36,7 @@ class DeltaRows:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: dict[str, KeptRows] = {}
+        self._append_times: dict[tuple[str, str], AppendTimes] = {}
         self._last_rows = LastRowsReader(path)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
@@ -85,10 +86,11 @@ class DeltaRows:
         return bool(filtered_rows(self._last_rows.of(table).last, filters))
 
     def _last_recorded_at_ms(self, table: str, writer: str) -> int | None:
-        if table not in GRAINS:
-            return last_recorded_at_ms(self.relation(table), writer)
-        last = self._last_rows.of(table).noted.until.get(writer)
-        return None if last is None else last.latest_ms
+        if table in GRAINS and self._last_rows.are_known(table):
+            last = self._last_rows.of(table).noted.until.get(writer)
+            return None if last is None else last.latest_ms
+        times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
+        return times.last_ms(newest_version(self._path, table))
 
     @contextmanager
     def _reporting_unreadable(self, table: str | None = None) -> Iterator[None]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+from duckdb import ColumnExpression, ConstantExpression, FunctionExpression
 
-from ledger.adapters.duck.engine import Relation, register
+from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.adapters.duck.in_process import connected
 from ledger.domain.tables.cuts import ClockStep, LastAppend
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH, epoch_and_round, place_of
@@ -107,6 +108,15 @@ def last_recorded_at_ms(relation: Relation, writer: str | None = None) -> int | 
             "select max(recorded_at_ms) from wanted where writer = coalesce(?, writer)", [writer]
         ).fetchall()
     return None if at_ms is None else int(at_ms)
+
+
+def last_recorded_of_each(files: ParquetFiles, writer: str) -> dict[str, int]:
+    """The same by the path of each of these files that has rows of the writer."""
+    with connected() as connection:
+        rows = connection.read_parquet(list(files.paths), filename=True)
+        of_writer = rows.filter(ColumnExpression("writer") == ConstantExpression(writer))
+        last = FunctionExpression("max", ColumnExpression("recorded_at_ms"))
+        return dict(of_writer.aggregate([ColumnExpression("filename"), last]).fetchall())
 
 
 def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]:

@@ -122,6 +122,22 @@ class FileStamps:
     last_round: int | None = None
     last_ms: int | None = None
 
+    @property
+    def name(self) -> str:
+        """What tells it from all other files of its table."""
+        return self.path.rpartition("/")[2]
+
+    def last_ms_of(self, writer: str) -> int | None:
+        """When the writer's last row in it was recorded, where the log says that; None where it does not."""
+        return self.last_ms if self.writers == (writer, writer) else None
+
+    def may_tell_later(self, writer: str, known_ms: int | None) -> bool:
+        """Whether only its rows can tell that it has one of the writer that was recorded after what is known."""
+        if self.last_ms_of(writer) is not None:
+            return False
+        may_have_some = self.writers is None or self.writers[0] <= writer <= self.writers[1]
+        return may_have_some and (None in (self.last_ms, known_ms) or (self.last_ms or 0) > (known_ms or 0))
+
     def seems_noted(self, noted: Noted) -> bool:
         """Whether none of its rows seems to be new: by places where one writer made it, else by time."""
         if self.rows is None:

@@ -4,13 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.operated import Operated, operated
+from tests.support.ledger_copies import copied_to
+from tests.support.operated import LaterClock, Operated, WrittenLedger, operated_copy
 
 
 @pytest.fixture
-def flow(tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path) -> Operated:
+def flow(written: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    """The flow with a copy of its ledger, and a sign of its driver: however long ago it was written, that is alive."""
+    made = operated_copy(tmp_path, written, capsys)
+    made.writer("alive", "elsewhere:1:1", epoch=1, round_number=1)
+    return made
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> WrittenLedger:
     """Ten offsets copied and ten lost; one group in the copied ones, one in the loss, one that has left."""
-    made = operated(tmp_path, empty_ledger, capsys)
+    made = WrittenLedger(copied_to(tmp_path_factory.mktemp("written"), empty_ledger), LaterClock())
     made.writer("claimed", "elsewhere:1:1", epoch=1)
     made.copied({("orders", 0): 10, ("orders", 1): 10})
     made.lost("orders", 0, 10, 20)

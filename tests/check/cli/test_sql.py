@@ -17,18 +17,25 @@ from ledger.errors import UsageError
 from ledger.reports.rendering import render_csv
 from ledger.schema import TABLES
 from tests.support.checkout import CHECKOUT
-from tests.support.operated import FLOW, Operated, own_mark
+from tests.support.ledger_copies import copied_to
+from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
 
 LAG = CHECKOUT / "queries" / "replication_lag.sql"
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> WrittenLedger:
+    """Two partitions were copied."""
+    made = WrittenLedger(copied_to(tmp_path_factory.mktemp("copied"), empty_ledger), LaterClock())
+    made.writer("claimed", own_mark())
+    made.copied({("orders", 0): 100, ("orders", 1): 50})
+    made.watermark("orders", 0, end=130)
+    return made
+
+
 @pytest.fixture
-def flow(idle: Operated) -> Operated:
-    """With two partitions copied."""
-    idle.writer("claimed", own_mark())
-    idle.copied({("orders", 0): 100, ("orders", 1): 50})
-    idle.watermark("orders", 0, end=130)
-    return idle
+def flow(copied: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    return operated_copy(tmp_path, copied, capsys)
 
 
 def files(path: str) -> dict[Path, bytes]:

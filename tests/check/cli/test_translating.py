@@ -1,21 +1,30 @@
 """`offsets translate`: the topic ids of answers, what a reset file holds and what it leaves out."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.operated import Operated, mark_of_a_gone_process, own_mark
+from tests.support.ledger_copies import copied_to
+from tests.support.operated import (
+    LaterClock,
+    Operated,
+    WrittenLedger,
+    mark_of_a_gone_process,
+    operated_copy,
+    own_mark,
+)
 
 TRANSLATE = ("offsets", "translate", "--flow", "east-to-west")
 
 
-@pytest.fixture
-def flow(idle: Operated) -> Operated:
+def written(folder: Path, empty_ledger: Path) -> WrittenLedger:
     """Ten offsets copied and ten lost; groups at 4 and beyond, one gone, one in the loss."""
-    idle.writer("claimed", own_mark(), epoch=1)
-    idle.copied({("orders", 0): 10})
-    idle.lost("orders", 0, 10, 20)
+    made = WrittenLedger(copied_to(folder, empty_ledger), LaterClock())
+    made.writer("claimed", own_mark(), epoch=1)
+    made.copied({("orders", 0): 10})
+    made.lost("orders", 0, 10, 20)
     for group, offset in (
         ("steady", 4),
         ("vanished", 5),
@@ -23,16 +32,27 @@ def flow(idle: Operated) -> Operated:
         ("gone-unlucky", 13),
         ("fast", 99),
     ):
-        idle.append("checkpoints", commit(group, offset))
+        made.append("checkpoints", commit(group, offset))
     for group in ("vanished", "gone-unlucky"):
-        idle.append("checkpoints", {**commit(group, None), "absence": "gone", "read_at_ms": 7})
-    return idle
+        made.append("checkpoints", {**commit(group, None), "absence": "gone", "read_at_ms": 7})
+    return made
+
+
+@pytest.fixture(scope="module")
+def lossy(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> WrittenLedger:
+    return written(tmp_path_factory.mktemp("lossy"), empty_ledger)
 
 
 @pytest.fixture
-def partly(flow: Operated) -> Operated:
+def flow(lossy: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    return operated_copy(tmp_path, lossy, capsys)
+
+
+@pytest.fixture(scope="module")
+def partial(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> WrittenLedger:
     """More partitions: 1 holds records at the target, 2 holds none, and a topic `bills` that one group reads."""
-    flow.copied({("orders", 1): 10, ("orders", 2): 10, ("bills", 0): 10})
+    made = written(tmp_path_factory.mktemp("partial"), empty_ledger)
+    made.copied({("orders", 1): 10, ("orders", 2): 10, ("bills", 0): 10})
     for topic, partition, log_start, end in (
         ("orders", 1, 4, 10),
         ("orders", 2, 10, 10),
@@ -40,11 +60,16 @@ def partly(flow: Operated) -> Operated:
     ):
         at = {"topic": f"east.{topic}", "topic_id": f"id-of-east.{topic}", "partition": partition}
         ends = {"log_start": log_start, "high_watermark": end, "last_stable": end, "read_at_ms": 1}
-        flow.append("high_watermarks", {"cluster": "west", **at, **ends})
-    flow.topic("orders", "observed")
-    flow.append("topics", {"cluster": "east", "topic": "quiet", "topic_id": "id-of-quiet", "partitions": 2})
-    flow.append("checkpoints", commit("steady", 3, "bills"))
-    return flow
+        made.append("high_watermarks", {"cluster": "west", **at, **ends})
+    made.topic("orders", "observed")
+    made.append("topics", {"cluster": "east", "topic": "quiet", "topic_id": "id-of-quiet", "partitions": 2})
+    made.append("checkpoints", commit("steady", 3, "bills"))
+    return made
+
+
+@pytest.fixture
+def partly(partial: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operated:
+    return operated_copy(tmp_path, partial, capsys)
 
 
 def commit(group: str, offset: int | None, topic: str = "orders") -> dict[str, object]:

@@ -217,15 +217,20 @@ def clock() -> FakeClock:
     return FakeClock(NOW_MS / 1000 + 3_600)
 
 
-@pytest.fixture
-def merged(tmp_path: Path, empty_ledger: Path) -> str:
-    """A ledger with one merged file, whose last rows are noted, and a small file of the next round."""
-    path = copied_to(tmp_path, empty_ledger)
+@pytest.fixture(scope="module")
+def merged_once(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Path:
+    """A ledger with one merged file, whose last rows are noted, and a small file of the next round; to be copied."""
+    path = copied_to(tmp_path_factory.mktemp("merged"), empty_ledger)
     synced(path, 1, FANOUT)
     TableUpkeep(path, "offset_syncs", clock(), keep_hours=1).merge()
     LastRowsNoting(path, "offset_syncs", clock()).note()
     synced(path, FANOUT + 1, FANOUT + 1)
-    return path
+    return Path(path)
+
+
+@pytest.fixture
+def merged(merged_once: Path, tmp_path: Path) -> str:
+    return copied_to(tmp_path, merged_once)
 
 
 def merged_file(path: str) -> Path:

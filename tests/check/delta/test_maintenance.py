@@ -19,10 +19,11 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.file_merging import data_files, write_merged
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import create_tables, table_uri, upkeep_properties
+from ledger.adapters.delta.tables import table_uri, upkeep_properties
 from ledger.domain.tables.table_upkeep import DAY_MS, FANOUT
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from tests.support.fakes import FakeClock
+from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
 from tests.support.maintained_ledgers import Maintained
 from tests.support.recorder_rows import TABLE, claim, watermark
@@ -30,10 +31,9 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Maintained:
+def ledger(tmp_path: Path, empty_ledger: Path) -> Maintained:
     clock = FakeClock(time.time())
-    path = str(tmp_path / "ledger")
-    create_tables(path, now_ms=clock.now_ms())
+    path = copied_to(tmp_path, empty_ledger)
     log = DeltaFactLog(path, clock)
     return Maintained(path, clock, log, claim(log))
 
@@ -355,13 +355,14 @@ def test_a_writer_that_stood_still_for_longer_than_the_log_goes_back_appends_onc
     ledger: Maintained, monkeypatch: pytest.MonkeyPatch, slept_after: str
 ) -> None:
     """Its machine slept between opening the table and the commit, whose version is in no log any more."""
+    monkeypatch.setattr("ledger.adapters.delta.maintenance.CHECKPOINT_AFTER_COMMITS", FANOUT)
     ledger.append(3)
     slept = ledger.opened()
     if slept_after == "reading":
         assert slept.transaction_version(ledger.claimed.writer) is not None
     for _ in range(2):
         other = claim(ledger.log, writer="recorder:west")
-        for number in range(1, 60):
+        for number in range(1, FANOUT + 1):
             ledger.log.append(other, TABLE, number, [watermark(100 + number)])
         maintain(ledger.upkeep())
     ledger.later(1.5)
@@ -430,11 +431,11 @@ def test_a_table_that_cannot_be_read_is_told(ledger: Maintained) -> None:
 
 def test_beside_a_writer_files_stay_few_until_the_run_ends(ledger: Maintained) -> None:
     with BackgroundMaintenance([ledger.upkeep()], pass_s=0.01):
-        ledger.append(5 * FANOUT)
-        # When merges began decides what is left: up to four files of more than one row, and eleven of one.
+        ledger.append(3 * FANOUT)
+        # When merges began decides what is left: up to two files of more than one row, and eleven of one.
         eventually(lambda: len(ledger.named()) < 2 * FANOUT, "few files")
     assert not [thread for thread in threading.enumerate() if thread.name == "maintenance"]
-    assert ledger.offsets() == upto(5 * FANOUT)
+    assert ledger.offsets() == upto(3 * FANOUT)
 
 
 def test_what_fails_is_told_once_and_tried_again(

@@ -21,6 +21,7 @@ from ledger.domain.offsets.translation import translate_commit
 from ledger.recording.sync_rows import flow_position
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
+from tests.support.generated_examples import examples
 from tests.support.generated_ledgers import (
     FLOW,
     commit_at,
@@ -33,7 +34,7 @@ from tests.support.generated_ledgers import (
 from tests.support.histories import History, histories
 from tests.support.two_way import THERE, lived, snapshot_of, topic_of
 
-PRINTED = settings(print_blob=True, deadline=None, max_examples=12)
+PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=7, soak=12))
 PARTITIONS = 5
 SEVERAL = st.lists(histories(), min_size=PARTITIONS, max_size=PARTITIONS)
 LOG_START = st.one_of(st.none(), st.integers(0, 120))

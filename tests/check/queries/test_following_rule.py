@@ -9,6 +9,7 @@ from ledger import catalog
 from ledger.adapters.duck.engine import run_query
 from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsFollowing
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.generated_examples import examples
 from tests.support.ledger_rows import row
 
 FLOW = "east-to-west"
@@ -74,7 +75,7 @@ def _state(replicas: int, cluster: str, topic_id: str, configuration: dict[str, 
     )
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=examples(check=8, soak=16), deadline=None)
 @given(st.lists(PARTIES, min_size=5, max_size=5))
 def test_drift_is_what_following_would_change(topics: list[Parties]) -> None:
     for found, (source, target, replicas) in zip(drift(topics), topics, strict=True):

@@ -10,11 +10,12 @@ from ledger import catalog
 from ledger.adapters.duck.engine import Snapshot, run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.cases import Case, cases_of
+from tests.support.generated_examples import examples
 from tests.support.ledger_rows import row
 from tests.support.two_way import THERE, lived, topic_of
 
 AT_LAST_MS = 10**15
-SEEDS, LOGS = 6, 4
+SEEDS, LOGS = examples(check=3, soak=6), 4
 SAME = ("last_stable", "high_watermark", "mirrored_end", "lag_records", "lag_records_to_high_watermark")
 SINCE = ("behind_since_ms", "lag_ms", "lag_ms_bound", "measured_at_ms", "status")
 TWICE_IN_A_ROUND = ("behind", "B", 0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.domain.pair.first_unread import PlaceStatus, first_unread
 from tests.support.cases import Case, cases_of
+from tests.support.generated_examples import examples
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of
 from tests.support.pair_answers import answer_of, answers, asked_of, by_the_algebra, said
 from tests.support.pair_ledgers import Log, PairLedger
@@ -29,7 +30,7 @@ CHANGED = [
     ("group_reads", "coalesce(here_to, 0)", "coalesce(here_to + 1, 0)"),
 ]
 """A view, and what of it is replaced: repeats that the algebra knows to be read, or skips what is unread."""
-PRINTED = settings(print_blob=True, deadline=None, max_examples=3)
+PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=2, soak=3))
 COLUMNS = [column.name for column in QUERY.columns]
 
 

@@ -27,9 +27,10 @@ from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY
 from tests.support.checkout import CHECKOUT
 from tests.support.generated_ledgers import FLOW, ledger_of
 from tests.support.histories import random_history
+from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
 from tests.support.pasted_texts import without_views
-from tests.support.written_ledgers import largest_case, written
+from tests.support.written_ledgers import filled, largest_case
 
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
@@ -58,20 +59,20 @@ def test_views_between_clusters_are_computed_when_a_statement_names_one() -> Non
 
 
 @pytest.mark.parametrize("name", PASTED)
-def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path) -> None:
+def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path, empty_ledger: Path) -> None:
     case, query = largest_case(name), catalog.query(name)
-    at = written(tmp_path / "it's written", case)
+    at = filled(copied_to(tmp_path / "it's written", empty_ledger), case)
     pasted = without_views(for_duckdb(at), set(catalog.view_names()) - set(catalog.views_of(query.reads)))
     assert answer(pasted, query, case.params(query)) == case.expected(query).to_pylist()
 
 
-def test_what_the_readme_of_the_queries_does_in_python_works(tmp_path: Path) -> None:
+def test_what_the_readme_of_the_queries_does_in_python_works(tmp_path: Path, empty_ledger: Path) -> None:
     """Its first block, for the flow of a case, where `views` was printed to a file."""
     block = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0]
     assert "duckdb.connect()" in block
     case = largest_case("replication_lag")
     block = block.replace("east-to-west", str(case.params(catalog.query("replication_lag"))["flow"]))
-    at = written(tmp_path / "ledger", case)
+    at = filled(copied_to(tmp_path, empty_ledger), case)
     (tmp_path / "views.sql").write_text(for_duckdb(at), encoding="utf-8")
     (tmp_path / "queries").symlink_to(CHECKOUT / "queries")
     done = subprocess.run(
@@ -81,22 +82,24 @@ def test_what_the_readme_of_the_queries_does_in_python_works(tmp_path: Path) -> 
     assert f"{case.expected(catalog.query('replication_lag')).num_rows} rows" in done.stdout
 
 
-def test_a_generated_history_is_translated_as_it_is_here(tmp_path: Path) -> None:
+def test_a_generated_history_is_translated_as_it_is_here(tmp_path: Path, empty_ledger: Path) -> None:
     print(f"MIRROR_LEDGER_SEED={SEED}")
     history = random_history(random.Random(SEED))
-    at = written(tmp_path / "ledger", ledger_of(history, history.target_start + 2))
+    at = filled(copied_to(tmp_path, empty_ledger), ledger_of(history, history.target_start + 2))
     query = catalog.query("offset_translation")
     params = {name: FLOW if name == "flow" else False for name in query.parameter_names}
     expected = run_query(query, params, at).to_pylist()
     assert expected
-    assert answer(for_duckdb(at), query, params) == expected
+    assert answer(for_duckdb(at), query, params, times=2) == expected, "what was pasted can be pasted again"
 
 
-def answer(pasted: str, query: Query, params: Mapping[str, Value]) -> list[dict[str, object]]:
-    """Of a DuckDB that knows nothing of this program but what was pasted, twice, and a `params` of its own."""
+def answer(
+    pasted: str, query: Query, params: Mapping[str, Value], *, times: int = 1
+) -> list[dict[str, object]]:
+    """Of a DuckDB that knows nothing of this program but what was pasted, so often, and a `params` of its own."""
     with duckdb.connect() as connection:
-        connection.execute(pasted)
-        connection.execute(pasted)
+        for _ in range(times):
+            connection.execute(pasted)
         if query.params:
             columns = ", ".join(f"cast(${name.name} as {name.type}) as {name.name}" for name in query.params)
             values = {name: params.get(name) for name in query.parameter_names}
@@ -105,11 +108,10 @@ def answer(pasted: str, query: Query, params: Mapping[str, Value]) -> list[dict[
     return found
 
 
-def test_a_later_append_changes_nothing(tmp_path: Path) -> None:
-    path = str(tmp_path / "ledger")
-    create_tables(path, now_ms=1)
+def test_a_later_append_changes_nothing(tmp_path: Path, empty_ledger: Path) -> None:
+    path = copied_to(tmp_path, empty_ledger)
     append(path, "writers", [claim("one")])
-    text = for_duckdb(open_ledger(path).now())
+    text = tables_alone(for_duckdb(open_ledger(path).now()))
     append(path, "writers", [claim("two")])
     with duckdb.connect() as connection:
         connection.execute(text)
@@ -152,8 +154,13 @@ HASHES = "select flow, config_hash from writers order by flow"
 
 def hashes(text: str) -> list[tuple[str, str | None]]:
     with duckdb.connect() as connection:
-        connection.execute(text)
+        connection.execute(tables_alone(text))
         return connection.sql(HASHES).fetchall()
+
+
+def tables_alone(text: str) -> str:
+    """What was printed of the ledger's tables."""
+    return without_views(text, set(catalog.view_names()))
 
 
 def claim(flow: str) -> dict[str, object]:
@@ -168,9 +175,8 @@ def test_files_that_duckdb_would_read_as_a_pattern_are_refused(tmp_path: Path) -
         for_duckdb(open_ledger(path).now())
 
 
-def test_what_is_printed_says_which_cut_it_is_and_what_it_rests_on(tmp_path: Path) -> None:
-    create_tables(str(tmp_path / "ledger"), now_ms=1)
-    at = open_ledger(str(tmp_path / "ledger")).now()
+def test_what_is_printed_says_which_cut_it_is_and_what_it_rests_on(empty_ledger: Path) -> None:
+    at = open_ledger(str(empty_ledger)).now()
     for text, engine in ((for_duckdb(at), "DuckDB"), (for_spark(at), "Spark")):
         assert f"-- at the cut {at.cut.token}, for {engine}" in text
         assert "VACUUM" in text

@@ -3,6 +3,7 @@
 import ast
 import importlib
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -12,12 +13,25 @@ from tests.support.checkout import CHECKOUT
 each_mutant = pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
 
 
+@cache
+def said_by(source: str) -> str:
+    """What a module says, comments left out."""
+    return ast.dump(ast.parse(source))
+
+
+@cache
+def defined_in(path: str) -> frozenset[str]:
+    """The functions and classes of a module of tests."""
+    tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))
+    return frozenset(one.name for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef))
+
+
 @each_mutant
 def test_its_place_is_there_once_and_the_change_is_python(mutant: Mutant) -> None:
     source = (CHECKOUT / mutant.module).read_text(encoding="utf-8")
     changed = mutant.applied_to(source)
     if mutant.module.endswith(".py"):
-        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+        assert ast.dump(ast.parse(changed)) != said_by(source)
 
 
 @each_mutant
@@ -25,9 +39,7 @@ def test_something_is_to_notice_it_and_exists(mutant: Mutant) -> None:
     assert mutant.killers, "nothing is said to notice it"
     for node in mutant.tests:
         path, *names = node.split("::")
-        tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))
-        found = {one.name for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
-        assert names[0] in found, node
+        assert names[0] in defined_in(path), node
         if len(names) > 1:  # a contract's test, which its class may have inherited
             module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
             assert callable(getattr(getattr(module, names[0]), names[1], None)), node

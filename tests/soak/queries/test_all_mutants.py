@@ -20,6 +20,8 @@ VIEWS = [
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_every_mutant_of_a_query_is_caught(query: Query) -> None:
     benches = view_mutants.query_benches_of(query.name)
+    assert benches
+    assert all(bench.is_met() for bench in benches)
     assert uncaught(query.name, query.sql, benches, one_in=1) == []
 
 
