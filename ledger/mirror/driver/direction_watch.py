@@ -7,7 +7,7 @@ their clocks say. The other one stands still partition by partition, with its dr
 after a promotion, and one topic may be promoted before the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,6 +70,12 @@ class DirectionWatch:
             "other way, was started first: applications write at the target; nothing was written",
         )
 
+    def holds_all(self, target_topics: Collection[str]) -> bool:
+        """Whether nothing may be written to any of them: then the flow needs no other producer id, and is given none
+        where the mirror is denied what it would write. Of no topic that is unknown.
+        """
+        return bool(target_topics) and all(self.hold(topic) is not None for topic in target_topics)
+
     def cut_of(self, target_topic: str) -> Cut | None:
         """Where partitions of a topic begin or continue: the cut that was given, or that its demotion kept."""
         if self.given is not None:
@@ -104,7 +110,7 @@ class DirectionWatch:
                 events.stopped(state.pair, state.stop)
         freed = [state for state in progress.states if self._is_free_again(state)]
         behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
-        if is_other and not self._holds_all(progress) and self.is_fenced():
+        if is_other and not self.holds_all(progress.target_topics) and self.is_fenced():
             copied()
             raise FencedProducerError(
                 f"a marker of a promotion refuses the producer id of flow {self.flow.name} at {self.flow.target}; "
@@ -125,14 +131,6 @@ class DirectionWatch:
             else:
                 state.stop = None
         return any(state.is_waiting or state in behind_cut for state in freed)
-
-    def _holds_all(self, progress: FlowProgress) -> bool:
-        """Whether nothing is to be written: another producer id is not needed, and may not be given while denied.
-
-        A run that has taken nothing on does not know.
-        """
-        states = progress.states
-        return bool(states) and all(self.hold(state.pair.target.topic) is not None for state in states)
 
     def _is_free_again(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause in OF_DIRECTION

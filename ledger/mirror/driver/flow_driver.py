@@ -93,6 +93,7 @@ def run_flow(
     if last_stop is None:
         last_stop = ports.state.requests(flow.name).last_stop
     directions = DirectionWatch(flow, ports.state, from_cut, ports.state.directions())
+    known_positions = ports.state.positions(flow.name)
     row = claim_row(
         flow,
         source=ports.source,
@@ -100,11 +101,9 @@ def run_flow(
         state=ports.state,
         host=host,
         is_renewed=lambda known: any(
-            map(
-                _at_cut(flow, ports, directions, known).needs_another_producer,
-                ports.state.positions(flow.name),
-            )
+            map(_at_cut(flow, ports, directions, known).needs_another_producer, known_positions)
         ),
+        is_kept=directions.holds_all({position.target_topic for position in known_positions}),
     )
     is_first_run = not ports.state.has_run(flow.name)
     session = WriterSession.claimed(
@@ -275,16 +274,23 @@ def claim_row(
     state: LedgerState,
     host: str,
     is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
+    is_kept: bool = False,
 ) -> Row:
     """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
 
     `is_renewed`: whether the flow needs another id than those that it has, for another reason than that markers have
-    shut its id out of partitions.
+    shut its id out of partitions. `is_kept`: an id that it has stays, whatever is needed to write: nothing is written.
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
     return claim_row_of(
-        flow, live_cluster(source), target=target, state=state, host=host, is_renewed=is_renewed
+        flow,
+        live_cluster(source),
+        target=target,
+        state=state,
+        host=host,
+        is_renewed=is_renewed,
+        is_kept=is_kept,
     )
 
 
@@ -296,6 +302,7 @@ def claim_row_of(
     state: LedgerState,
     host: str,
     is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
+    is_kept: bool = False,
 ) -> Row:
     """The same where it is known already which cluster the source is."""
     at_target = live_cluster(target)
@@ -304,7 +311,7 @@ def claim_row_of(
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
-    if known is not None and not (is_fenced or is_renewed(known)):
+    if known is not None and (is_kept or not (is_fenced or is_renewed(known))):
         return claim_row_with(flow, at_source, at_target, host=host, producer_id=known.current)
     return claim_row_with(
         flow,

@@ -76,6 +76,12 @@ class FlowProgress:
             | {state.pair.target.topic_id for state in self._states.values()}
         )
 
+    @property
+    def target_topics(self) -> frozenset[str]:
+        """Target topics of what runs; as long as nothing does, those that the ledger knows."""
+        running = {state.pair.target.topic for state in self._states.values()}
+        return frozenset(running or {position.target_topic for position in self._recorded.values()})
+
     # -- what runs -------------------------------------------------------------------------------
 
     @property

@@ -10,6 +10,8 @@ from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
 from ledger.recording.observation import Subject
+from tests.support.commands import driver_state
+from tests.support.following import values
 from tests.support.guarded_journeys import GuardedJourney, journey
 from tests.support.guarded_pair import (
     ADMINISTRATOR,
@@ -22,7 +24,7 @@ from tests.support.guarded_pair import (
     on_topic,
 )
 from tests.support.kafka_tools import run_steps, write_script, write_tools
-from tests.support.recorded import broken_invariants
+from tests.support.recorded import Row, broken_invariants, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
 
@@ -67,6 +69,7 @@ def test_permissions_that_lack_are_named_and_then_it_goes_on_to_the_end(
         said = of.ask("status", FLOW, "--check")
         assert (said.code, "west-to-east" in said.out) == (4, True), said.out
         copies_back(of, spark, operation)
+    starts_and_writes_nothing(of, spark)
     assert broken_invariants(of.config) == {}
 
 
@@ -121,6 +124,24 @@ def carry_out(of: GuardedJourney, folder: Path) -> None:
     done = run_steps(folder, environment, limit_s=400)
     assert done.returncode == 0, (folder / "steps.sh").read_text() + done.stdout + done.stderr
     assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def starts_and_writes_nothing(of: GuardedJourney, spark: SparkSession) -> None:
+    """The forward driver, though a marker has shut its producer id out and it may not be given another one."""
+    west = of.pair["west"]
+    held = values(west.open, of.topic)
+    claimed = len(claims_of(of))
+    with running(of.config, spark):
+        eventually(lambda: len(claims_of(of)) > claimed, "it has begun")
+        eventually(lambda: driver_state(of.capture, of.config) == "running", "it stays")
+    assert len({row["producer_id"] for row in claims_of(of)[claimed - 1 :]}) == 1
+    assert values(west.open, of.topic) == held
+
+
+def claims_of(of: GuardedJourney) -> list[Row]:
+    """Of the forward flow, oldest first."""
+    found = [row for row in rows(of.config, "writers") if (row["flow"], row["event"]) == (FLOW, "claimed")]
+    return sorted(found, key=lambda row: row["writer_epoch"])
 
 
 def copies_back(of: GuardedJourney, spark: SparkSession, operation: str) -> None:

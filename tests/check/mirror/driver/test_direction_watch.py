@@ -270,6 +270,23 @@ def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_ou
     assert (assignment.position.next_sequence, assignment.position.target_offset) == (0, 3)
 
 
+def test_a_driver_that_starts_while_all_is_promoted_keeps_its_producer_id_until_it_may_write() -> None:
+    """It might not be given another one: the mirror is denied what it would write."""
+    driver = Driver([lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    change(driver, Promoted, TOPIC)
+    [first] = ids(driver)
+    shut_out(driver, first.current)
+    assert run_again(driver).assigned == []
+    assert (ids(driver), stops(driver)) == ([first], ["promoted"])
+    change(driver, Demoted, TOPIC)
+    [assignment] = run_again(driver, nothing_left).assigned
+    [second] = ids(driver)
+    assert (second.former, second.current == first.current) == (frozenset({first.current}), False)
+    assert (assignment.producer_id, assignment.position.target_offset) == (second.current, 3)
+
+
 def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_of_direction() -> None:
     """Its claim may be older than a marker, and it may have taken on nothing before the demotion."""
     answers = iter([False, False])
@@ -291,7 +308,7 @@ def test_it_needs_no_other_producer_id_while_the_target_is_promoted() -> None:
     state = SimpleNamespace(
         pair=SimpleNamespace(target=SimpleNamespace(topic="east.t")), stop=Stop(StopCause.DENIED, "by a rule")
     )
-    progress = cast(FlowProgress, SimpleNamespace(states=[state]))
+    progress = cast(FlowProgress, SimpleNamespace(states=[state], target_topics=TOPIC))
     events = StopEvents("f", cast(OperationLog, None))
     promotion, elsewhere = (
         (Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=topics), "by anna")
