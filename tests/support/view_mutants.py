@@ -23,7 +23,6 @@ WITHOUT_ALL_CASES = frozenset(
     {
         "doubted_rows",
         "map_limits",
-        "map_segments",
         "map_stretches",
         "voided_rows",
         "map_doubts",

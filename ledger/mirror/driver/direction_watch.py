@@ -71,10 +71,15 @@ class DirectionWatch:
         )
 
     def holds_all(self, target_topics: Collection[str]) -> bool:
-        """Whether nothing may be written to any of them: then the flow needs no other producer id, and is given none
-        where the mirror is denied what it would write. Of no topic that is unknown.
-        """
+        """Whether nothing may be written to any of them; False of none."""
         return bool(target_topics) and all(self.hold(topic) is not None for topic in target_topics)
+
+    def are_promoted(self, target_topics: Collection[str]) -> bool:
+        """The same for the reason that they are promoted: the mirror may be denied all that it would write, and so be
+        given no other producer id.
+        """
+        stops = [self.hold(topic) for topic in target_topics]
+        return bool(stops) and all(stop is not None and stop.cause is StopCause.PROMOTED for stop in stops)
 
     def cut_of(self, target_topic: str) -> Cut | None:
         """Where partitions of a topic begin or continue: the cut that was given, or that its demotion kept."""

@@ -103,7 +103,7 @@ def run_flow(
         is_renewed=lambda known: any(
             map(_at_cut(flow, ports, directions, known).needs_another_producer, known_positions)
         ),
-        is_kept=directions.holds_all({position.target_topic for position in known_positions}),
+        is_kept=directions.are_promoted({position.target_topic for position in known_positions}),
     )
     is_first_run = not ports.state.has_run(flow.name)
     session = WriterSession.claimed(
@@ -279,7 +279,7 @@ def claim_row(
     """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
 
     `is_renewed`: whether the flow needs another id than those that it has, for another reason than that markers have
-    shut its id out of partitions. `is_kept`: an id that it has stays, whatever is needed to write: nothing is written.
+    shut its id out of partitions. `is_kept`: these do not count, for nothing is written there.
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
@@ -311,7 +311,7 @@ def claim_row_of(
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
-    if known is not None and (is_kept or not (is_fenced or is_renewed(known))):
+    if known is not None and not (is_renewed(known) or (is_fenced and not is_kept)):
         return claim_row_with(flow, at_source, at_target, host=host, producer_id=known.current)
     return claim_row_with(
         flow,
