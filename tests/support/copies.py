@@ -65,7 +65,9 @@ class Pair:
             admin = KafkaAdmin(side, config_of(side, servers), SystemClock())
             self.admins[side] = self._stack.enter_context(closing(admin))
             self.create(side)
-        self._ids = {side: self.admins[side].topics()[name].topic_id for side, name in self.topics.items()}
+        self._ids: dict[str, str] = {}
+        for side in self.topics:
+            self._know_id(side)
         self.producer_id = self.admins["target"].allocate_producer_id()
         self.standing: dict[int, PartitionResult] = {}
         return self
@@ -91,8 +93,20 @@ class Pair:
         self.delete(side)
         eventually(lambda: name not in admin.topics(), "the topic is gone")
         create(name)
-        eventually(lambda: name in admin.topics(), "the topic is there")
-        self._ids[side] = admin.topics()[name].topic_id
+        self._know_id(side)
+
+    def _know_id(self, side: str) -> None:
+        """Take the id from one answer: of several brokers one may know of a change before the next that is asked."""
+        name, admin, former = self.topics[side], self.admins[side], self._ids.get(side)
+
+        def is_known() -> bool:
+            topic = admin.topics().get(name)
+            if topic is None or topic.topic_id == former:
+                return False
+            self._ids[side] = topic.topic_id
+            return True
+
+        eventually(is_known, f"{name} is there, and not as it was")
 
     def configs(self) -> tuple[ClusterConfig, ClusterConfig]:
         source, target = (config_of(side, self.far[side], self.login) for side in ("source", "target"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
@@ -70,9 +70,18 @@ def consumed(servers: str, topic: str, group: str) -> list[bytes]:
     )
     consumer.subscribe([topic])
     found: list[bytes] = []
+    ended: set[int | None] = set()
     try:
-        while (message := consumer.poll(30)) is not None and message.error() is None:
-            found.append(message.value() or b"")
+        while not ended or len(ended) < len(consumer.assignment()):
+            if (message := consumer.poll(30)) is None:
+                break
+            error = message.error()
+            if error is None:
+                found.append(message.value() or b"")
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise KafkaException(error)
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
