@@ -24,7 +24,7 @@ from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind
-from ledger.operations.changeover.applying import Told
+from ledger.operations.changeover.applying import Told, Waits
 from ledger.wire.records import Record
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.drivers import FlowDrivers, World
@@ -344,7 +344,7 @@ def _place(number: int) -> tuple[str, int]:
     return places[number % len(places)]
 
 
-def _nobody(what: str) -> str:
+def _nobody(what: str, _waits: Waits) -> str:
     raise AssertionError(f"a hook does it, and nobody is asked whether {what}")
 
 

@@ -29,11 +29,11 @@ def audit(scene: Scene, _waits: Waits) -> StepResult:
     return StepResult(f"{counted(len(found), 'audit')} passed", {"audits": list(found), "cut": at.cut.token})
 
 
-def start_applications(scene: Scene, _waits: Waits) -> StepResult:
+def start_applications(scene: Scene, waits: Waits) -> StepResult:
     """By the hook that ran before, or a person: from here on applications write at the target."""
     if StepName.START_APPLICATIONS in scene.plan.hooks:
         return StepResult("started by the hook", {"by": "hook"})
-    said = scene.asked.confirm(f"applications are started at {scene.plan.to_cluster}")
+    said = scene.asked.confirm(f"applications are started at {scene.plan.to_cluster}", waits)
     return StepResult(said, {"by": said})
 
 

@@ -47,12 +47,12 @@ def record(scene: Scene, _waits: Waits) -> StepResult:
     )
 
 
-def stop_producers(scene: Scene, _waits: Waits) -> StepResult:
+def stop_producers(scene: Scene, waits: Waits) -> StepResult:
     """By the hook that ran before, or a person; what proves it is the fence."""
     if StepName.STOP_PRODUCERS in scene.plan.hooks:
         return StepResult("stopped by the hook", {"by": "hook"})
     said = scene.asked.confirm(
-        f"producers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped"
+        f"producers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped", waits
     )
     return StepResult(said, {"by": said})
 
@@ -106,7 +106,7 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
     """No group of the former source has members or commits, and the ledger has where they stand."""
     if StepName.STOP_GROUPS not in scene.plan.hooks:
         scene.asked.confirm(
-            f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped"
+            f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped", waits
         )
     groups = scene.plan.choices.groups
     at_rest = GroupsAtRest(

@@ -17,6 +17,7 @@ from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
+from ledger.operations.changeover.applying import Waits
 from ledger.operations.changeover.planned_topics import require_planned
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
@@ -26,12 +27,13 @@ from ledger.ports.clusters import live_cluster
 class Asked:
     """What the operator said: why, and whether steps of people count as done without a hook.
 
-    `confirm` asks a person whether something is done; it returns what the receipt says of it.
+    `confirm` asks a person whether something is done, and waits for the answer as a step does; it returns what the
+    receipt says of it.
     """
 
     reason: str
     ticket: str | None
-    confirm: Callable[[str], str]
+    confirm: Callable[[str, Waits], str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ import click
 from rich.console import Console
 
 from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
-from ledger.cli.changeover.apply import lines, require_typed
+from ledger.cli.changeover.apply import require_typed
+from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.cli.why import required_why_options
@@ -32,7 +33,9 @@ def undo(
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
         require_typed(source, f"applications will be back at {source}", without="takes it back")
-    done = undo_apply(config, operation, AskedUndo(reason, ticket, on_failure), lines(Console(stderr=True)))
+    done = undo_apply(
+        config, operation, AskedUndo(reason, ticket, on_failure), Followed(Console(stderr=True)).told
+    )
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return

@@ -9,7 +9,7 @@ from ledger.app.changeover.applying import apply_plan
 from ledger.app.changeover.planning import make_plan, read_applies, record_plan
 from ledger.app.changeover.scene import Asked
 from ledger.app.changeover.seeing import Pair
-from ledger.cli.changeover.apply import lines
+from ledger.cli.changeover.followed import Followed
 from ledger.cli.printing import put, say
 from ledger.cli.processes.demo.mirroring import FLOW
 from ledger.cli.processes.demo.producing import Source
@@ -73,8 +73,8 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
             f"plan {plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
         )
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
-    asked = Asked(WHY, None, lambda _what: "so it is in the demonstration")
-    operation_id = apply_plan(config, plan_id, asked, lines(shown.console))
+    asked = Asked(WHY, None, lambda _what, _waits: "so it is in the demonstration")
+    operation_id = apply_plan(config, plan_id, asked, Followed(shown.console).told)
     receipt = read_applies(answers.snapshot(config, None)).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]
     return Failover(receipt.figures["records_lost"], audits, receipt.figures)
