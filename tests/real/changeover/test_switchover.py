@@ -3,8 +3,10 @@
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
+from tests.support.hooked_steps import HookedStep
 from tests.support.plans import OFTEN, both_ways, planned, verified
 from tests.support.recorded import operations, query
 from tests.support.runs import FLOW, running
@@ -26,6 +29,8 @@ from tests.support.waiting import eventually
 
 _COMMITS_EVERY_S = 0.2
 _GROUPS_MAY_TAKE_S = 6
+_HOOKS_MAY_TAKE_S = 30
+_OF_PEOPLE = ("stop_producers", "stop_groups", "start_applications")
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
@@ -81,6 +86,42 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
     assert sorted(desk.processed) == sorted(shop.written)
 
 
+@dataclass
+class People:
+    """Applications at work until hooks of an apply stop them at east, and from when its hook starts them at west.
+
+    `nowhere_to_write_s`: at least so long they could write to neither.
+    """
+
+    folder: Path
+    shop: Shop
+    desk: Desk
+    east: str
+    west: str
+    written_at_east: int = 0
+    nowhere_to_write_s: float = 0.0
+
+    @property
+    def hooks(self) -> list[str]:
+        return [word for step in _OF_PEOPLE for word in HookedStep(self.folder, step).option]
+
+    def work(self, _ended: threading.Event) -> None:
+        stop_producers, stop_groups, start = (HookedStep(self.folder, step) for step in _OF_PEOPLE)
+        with self.desk.open(self.east, [self.shop.topic]):
+            with self.shop.selling(self.east):
+                stop_producers.wait()
+            stopped_s, self.written_at_east = time.monotonic(), len(self.shop.written)
+            stop_producers.done()
+            stop_groups.wait()
+        stop_groups.done()
+        start.wait()
+        with self.desk.open(self.west, [self.shop.topic]):
+            self.shop.sell(self.west, 100)
+            self.nowhere_to_write_s = time.monotonic() - stopped_s
+            start.done()
+            eventually(lambda: set(self.desk.processed) >= set(self.shop.written), "all is processed")
+
+
 @contextmanager
 def member_of(servers: str, group: str, topic: str) -> Iterator[None]:
     """A consumer of the group that has its partitions, reads nothing and commits nothing."""
@@ -125,35 +166,25 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     config = config_of(tmp_path, broker_pair, both_ways(topic))
     init_ledger(config)
     create_topics(east, [topic], partitions=2)
-    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
-    with running(config, spark, recorded=frozenset(Subject)):
-        with desk.open(east, [topic]), shop.selling(east):
-            eventually(lambda: len(desk.processed) > 200, "the group is at work")
+    people = People(tmp_path, Shop(topic, 2), Desk(name_of("billing")), east, west)
+    shop, desk = people.shop, people.desk
+    with running(config, spark, recorded=frozenset(Subject)), beside(people.work):
+        eventually(lambda: len(desk.processed) > 200, "the group is at work")
+        shut = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--most-quiet-seconds", "3")
         plan_id = planned(
-            capsys,
-            config,
-            "switchover",
-            *(
-                "--fence",
-                "shut",
-                "--producers-stopped",
-                "--quiet-seconds",
-                "1",
-                "--most-quiet-seconds",
-                "3",
-                "--group",
-                desk.group,
-            ),
-            *("--accept-unproven-shut-out", "--topic", topic),
+            *(capsys, config, "switchover", *shut, "--accept-unproven-shut-out"),
+            *("--topic", topic, "--group", desk.group, *people.hooks),
         )
+        written_when_planned = len(shop.written)
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
+    assert written_when_planned < people.written_at_east < len(shop.written)
+    downtime_s = operations(config, "apply_ended")[-1]["figures"]["downtime_seconds"]
+    assert people.nowhere_to_write_s <= downtime_s < people.nowhere_to_write_s + _HOOKS_MAY_TAKE_S
+    assert "applications had no cluster to write to for" in applied.err
     [operation_id] = applied.out.split()
     _, found = verified(capsys, config, operation_id)
     assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
-    with desk.open(west, [topic]):
-        shop.sell(west, 100)
-        eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
     refused = command(capsys, config, "undo", operation_id, "--reason", "back", "--yes")
