@@ -218,9 +218,12 @@ class ChangingPair:
 
     def write_at_east_past_all_rules(self) -> None:
         """A record that no rule has stopped, and time for the forward driver to find it."""
-        batch = application_batch([content(b"k", b"late")], [self.schedule.now_ms()])
-        self.east.log("users", 0).append(batch, now_ms=self.schedule.now_ms())
+        self.append_past_all_rules(self.east, "users", 0)
         self.schedule.wait(2.0)
+
+    def append_past_all_rules(self, cluster: AdministeredCluster, topic: str, partition: int) -> None:
+        batch = application_batch([content(b"k", b"late")], [self.schedule.now_ms()])
+        cluster.log(topic, partition).append(batch, now_ms=self.schedule.now_ms())
 
     # -- disasters -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 from ledger.domain.changeover.applies import ApplyState
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.errors import MirrorLedgerError
+from ledger.errors import MirrorLedgerError, PreconditionError
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
 from tests.support.changing_pairs import (
@@ -163,6 +163,33 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
     assert told["undone"]["steps"]["hand_over"].startswith("west: 7 settings of 2 topics and 8 permissions")
     for place in _PLACES:
         assert pair.produce(*place)
+    pair.until(lambda: pair.is_copied, "the forward driver continues")
+    assert pair.values(pair.west) == pair.values(pair.east)
+    pair.end()
+
+
+def test_a_switchover_that_finds_records_behind_at_its_cut_moves_nobody_and_can_be_undone() -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    is_cut = _begins(StepName.CUT)
+
+    def straggles(write: str) -> bool:
+        if is_cut(write):
+            pair.append_past_all_rules(pair.east, "users", 0)
+        return False
+
+    with pytest.raises(PreconditionError, match=r"1 record not copied.*of east, users.*mirror-ledger undo"):
+        pair.apply(plan, pair.outside.process(before=straggles))
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [StepName.CUT])
+    with pytest.raises(PreconditionError, match="1 offset of east came after the target was promoted"):
+        pair.apply(plan)
+    assert at_clusters(pair)["west commits"] == before["west commits"]
+
+    pair.undo(applied.operation_id)
+    assert at_clusters(pair) == before
     pair.until(lambda: pair.is_copied, "the forward driver continues")
     assert pair.values(pair.west) == pair.values(pair.east)
     pair.end()
