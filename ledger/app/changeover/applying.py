@@ -11,7 +11,7 @@ from ledger.app import answers
 from ledger.app.changeover.claimed_role import claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.scene import Asked, Scene
-from ledger.app.changeover.steps import actions
+from ledger.app.changeover.steps import actions, checked_hook
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Applies, Apply
@@ -51,7 +51,9 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
         hooks = StepHooks(HookProcesses(), plan, operation_id)
-        Applying(record, actions(scene), hooks.run, told).carry_out(plan, former, host=role.host)
+        Applying(record, actions(scene), checked_hook(scene, hooks.run), told).carry_out(
+            plan, former, host=role.host
+        )
     return operation_id
 
 

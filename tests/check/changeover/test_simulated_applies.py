@@ -195,6 +195,29 @@ def test_a_switchover_that_finds_records_behind_at_its_cut_moves_nobody_and_can_
     pair.end()
 
 
+@pytest.mark.parametrize("step", [StepName.SHUT_OUT, StepName.MOVE_GROUPS, StepName.START_APPLICATIONS])
+def test_an_apply_whose_target_was_demoted_meanwhile_moves_nobody_there(step: StepName) -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=_begins(step)))
+    pair.demote()
+    commits, processed = at_clusters(pair)["west commits"], {**pair.processed}
+    with pytest.raises(
+        PreconditionError, match=r"west is not promoted over east any more.*mirror-ledger undo"
+    ):
+        pair.apply(plan)
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
+    assert (at_clusters(pair)["west commits"], pair.processed) == (commits, processed)
+    assert len(pair.values(pair.west)["orders", 0]) == 4, "applications have started at west"
+    pair.undo(applied.operation_id)
+    assert at_clusters(pair) == before
+    pair.end()
+
+
 def _begins(step: StepName) -> Callable[[str], bool]:
     return lambda write: write == f"ledger: apply operations step_begun {step}"
 
