@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ledger.app.acts.directions import change_direction
 from ledger.app.changeover.applying import apply_plan
 from ledger.app.changeover.planning import make_plan, read_applies, record_plan
 from ledger.app.changeover.scene import Asked
@@ -22,8 +23,10 @@ from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.domain.changeover.applies import Apply, ApplyState
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.operations.directions import Demoted
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind
+from ledger.operations import directions
 from ledger.operations.changeover.applying import Told, Waits
 from ledger.wire.records import Record
 from tests.simulation.crash_points import CrashPlan
@@ -218,9 +221,12 @@ class ChangingPair:
 
     def write_at_east_past_all_rules(self) -> None:
         """A record that no rule has stopped, and time for the forward driver to find it."""
-        batch = application_batch([content(b"k", b"late")], [self.schedule.now_ms()])
-        self.east.log("users", 0).append(batch, now_ms=self.schedule.now_ms())
+        self.append_past_all_rules(self.east, "users", 0)
         self.schedule.wait(2.0)
+
+    def append_past_all_rules(self, cluster: AdministeredCluster, topic: str, partition: int) -> None:
+        batch = application_batch([content(b"k", b"late")], [self.schedule.now_ms()])
+        cluster.log(topic, partition).append(batch, now_ms=self.schedule.now_ms())
 
     # -- disasters -------------------------------------------------------------------------------
 
@@ -293,6 +299,12 @@ class ChangingPair:
     def undo(self, operation_id: str, process: OperatorProcess | None = None) -> Mapping[str, str] | None:
         with self.outside.seen_by(process or self.outside.process()):
             return undo_apply(self.config, operation_id, AskedUndo("no", None), _SILENT)
+
+    def demote(self) -> None:
+        """By itself, as nobody should while a plan is carried out."""
+        with self.outside.seen_by(self.outside.process()):
+            way = directions.Pair("west", "east", None)
+            change_direction(self.config, Demoted, way, reason="back", ticket=None)
 
     def let_mirror_write_at_east(self) -> None:
         """What people do before they start the reverse flow."""

@@ -11,16 +11,17 @@ from ledger.app import answers
 from ledger.app.changeover.claimed_role import claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.scene import Asked, Scene
-from ledger.app.changeover.steps import actions
+from ledger.app.changeover.steps import actions, checked_hook
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.changeover.applies import Applies, Apply
 from ledger.domain.changeover.plans import Plan
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.domain.writer_roles import APPLY_WRITER
-from ledger.errors import PreconditionError, UnsafeError
+from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import Applying, Told
 from ledger.operations.changeover.hooks import StepHooks
-from ledger.operations.changeover.role import continued, require_nobody_at_work
+from ledger.operations.changeover.role import continued, require_nobody_at_work, require_not_done
 from ledger.recording.operation_log import random_id
 
 
@@ -33,7 +34,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     before = read_plan(config, plan_id)
     plan = before.plan
     _require_free_of_blockers(plan)
-    _former(before.applies, plan_id)
+    _former(before.applies, before.recorded)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     clock, processes = SystemClock(), LocalProcesses()
     after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
@@ -43,21 +44,23 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         claimed_role(config, plan, after=after) as role,
     ):
         # Again: who held the role may have come to the end.
-        former = _former(read_applies(answers.snapshot(config, None)), plan_id)
+        former = _former(read_applies(answers.snapshot(config, None)), before.recorded)
         operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
         scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms)
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
         hooks = StepHooks(HookProcesses(), plan, operation_id)
-        Applying(record, actions(scene), hooks.run, told).carry_out(plan, former, host=role.host)
+        Applying(record, actions(scene), checked_hook(scene, hooks.run), told).carry_out(
+            plan, former, host=role.host
+        )
     return operation_id
 
 
-def _former(applies: Applies, plan_id: str) -> Apply | None:
+def _former(applies: Applies, recorded: PlanRecorded) -> Apply | None:
     """What is to be continued, None: it begins."""
-    _require_not_done(applies, plan_id)
-    return continued(applies, plan_id)
+    require_not_done(applies, recorded)
+    return continued(applies, recorded.plan_id)
 
 
 def _require_free_of_blockers(plan: Plan) -> None:
@@ -65,12 +68,4 @@ def _require_free_of_blockers(plan: Plan) -> None:
         raise UnsafeError(
             f"plan {plan.plan_id} is blocked: {', '.join(plan.blockers)}; nothing was done. mirror-ledger plan show "
             f"{plan.plan_id} says what to do; then plan again"
-        )
-
-
-def _require_not_done(applies: Applies, plan_id: str) -> None:
-    done = [one for one in applies.of_plan(plan_id) if one.state is ApplyState.DONE]
-    if done:
-        raise PreconditionError(
-            f"plan {plan_id} was carried out by operation {done[-1].operation_id}; nothing was done: plan again"
         )

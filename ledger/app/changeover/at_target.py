@@ -26,7 +26,7 @@ from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications
+from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications, require_all_copied
 from ledger.operations.changeover.written_behind import application_offsets
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.hand_over.carrying_out import Ready
@@ -49,7 +49,10 @@ def promote(scene: Scene, waits: Waits) -> StepResult:
 
 
 def cut(scene: Scene, _waits: Waits) -> StepResult:
-    """The ends of both sides, where the maps stand, and what of the former source is not at the target."""
+    """The ends of both sides, where the maps stand, and what of the former source is not at the target.
+
+    Raises `PreconditionError` where that is anything, of a switchover behind which nothing is copied any more.
+    """
     pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.topics)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
     at = answers.snapshot(scene.config, None)
@@ -59,6 +62,8 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     if scene.plan.kind is ChangeoverKind.SWITCHOVER:
         left = [_of_applications(scene, row) for row in left]
     figures = loss_figures(left)
+    if scene.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in scene.plan.steps:
+        require_all_copied(figures, source=scene.plan.from_cluster, operation_id=scene.operation_id)
     return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
 
 

@@ -114,6 +114,15 @@ class Scene:
             with suppress(ClusterUnavailableError):
                 require_planned(self.source, source_ids, operation_id=self.operation_id)
 
+    def require_promoted(self) -> None:
+        """Raise `PreconditionError` where the target is promoted no longer: then the mirror may write there again."""
+        if not self.is_promoted:
+            raise PreconditionError(
+                f"{self.plan.to_cluster} is not promoted over {self.plan.from_cluster} any more: the mirror may write "
+                "there. Somebody has demoted it; this step did nothing. Undo what is left: mirror-ledger undo "
+                f"{self.operation_id}; then plan again"
+            )
+
     def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:
         try:
             live = live_cluster(admin)

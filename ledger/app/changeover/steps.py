@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from ledger.app.changeover import afterwards, at_target, before_cut
 from ledger.app.changeover.scene import Scene
 from ledger.domain.changeover.steps import StepName
-from ledger.operations.changeover.applying import Action, StepResult, Waits
+from ledger.operations.changeover.applying import Action, Hook, StepResult, Waits
 
 _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
     StepName.CHECK: before_cut.check,
@@ -29,9 +30,12 @@ _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
 }
 
 
-_STARTED = tuple(StepName).index(StepName.START_APPLICATIONS)
-_ABOUT_TOPICS = frozenset(tuple(StepName)[:_STARTED])
+_ORDER = tuple(StepName)
+_STARTED = _ORDER.index(StepName.START_APPLICATIONS)
+_ABOUT_TOPICS = frozenset(_ORDER[:_STARTED])
 """Steps before which both sides have to hold the topics of the plan: once groups have moved they may change."""
+_PROMOTED = frozenset(_ORDER[_ORDER.index(StepName.PROMOTE) + 1 : _STARTED + 1])
+"""Steps before which the target has to be promoted still, of a plan that promotes it: applications come there."""
 
 
 def actions(scene: Scene) -> dict[StepName, Action]:
@@ -39,7 +43,23 @@ def actions(scene: Scene) -> dict[StepName, Action]:
     return {step: partial(_act, scene, step) for step in _ACTIONS}
 
 
+def checked_hook(scene: Scene, run: Hook) -> Hook:
+    """The same hook, which is not run where its step would do nothing: it comes before what the step does itself."""
+
+    def checked(step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
+        _require(scene, step)
+        return run(step, command, waits)
+
+    return checked
+
+
 def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
+    _require(scene, step)
+    return _ACTIONS[step](scene, waits)
+
+
+def _require(scene: Scene, step: StepName) -> None:
     if step in _ABOUT_TOPICS:
         scene.require_planned_topics()
-    return _ACTIONS[step](scene, waits)
+    if step in _PROMOTED and StepName.PROMOTE in scene.plan.steps:
+        scene.require_promoted()

@@ -41,7 +41,10 @@ class ApplyState(StrEnum):
 
 @dataclass(slots=True)
 class Apply:
-    """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step."""
+    """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step.
+
+    `ended_at`: epoch and round of the row that says that it was done, None: it was not.
+    """
 
     operation_id: str
     plan_id: str
@@ -56,6 +59,7 @@ class Apply:
     done_at_ms: dict[StepName, int] = field(default_factory=dict)
     failed: dict[StepName, StepFailed] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
+    ended_at: tuple[int, int] | None = None
 
     def read(self, row: Row) -> None:
         """The next row of the operation."""
@@ -77,6 +81,7 @@ class Apply:
                 ended = ApplyEnded.of_row(row)
                 self.figures = ended.figures
                 self.state = ApplyState.DONE if ended.result == "done" else ApplyState.OPEN
+                self.ended_at = (row["writer_epoch"], row["round"]) if ended.result == "done" else None
             case OperationKind.UNDO_BEGUN:
                 self.state = ApplyState.UNDOING
             case OperationKind.UNDONE:

@@ -13,7 +13,9 @@ from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.words.count_words import counted
+from ledger.domain.words.partition_names import by_topic
 from ledger.domain.words.time_words import duration
+from ledger.errors import PreconditionError
 from ledger.operations.figures.failover_loss import LossStatus
 
 Row = Mapping[str, Any]
@@ -102,6 +104,26 @@ def loss_words(figures: Row) -> str:
     if more is None:
         return f"{words}; what was written after the last reading is unknown"
     return f"{words}; about {counted(more, 'record')} more since the last reading" if more else words
+
+
+def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
+    """Raise `PreconditionError` where a switchover would leave records behind, or nobody knows whether it would.
+
+    It was drained, so they came since: the source was not closed to who wrote them.
+    """
+    if figures["records_lost"] == 0:
+        return
+    is_known = figures["records_lost"] is not None
+    advice = (
+        "Undo it, and keep producers away"
+        if is_known
+        else f"Have {source} recorded (mirror-ledger record {source}), then continue: mirror-ledger apply; or undo it"
+    )
+    where = by_topic([(row["source_topic"], row["partition"]) for row in figures["losses"]])
+    raise PreconditionError(
+        f"{loss_words(figures)}: of {source}, {where}. A switchover leaves nothing behind, and nothing copies it now; "
+        f"groups were not moved. {advice}: mirror-ledger undo {operation_id}"
+    )
 
 
 def _span(figures: Row) -> str:

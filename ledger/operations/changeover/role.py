@@ -3,11 +3,14 @@
 from collections.abc import Callable
 
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
+from ledger.domain.tables.cuts import Cut
 from ledger.domain.words.time_words import instant
-from ledger.domain.writer_roles import SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
-from ledger.errors import PreconditionError
+from ledger.domain.writer_roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
+from ledger.errors import InvalidValueError, PreconditionError
 from ledger.operations.changeover.applying import ALIVE_EVERY_S
 from ledger.ports.clock import Clock
+from ledger.schema import OPERATIONS
 
 _ASK_EVERY_S = 1.0
 
@@ -32,6 +35,31 @@ def continued(applies: Applies, plan_id: str) -> Apply | None:
         f"Continue it: mirror-ledger apply {open_one.plan_id}; or take it back: mirror-ledger undo "
         f"{open_one.operation_id} (--leave, where a cluster that is needed for that is dead)"
     )
+
+
+def require_not_done(applies: Applies, recorded: PlanRecorded) -> None:
+    """Raise `PreconditionError` where the plan was carried out, and not planned again since.
+
+    Plans that would do the same have one id: what holds after a way back may be what held before. What a plan was
+    read from says whether it came after the end of an apply: clocks of hosts order nothing.
+    """
+    done = [one for one in applies.of_plan(recorded.plan_id) if one.state is ApplyState.DONE]
+    known = _last_known(recorded.cut) if done else None
+    later = [one for one in done if known is None or one.ended_at is None or one.ended_at > known]
+    if later:
+        raise PreconditionError(
+            f"plan {recorded.plan_id} was carried out by operation {later[-1].operation_id}; nothing was done: plan "
+            "again"
+        )
+
+
+def _last_known(token: str) -> tuple[int, int] | None:
+    """Epoch and round of the last row of an apply that a cut counts; None: none, or it is of a former program."""
+    try:
+        last = Cut.parse(token).of_table(OPERATIONS.name)
+    except InvalidValueError:
+        return None
+    return next(((one.epoch, one.round) for one in last if one.writer == APPLY_WRITER), None)
 
 
 def require_nobody_at_work(

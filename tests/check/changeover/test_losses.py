@@ -8,7 +8,15 @@ from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
-from ledger.operations.changeover.losses import Took, loss_figures, loss_words, losses, of_applications
+from ledger.errors import PreconditionError
+from ledger.operations.changeover.losses import (
+    Took,
+    loss_figures,
+    loss_words,
+    losses,
+    of_applications,
+    require_all_copied,
+)
 
 LAGGING: dict[str, Any] = {
     "flow": "flow",
@@ -151,3 +159,13 @@ def test_what_was_not_measured_is_said_so() -> None:
     assert took.figures["seconds_to_first_commit"] is None
     assert took.figures["groups_without_commit"] is None
     assert "was not measured" in took.words
+
+
+def test_a_switchover_leaves_nothing_behind_and_nothing_unknown() -> None:
+    require_all_copied(loss_figures(losses([COMPLETE])), source="east", operation_id="op")
+    for row, words in (
+        (LAGGING, r"16 records not copied.*of east, orders.*undo op"),
+        (UNKNOWN, r"unknown of 1 partition: of east, orders.*record east.*undo op"),
+    ):
+        with pytest.raises(PreconditionError, match=words):
+            require_all_copied(loss_figures(losses([COMPLETE, row])), source="east", operation_id="op")

@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.domain.writer_roles import LastClaim, ProcessMark
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.role import continued, require_nobody_at_work
+from ledger.operations.changeover.role import continued, require_nobody_at_work, require_not_done
+from tests.simulation.ledger.opened import OpenedSnapshot
+from tests.support.changeovers import Stage, plan
 from tests.support.fakes import OWN_MARK, FakeClock, FakeProcesses
 
 HERE, THERE = ProcessMark(OWN_MARK.host, 77, 1, OWN_MARK.place), ProcessMark("other", 77, 1)
@@ -59,3 +62,36 @@ def test_an_open_apply_is_continued_and_keeps_other_plans_out() -> None:
     assert continued(Applies({"a-op": done}), "b") is None
     with pytest.raises(PreconditionError, match=r"plan b is being carried out.*mirror-ledger undo b-op"):
         continued(applies, "c")
+
+
+def test_a_plan_is_carried_out_again_once_it_was_planned_again() -> None:
+    stage = Stage(plan())
+
+    def planned() -> PlanRecorded:
+        return PlanRecorded(
+            plan_id=stage.plan.plan_id,
+            plan=stage.plan.content(),
+            blockers=(),
+            cut=OpenedSnapshot(stage.ledger).cut.token,
+            forecast={},
+        )
+
+    first = planned()
+    require_not_done(stage.applies(), first)
+    stage.apply()
+    done = stage.last.operation_id
+    with pytest.raises(
+        PreconditionError, match=f"carried out by operation {done}; nothing was done: plan again"
+    ):
+        require_not_done(stage.applies(), first)
+    stage.clock.now_s -= 3600  # who plans again may have another clock
+    again = planned()
+    require_not_done(stage.applies(), again)
+    assert continued(stage.applies(), again.plan_id) is None
+
+    stage.apply()
+    one, other = stage.applies().of_plan(again.plan_id)
+    assert (one.operation_id, one.state, other.state) == (done, ApplyState.DONE, ApplyState.DONE)
+    for recorded in (first, again, replace(again, cut="v1.former")):
+        with pytest.raises(PreconditionError, match=f"operation {other.operation_id}; nothing was done"):
+            require_not_done(stage.applies(), recorded)

@@ -13,7 +13,7 @@ import pytest
 from ledger.domain.changeover.applies import ApplyState
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.errors import MirrorLedgerError
+from ledger.errors import MirrorLedgerError, PreconditionError
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
 from tests.support.changing_pairs import (
@@ -165,6 +165,56 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
         assert pair.produce(*place)
     pair.until(lambda: pair.is_copied, "the forward driver continues")
     assert pair.values(pair.west) == pair.values(pair.east)
+    pair.end()
+
+
+def test_a_switchover_that_finds_records_behind_at_its_cut_moves_nobody_and_can_be_undone() -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    is_cut = _begins(StepName.CUT)
+
+    def straggles(write: str) -> bool:
+        if is_cut(write):
+            pair.append_past_all_rules(pair.east, "users", 0)
+        return False
+
+    with pytest.raises(PreconditionError, match=r"1 record not copied.*of east, users.*mirror-ledger undo"):
+        pair.apply(plan, pair.outside.process(before=straggles))
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [StepName.CUT])
+    with pytest.raises(PreconditionError, match="1 offset of east came after the target was promoted"):
+        pair.apply(plan)
+    assert at_clusters(pair)["west commits"] == before["west commits"]
+
+    pair.undo(applied.operation_id)
+    assert at_clusters(pair) == before
+    pair.until(lambda: pair.is_copied, "the forward driver continues")
+    assert pair.values(pair.west) == pair.values(pair.east)
+    pair.end()
+
+
+@pytest.mark.parametrize("step", [StepName.SHUT_OUT, StepName.MOVE_GROUPS, StepName.START_APPLICATIONS])
+def test_an_apply_whose_target_was_demoted_meanwhile_moves_nobody_there(step: StepName) -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=_begins(step)))
+    pair.demote()
+    commits, processed = at_clusters(pair)["west commits"], {**pair.processed}
+    with pytest.raises(
+        PreconditionError, match=r"west is not promoted over east any more.*mirror-ledger undo"
+    ):
+        pair.apply(plan)
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
+    assert (at_clusters(pair)["west commits"], pair.processed) == (commits, processed)
+    assert len(pair.values(pair.west)["orders", 0]) == 4, "applications have started at west"
+    pair.undo(applied.operation_id)
+    assert at_clusters(pair) == before
     pair.end()
 
 
