@@ -8,6 +8,7 @@ from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.objectives import Figure, Objective, objections
+from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
@@ -160,7 +161,7 @@ def _blockers(
     yield from _of_directions(seen, choices, topics)
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
-    yield from _of_groups(seen, choices, places, oddities)
+    yield from _of_groups(kind, seen, choices, places, oddities)
     yield from _of_fences(seen, choices, flows)
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
@@ -296,7 +297,15 @@ def _of_flow_itself(
         )
 
 
-def _of_groups(seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities) -> Iterator[Blocker]:
+_DRAINED = (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED)
+"""What a group at work at the source has read and the target lacks is copied before the group moves: a switchover
+drains between, and its step `move_groups` accepts neither of itself."""
+
+
+def _of_groups(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities
+) -> Iterator[Blocker]:
+    accepted = {*choices.accepted, *(_DRAINED if kind is ChangeoverKind.SWITCHOVER else ())}
     groups = {row["group_id"] for row in places} - {None}
     if choices.groups is not None and (unknown := set(choices.groups) - groups):
         yield Blocker(
@@ -311,7 +320,7 @@ def _of_groups(seen: Seen, choices: Choices, places: Sequence[Row], oddities: Od
             continue
         if row["target_offset"] is None:
             yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}")
-        elif left := sorted(set(oddities(row)) - set(choices.accepted)):
+        elif left := sorted(set(oddities(row)) - accepted):
             yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {', '.join(left)} is not accepted")
     if at_work := sorted(groups & seen.active):
         yield Blocker(

@@ -107,7 +107,7 @@ SEEN = Seen(
 
 
 def oddities(row: Row) -> Collection[str]:
-    return {row["status"]} & {"no_commit", "gone"}
+    return {row["status"]} & {"no_commit", "gone", "ahead", "not_yet_copied"}
 
 
 def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:
@@ -275,6 +275,15 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
 )
 def test_what_is_accepted_or_left_out_does_not_block_it(seen: Seen, choices: dict[str, Any]) -> None:
     assert made(seen, **choices).blockers == ()
+
+
+@pytest.mark.parametrize("status", ["ahead", "not_yet_copied"])
+def test_what_a_group_at_work_read_first_is_copied_by_a_switchover_before_it_moves(status: str) -> None:
+    at_work = replace(SEEN, places=[place(status=status)])
+    assert made(at_work).blockers == ()
+    dead = replace(at_work, source=DEAD)
+    assert made(dead, FAILOVER).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
+    assert made(dead, FAILOVER, accepted=(status,)).blockers == ()
 
 
 def test_no_fence_at_all_needs_a_reason() -> None:

@@ -1,5 +1,6 @@
 """The source dies by kill -9 under load: applications go on at the target, and what is lost is told to the record."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def lost_now(config: MirrorConfig) -> dict[int, Row]:
     """By partition, what the ledger says would be lost."""
     rows = query(config, "failover_loss", from_cluster="east", to_cluster="west")
     return {row["source_partition"]: row for row in rows}
+
+
+def extra_at_source(config: MirrorConfig) -> Counter[int]:
+    """Offsets by partition that the ledger knows at east, and that never came to west."""
+    found: Counter[int] = Counter()
+    for row in query(config, "one_sided_records", from_cluster="west", to_cluster="east"):
+        assert (row["status"], row["cluster"]) == ("extra", "east")
+        found[row["partition"]] += row["offsets"]
+    return found
 
 
 def copied_to(config: MirrorConfig) -> int:
@@ -98,7 +108,8 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
                     with slow.open(east, [topic]):
                         eventually(lambda: len(slow.processed) > 100, "the group is at work")
                     eventually(lambda: copied_to(config) > len(slow.processed) + 200, "more is copied")
-                    assert command(capsys, config, "pause", FLOW, "--reason", "a drill").code == 0
+                    paused = command(capsys, config, "pause", FLOW, "--reason", "a drill", "--wait", "60")
+                    assert paused.code == 0, paused.err
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")
                     eventually(lambda: is_ahead_by_the_ledger(config, billing.group), "it read what lags")
                 broker_pair_sandbox.kill("east")
@@ -124,8 +135,11 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     lost = at_source_alone(broker_pair, topic)
     lost_values = {one.record.value for placed in lost.values() for one in placed}
     assert acknowledged - set(copied) <= lost_values <= (acknowledged | set(shop.refused)) - set(copied)
-    for report in figures["losses"]:
-        assert_reported(report, lost[report["partition"]])
+    reports = {report["partition"]: report for report in figures["losses"]}
+    assert figures["records_lost"] == sum(report["records"] for report in reports.values())
+    assert reports.keys() == lost.keys() == {0, 1}
+    for partition, report in reports.items():
+        assert_reported(report, lost[partition])
     assert command(capsys, config, "resume", FLOW, "--reason", "east is back").code == 0
     with running(config, spark, recorded=frozenset(Subject)):
         ends = {number: placed[-1].offset + 1 for number, placed in lost.items()}
@@ -139,6 +153,10 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     assert {at: row["records_at_risk"] for at, row in lost_now(config).items()} == {
         at: len(placed) for at, placed in lost.items()
     }
+    assert {row["cluster"] for row in query(config, "cluster_reach")} == {"east"}, "the failure was observed"
+    assert extra_at_source(config) == {at: len(placed) for at, placed in lost.items()}, (
+        "what is extra was found"
+    )
     words = " ".join(said.out.split())
     assert said.code == 4
     assert words.startswith(f"{FLOW}: unproven at east: "), "what is to be done first is said first"

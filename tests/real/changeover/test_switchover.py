@@ -22,7 +22,7 @@ from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
 from tests.support.hooked_steps import HookedStep
 from tests.support.plans import OFTEN, both_ways, planned, verified
-from tests.support.recorded import operations, query
+from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
@@ -203,3 +203,26 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         eventually(lambda: sorted(values(east, topic)) == sorted(shop.written), "all is copied back")
         stands = command(capsys, config, "status", FLOW, "--check")
         assert stands.code == 0, stands.out
+    assert_receipts_of_classic_steps(config, operation_id)
+
+
+def assert_receipts_of_classic_steps(config: MirrorConfig, operation_id: str) -> None:
+    """A row for each step of the runbook's table, but for a failure and what only a failure leaves behind."""
+    made = [row for row in rows(config, "operations") if row["operation_id"] == operation_id]
+    kinds = {row["kind"] for row in made}
+    stopped = [row["cause"] for row in operations(config, "partition_stopped")]
+    pairs = [row for row in rows(config, "offset_syncs") if row["kind"] == "copied"]
+    cut = [row for row in rows(config, "cut_offsets") if row["operation_id"] == operation_id]
+    starts = {row["partition"]: row["reverse_start"] for row in cut if row["side"] == "target"}
+    back = [row for row in rows(config, "offset_syncs") if row["flow"] == "west-to-east"]
+    assert {row["flow"] for row in pairs} == {FLOW, "west-to-east"}, "mirrored, and pairs recorded"
+    assert {"fence", "promoted", "mirror_shut_out"} <= kinds, "replication stopped"
+    assert stopped.count("promoted") == 2
+    assert {(row["side"], row["partition"]) for row in cut if row["high_watermark"]} == {
+        (side, partition) for side in ("source", "target") for partition in (0, 1)
+    }, "high watermarks recorded"
+    assert {"handed_over", "offsets_set", "offsets_set_result"} <= kinds, "failed over"
+    assert starts.keys() == {0, 1}, "pairs looked up"
+    assert None not in starts.values()
+    begun = {row["source_partition"]: row["source_start"] for row in back if row["kind"] == "started"}
+    assert begun == starts, "reverse started"
