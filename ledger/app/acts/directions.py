@@ -46,35 +46,44 @@ def change_direction(
     if keep_ends:
         require_opposites(flows)
     is_new = not is_done(pair, kind, directions, no_reverse=no_reverse)
-    # Rules first: a flow that may write again and is denied would stop for that.
+    operation_id = operation_id or random_id()
+    change, words = None, ""
+    if is_new:
+        # Before a rule is removed: what is refused here has let nobody in.
+        change = _change(config, kind, pair, state)
+        words = consequences(pair, kind, flows)
+        if no_reverse and isinstance(change, Promoted):
+            change = replace(change, no_reverse=True)
+            words = f"{words}; nothing is to be mirrored back"
+        if keep_ends and isinstance(change, Demoted):
+            cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
+            change = replace(change, cut_operation=cut.operation_id)
+            words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
+    # Rules before the record: a flow that may write again and is denied would stop for that.
     opened = None
     if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
         opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
-    let_in_by = None if opened is None else opened.operation_id
     said = "" if opened is None else f"{opened.words}; "
-    if not is_new:
+    if change is None:
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
-        return Declared(let_in_by, f"{said}{pair.words} {is_or_not}")
-    change = kind(
+        return Declared(None if opened is None else opened.operation_id, f"{said}{pair.words} {is_or_not}")
+    operator_operations(config).record_parts(
+        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
+    return Declared(operation_id, f"{said}{words}")
+
+
+def _change(
+    config: MirrorConfig, kind: type[DirectionChange], pair: Pair, state: DeltaLedgerState
+) -> DirectionChange:
+    """The change with the ids of both clusters, as `change_direction` takes them."""
+    return kind(
         cluster=pair.cluster,
         cluster_id=_live_id(config, pair.cluster, state),
         former=pair.former,
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
     )
-    operation_id = operation_id or let_in_by or random_id()
-    words = f"{said}{consequences(pair, kind, flows)}"
-    if no_reverse and isinstance(change, Promoted):
-        change = replace(change, no_reverse=True)
-        words = f"{words}; nothing is to be mirrored back"
-    if keep_ends and isinstance(change, Demoted):
-        cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
-        change = replace(change, cut_operation=cut.operation_id)
-        words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
-    operator_operations(config).record_parts(
-        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
-    )
-    return Declared(operation_id, words)
 
 
 def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:
