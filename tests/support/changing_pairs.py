@@ -22,7 +22,7 @@ from ledger.config.flow import FlowConfig
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.domain.changeover.applies import Apply, ApplyState
 from ledger.domain.changeover.plans import Choices, FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.operations.directions import Demoted
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind
@@ -265,7 +265,8 @@ class ChangingPair:
     def plan(self, kind: ChangeoverKind, choices: Choices, process: OperatorProcess | None = None) -> str:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
-            made = make_plan(self.config, kind, Pair("east", "west"), choices, HOOKS)
+            hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
+            made = make_plan(self.config, kind, Pair("east", "west"), choices, hooks)
             assert not made.blockers, made.blockers
             record_plan(self.config, made, reason="a drill", ticket=None)
         return made.plan.plan_id

@@ -37,8 +37,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.TARGET_UNREACHABLE: "nothing can move to a cluster that does not answer: repair it, or plan for "
     "another one",
     BlockerCode.SOURCE_UNREACHABLE: "plan a failover, or wait until the source answers",
-    BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source by a hook and give "
-    "--source-given-up",
+    BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source (--fence hook "
+    "--hook fence=COMMAND) and give --source-given-up",
     BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers, or mirror-ledger accept-cluster",
     BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic)",
     BlockerCode.OTHER_TOPIC: "a topic was recreated since: let the flow decide about it first (status says how)",

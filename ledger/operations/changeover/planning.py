@@ -60,14 +60,19 @@ class Planned:
 def planned(
     kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[StepName, str], oddities: Oddities
 ) -> Planned:
-    """The plan. Raises where there is nothing to plan about: no flow, no topic, a cluster that nobody recorded."""
+    """The plan.
+
+    Raises where there is nothing to plan about (no flow, no topic, a cluster that nobody recorded), and for a hook that
+    carrying it out would never run.
+    """
     flows = _flows(seen, choices)
     topics = _topics(flows, choices)
     in_scope = {topic.source_topic for topic in topics}
     places = [row for row in seen.places if row["source_topic"] in in_scope and _is_chosen(row, choices)]
     losses = [row for row in seen.losses if row["source_topic"] in in_scope]
     blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, losses, oddities))))
-    is_promoted = all(flow.is_promotable for flow in flows)
+    steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
+    _require_hooks_that_run(hooks, steps, choices.fence)
     plan = Plan(
         kind=kind,
         from_cluster=seen.source.alias,
@@ -79,10 +84,25 @@ def planned(
         hooks=hooks,
         direction=seen.direction_id,
         permissions=seen.permissions,
-        steps=steps_of(kind, is_promoted=is_promoted),
+        steps=steps,
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
     return Planned(plan, blockers, tuple(losses), tuple(places), seen.cut)
+
+
+def _require_hooks_that_run(
+    hooks: Mapping[StepName, str], steps: Collection[StepName], fence: FenceChoice
+) -> None:
+    if foreign := sorted(hooks.keys() - set(steps)):
+        raise UsageError(
+            f"--hook {', '.join(foreign)}: this plan has no such step; its steps are {', '.join(steps)}; nothing was "
+            "planned"
+        )
+    if StepName.FENCE in hooks and fence is not FenceChoice.HOOK:
+        raise UsageError(
+            f"--hook fence is the fence itself, with --fence hook; with --fence {fence} it would never run; nothing "
+            "was planned"
+        )
 
 
 def _flows(seen: Seen, choices: Choices) -> list[SeenFlow]:

@@ -291,6 +291,24 @@ def test_no_fence_at_all_needs_a_reason() -> None:
     assert made(fence=FenceChoice.NONE, unproven="it burns").blockers == ()
 
 
+@pytest.mark.parametrize(
+    ("kind", "step", "choices", "words"),
+    [
+        (FAILOVER, StepName.STOP_GROUPS, {}, "this plan has no such step"),
+        (SWITCHOVER, StepName.FENCE, {}, "with --fence closed it would never run"),
+        (SWITCHOVER, StepName.FENCE, {"fence": FenceChoice.SHUT}, "with --fence shut it would never run"),
+    ],
+)
+def test_a_hook_that_would_never_run_is_refused(
+    kind: ChangeoverKind, step: StepName, choices: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=f"--hook {step}.*{words}.*nothing was planned"):
+        planned(kind, SEEN, Choices(**choices), {step: "/opt/stop"}, oddities)
+    runs = {StepName.STOP_PRODUCERS: "/opt/stop", StepName.FENCE: "/opt/fence"}
+    made_of_both = planned(kind, SEEN, Choices(fence=FenceChoice.HOOK), runs, oddities)
+    assert made_of_both.plan.hooks == runs
+
+
 def test_a_failover_needs_neither_the_source_nor_its_driver() -> None:
     seen = replace(SEEN, source=DEAD, flows=[flow(driver=RoleVerdict.HOLDER_DEAD)])
     assert made(seen, FAILOVER).blockers == ()
