@@ -60,7 +60,8 @@ class PartitionWatch:
     """A partition since the fence was closed.
 
     `end`: its high watermark up to which it is known what was appended; behind it there was no data record.
-    `still_since_s`: on a clock that never goes back. `appended`: how often data was found behind the fence.
+    `still_since_s` and `read_at_s`, its last reading, are on a clock that never goes back: behind that reading nobody
+    knows what came. `appended`: how often data was found behind the fence.
     """
 
     topic: str
@@ -69,13 +70,14 @@ class PartitionWatch:
     end: int
     last_stable: int
     still_since_s: float
+    read_at_s: float
     appended: int = 0
 
     def after(
         self, *, last_stable: int, high_watermark: int, has_data: bool, now_s: float
     ) -> "PartitionWatch":
         """As it was read again; `has_data`: a data record lies behind the known end, or the log lost its end."""
-        seen = replace(self, end=high_watermark, last_stable=last_stable)
+        seen = replace(self, end=high_watermark, last_stable=last_stable, read_at_s=now_s)
         return replace(seen, still_since_s=now_s, appended=self.appended + 1) if has_data else seen
 
     @property
@@ -83,14 +85,16 @@ class PartitionWatch:
         return self.last_stable < self.end
 
     def waits_s(self, now_s: float) -> float:
-        """For how long it has to stay still."""
+        """For how long it has to stay still, until it is read again."""
         return max(0.0, self.quiet.seconds - (now_s - self.still_since_s))
 
-    def is_still(self, now_s: float) -> bool:
-        return not self.has_open_transaction and self.waits_s(now_s) == 0.0
+    @property
+    def is_still(self) -> bool:
+        """Whether its last reading says so."""
+        return not self.has_open_transaction and self.waits_s(self.read_at_s) == 0.0
 
-    def proof(self, now_s: float, *, is_enforced: bool) -> Proof:
+    def proof(self, *, is_enforced: bool) -> Proof:
         """`is_enforced`: what stops writers was read back from the leader."""
-        if not self.is_still(now_s):
+        if not self.is_still:
             return Proof.UNPROVEN
         return Proof.PROVEN if is_enforced and self.quiet.is_telling else Proof.OBSERVED

@@ -237,9 +237,8 @@ class _Attempt:
             self.parts.sleep(_POLL_S)
 
     def _concluded(self, made: Sequence[Fence], watches: Sequence[PartitionWatch]) -> FenceResult:
-        now_s = self.parts.clock.monotonic()
-        proved = [self._proved(one, watches, now_s) for one in made]
-        left = [one for one in watches if not one.is_still(now_s)]
+        proved = [self._proved(one, watches) for one in made]
+        left = [one for one in watches if not one.is_still]
         if not left:
             self._record(proved)
             return FenceResult(self.operation_id, self._words(proved), tuple(proved))
@@ -259,7 +258,7 @@ class _Attempt:
             "proof"
         )
 
-    def _proved(self, made: Fence, watches: Sequence[PartitionWatch], now_s: float) -> Fence:
+    def _proved(self, made: Fence, watches: Sequence[PartitionWatch]) -> Fence:
         partitions = tuple(
             FencedPartition(
                 partition=one.partition,
@@ -267,7 +266,7 @@ class _Attempt:
                 last_stable=one.last_stable,
                 quiet_ms=int(one.quiet.seconds * 1000),
                 is_telling=one.quiet.is_telling,
-                proof=str(one.proof(now_s, is_enforced=self.measure.is_enforced)),
+                proof=str(one.proof(is_enforced=self.measure.is_enforced)),
             )
             for one in watches
             if one.topic == made.topic
@@ -276,6 +275,8 @@ class _Attempt:
 
     def _why_not(self, watch: PartitionWatch) -> str:
         where = f"{watch.topic} partition {watch.partition}"
+        if not watch.has_open_transaction and not watch.appended:
+            return f"{where}: not read for as long as it has to be still, {watch.quiet.seconds:g} s"
         if not watch.has_open_transaction:
             return f"{where}: records were appended behind the fence, the last ones before offset {watch.end}"
         advice = "it ends by its time limit; --abort-open-transactions-after S aborts it"

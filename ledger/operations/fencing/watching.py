@@ -74,13 +74,14 @@ class Watching:
                 end=ends[name, number].high_watermark,
                 last_stable=ends[name, number].last_stable,
                 still_since_s=now_s,
+                read_at_s=now_s,
             )
             for name, number in keys
         }
 
-    def _left(self, watches: Watches) -> list[PartitionWatch]:
-        now_s = self.parts.clock.monotonic()
-        return [one for one in watches.values() if not one.is_still(now_s)]
+    @staticmethod
+    def _left(watches: Watches) -> list[PartitionWatch]:
+        return [one for one in watches.values() if not one.is_still]
 
     def _pause(self, left: Sequence[PartitionWatch]) -> None:
         now_s = self.parts.clock.monotonic()

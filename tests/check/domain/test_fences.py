@@ -127,7 +127,7 @@ def test_it_is_watched_for_as_long_as_writers_ever_paused(pause_s: float | None,
     assert quiet_time(pause_s, BOUNDS) == expected
 
 
-def watch(*, is_telling: bool = True, last_stable: int = 7) -> PartitionWatch:
+def watch(*, is_telling: bool = True, last_stable: int = 7, read_at_s: float = 100.0) -> PartitionWatch:
     return PartitionWatch(
         topic="orders",
         partition=0,
@@ -135,30 +135,42 @@ def watch(*, is_telling: bool = True, last_stable: int = 7) -> PartitionWatch:
         end=7,
         last_stable=last_stable,
         still_since_s=100.0,
+        read_at_s=read_at_s,
     )
 
 
 @pytest.mark.parametrize(
-    ("seen", "now_s", "is_enforced", "expected"),
+    ("seen", "is_enforced", "expected"),
     [
-        (watch(), 109.9, True, Proof.UNPROVEN),
-        (watch(), 110.0, True, Proof.PROVEN),
-        (watch(), 110.0, False, Proof.OBSERVED),
-        (watch(is_telling=False), 110.0, True, Proof.OBSERVED),
-        (watch(last_stable=6), 200.0, True, Proof.UNPROVEN),
+        (watch(read_at_s=109.9), True, Proof.UNPROVEN),
+        (watch(read_at_s=110.0), True, Proof.PROVEN),
+        (watch(read_at_s=110.0), False, Proof.OBSERVED),
+        (watch(is_telling=False, read_at_s=110.0), True, Proof.OBSERVED),
+        (watch(last_stable=6, read_at_s=200.0), True, Proof.UNPROVEN),
     ],
 )
-def test_a_partition_that_is_still_is_proved(
-    seen: PartitionWatch, now_s: float, is_enforced: bool, expected: Proof
+def test_a_partition_that_was_read_as_still_is_proved(
+    seen: PartitionWatch, is_enforced: bool, expected: Proof
 ) -> None:
-    assert seen.proof(now_s, is_enforced=is_enforced) is expected
+    assert seen.proof(is_enforced=is_enforced) is expected
+
+
+def again(seen: PartitionWatch, now_s: float) -> PartitionWatch:
+    """Read again, without anything new."""
+    return seen.after(last_stable=seen.end, high_watermark=seen.end, has_data=False, now_s=now_s)
 
 
 def test_data_behind_the_fence_begins_the_quiet_time_again_and_markers_do_not() -> None:
     marked = watch(last_stable=6).after(last_stable=8, high_watermark=8, has_data=False, now_s=105.0)
-    assert (marked.end, marked.is_still(110.0), marked.appended) == (8, True, 0)
+    assert (marked.end, marked.is_still, again(marked, 110.0).is_still, marked.appended) == (
+        8,
+        False,
+        True,
+        0,
+    )
     moved = marked.after(last_stable=9, high_watermark=9, has_data=True, now_s=108.0)
-    assert (moved.end, moved.is_still(117.9), moved.is_still(118.0), moved.appended) == (9, False, True, 1)
+    assert (again(moved, 117.9).is_still, again(moved, 118.0).is_still) == (False, True)
+    assert (moved.end, moved.appended) == (9, 1)
 
 
 def test_the_least_proof_counts_for_a_topic() -> None:

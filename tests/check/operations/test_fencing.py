@@ -136,6 +136,34 @@ def test_records_in_flight_begin_the_quiet_time_again() -> None:
     assert [one.end for one in done.fences[0].partitions] == [2, 1]
 
 
+def test_time_in_which_nothing_could_be_read_proves_nothing() -> None:
+    site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
+
+    def goes() -> None:
+        site.cluster.is_away = True
+
+    def is_back_with_a_record_more() -> None:
+        site.cluster.is_away = False
+        site.cluster.write("orders", 1)
+
+    site.during_sleep = [goes, *[lambda: None] * 15, is_back_with_a_record_more]
+    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    assert [one.end for one in done.fences[0].partitions] == [2, 1]
+    assert site.clock.now_s >= 1_020.0, "still for ten seconds since the record was read"
+
+
+def test_a_fence_that_could_not_be_read_again_is_not_proved() -> None:
+    site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
+
+    def goes() -> None:
+        site.cluster.is_away = True
+
+    site.during_sleep = [goes]
+    with pytest.raises(ClusterUnavailableError):
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0), site.parts())
+    assert proofs(rows(site)) == [("orders", "begun")]
+
+
 def test_what_never_becomes_still_is_not_proved() -> None:
     site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
     site.during_sleep = [lambda: site.cluster.write("orders", 1)] * 100
