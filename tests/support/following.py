@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, Producer
 
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.reading import read_topics
+from ledger.sandbox.reading import is_end, read_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 
@@ -75,13 +75,10 @@ def consumed(servers: str, topic: str, group: str) -> list[bytes]:
         while not ended or len(ended) < len(consumer.assignment()):
             if (message := consumer.poll(30)) is None:
                 break
-            error = message.error()
-            if error is None:
-                found.append(message.value() or b"")
-            elif error.code() == KafkaError._PARTITION_EOF:
+            if is_end(message):
                 ended.add(message.partition())
             else:
-                raise KafkaException(error)
+                found.append(message.value() or b"")
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()

@@ -80,8 +80,9 @@ class Apply:
             case OperationKind.APPLY_ENDED:
                 ended = ApplyEnded.of_row(row)
                 self.figures = ended.figures
-                self.state = ApplyState.DONE if ended.result == "done" else ApplyState.OPEN
-                self.ended_at = (row["writer_epoch"], row["round"]) if ended.result == "done" else None
+                is_done = ended.result == "done"
+                self.state = ApplyState.DONE if is_done else ApplyState.OPEN
+                self.ended_at = (row["writer_epoch"], row["round"]) if is_done else None
             case OperationKind.UNDO_BEGUN:
                 self.state = ApplyState.UNDOING
             case OperationKind.UNDONE:
