@@ -1,7 +1,7 @@
 """Position sheets: where all groups of a cluster continue at another, shown, set and read back."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from ledger.adapters.duck.share_offsets import share_commits
 from ledger.adapters.system import SystemClock
 from ledger.app.between_clusters import Way, require_way, translate_groups
 from ledger.app.group_offsets import ALL, Chosen, source_commits
-from ledger.app.untranslated import untranslated_groups_at
+from ledger.app.untranslated import unread_groups_at
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
@@ -21,12 +21,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_stillness, without_busy
 from ledger.operations.groups.group_sync import synced_before
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
-from ledger.operations.groups.position_sheet import (
-    UNREAD_ADVICE,
-    PositionSheet,
-    compute_sheet,
-    set_sheet,
-)
+from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
 from ledger.operations.groups.receipts import SourceCommits, Why, results, unfinished
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog, require_recorded
@@ -36,22 +31,25 @@ from ledger.schema import OPERATIONS
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whose places are asked for: of which groups and partitions, of these topics alone (None: all), and what of the
-    answers is accepted."""
+    """Whose places are asked for: of which groups and partitions, what of these answers alone (`scope`, None: all), and
+    what of the answers is accepted."""
 
     way: Way
     choice: Choice
     chosen: Chosen = ALL
-    topics: frozenset[str] | None = None
+    scope: Callable[[Sequence[Row]], Sequence[Row]] | None = None
 
-    def holds(self, row: Row) -> bool:
-        """Whether an answer is asked for."""
-        chosen, topic, partition = self.chosen, row["source_topic"], row["source_partition"]
+    def among(self, rows: Sequence[Row]) -> list[Row]:
+        """The answers that are asked for."""
+        chosen = [row for row in rows if self._holds(row)]
+        return chosen if self.scope is None else list(self.scope(chosen))
+
+    def _holds(self, row: Row) -> bool:
+        chosen = self.chosen
         return (
             (not chosen.groups or row["group_id"] in chosen.groups)
-            and (self.topics is None or topic in self.topics)
-            and chosen.topic in (None, topic)
-            and chosen.partition in (None, partition)
+            and chosen.topic in (None, row["source_topic"])
+            and chosen.partition in (None, row["source_partition"])
         )
 
 
@@ -171,7 +169,6 @@ def _target(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> Iterator[Clust
 
 def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
     here = asked.way.from_cluster
-    unread = untranslated_groups_at(at, here, asked.chosen.groups).to_pylist()
     return compute_sheet(
         target,
         group_answers(at, asked),
@@ -179,7 +176,7 @@ def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Position
         oddities,
         from_cluster=here,
         cut=at.cut.token,
-        unread_groups={row["group_id"]: row["status"] for row in unread if row["status"] in UNREAD_ADVICE},
+        unread_groups=unread_groups_at(at, here, asked.chosen.groups),
         synced=_synced(at, asked.way.to_cluster),
     )
 
@@ -194,7 +191,7 @@ def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
     found = translate_groups(at, asked.way, Chosen()).to_pylist()
-    chosen = [row for row in [*found, *shared] if asked.holds(row)]
+    chosen = asked.among([*found, *shared])
     if not chosen and asked.chosen != ALL:
         raise PreconditionError(
             f"the ledger has no committed offset of {asked.chosen} at {asked.way.from_cluster}; nothing was set"

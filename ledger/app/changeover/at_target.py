@@ -1,6 +1,7 @@
 """Steps at the target: promoted, closed to the mirror, cut, handed over, with its groups in place."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ledger.app import answers
@@ -9,14 +10,11 @@ from ledger.app.acts.directions import change_direction
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
-from ledger.app.between_clusters import Way
-from ledger.app.changeover.before_cut import drain_source
+from ledger.app.changeover.before_cut import drain_source, groups_at_rest
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import losses_of
-from ledger.app.changeover.sheets import record_sheets
+from ledger.app.changeover.sheets import places_of, record_sheets
 from ledger.app.changeover.written import mirrors_at
-from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import Asked as AskedPlaces
 from ledger.app.position_sheets import Reasons, set_positions, why_set
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
@@ -28,7 +26,6 @@ from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications, require_all_copied
 from ledger.operations.changeover.written_behind import application_offsets
-from ledger.operations.groups.outcomes import Choice
 from ledger.operations.hand_over.carrying_out import Ready
 
 
@@ -84,21 +81,19 @@ def _of_applications(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
 def move_groups(scene: Scene, waits: Waits) -> StepResult:
     """Every group continues at the target where it has to; raises when one does not, and the others do.
 
-    Where the former source answers its commits stood still when the groups were stopped. Here they are watched once
-    they are set: a consumer that assigned itself partitions commits over them.
+    Where the former source answers its commits stood still when the groups were stopped, and have to stand there still:
+    an apply may be continued much later. Here they are watched once they are set: a consumer that assigned itself
+    partitions commits over them.
     """
     choices = scene.plan.choices
-    asked = AskedPlaces(
-        Way(scene.plan.from_cluster, scene.plan.to_cluster),
-        Choice(choices.accepted, overwrite_newer=choices.overwrite_newer),
-        Chosen(choices.groups or ()),
-        frozenset(scene.source_topics),
-    )
+    if StepName.STOP_GROUPS in scene.plan.steps:
+        with suppress(ClusterUnavailableError):
+            groups_at_rest(scene).require_still_at_rest()
     reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
     at = answers.snapshot(scene.config, None)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
-    _, done = set_positions(scene.config, at, asked, reasons, after=after)
+    _, done = set_positions(scene.config, at, places_of(scene.plan), reasons, after=after)
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app import answers
 from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
+from ledger.app.changeover.sheets import read_topics
 from ledger.app.driver_roles import is_at_work
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
@@ -18,7 +20,7 @@ from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing
+from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing, WhichGroups
 from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
@@ -108,15 +110,19 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
         scene.asked.confirm(
             f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped", waits
         )
-    groups = scene.plan.choices.groups
-    at_rest = GroupsAtRest(
-        scene.source,
-        frozenset(scene.source_topics),
-        None if groups is None else frozenset(groups),
-        lambda: _recorded(scene),
-        scene.plan.choices.watch_seconds,
+    return groups_at_rest(scene).wait(scene.patience(scene.plan.choices.groups_seconds), waits)
+
+
+def groups_at_rest(scene: Scene) -> GroupsAtRest:
+    """Groups that move, at all topics of the former source that they read."""
+    choices = scene.plan.choices
+    which = WhichGroups(
+        are_recorded=_recorder_settings(scene.config, scene.plan.from_cluster).records_group,
+        named=None if choices.groups is None else frozenset(choices.groups),
+        accepted=frozenset(choices.accepted),
     )
-    return at_rest.wait(scene.patience(scene.plan.choices.groups_seconds), waits)
+    topics = read_topics(answers.snapshot(scene.config, None), scene.plan)
+    return GroupsAtRest(scene.source, topics, which, lambda: _recorded(scene), choices.watch_seconds)
 
 
 def _recorded(scene: Scene) -> Iterator[Standing]:
@@ -153,9 +159,14 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
     return StepResult("; ".join(words), facts)
 
 
+def _recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
+    return RecorderSettings.of_flows(
+        [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
+    )
+
+
 def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
-    flows = [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
-    settings = RecorderSettings.of_flows(flows)
+    settings = _recorder_settings(config, alias)
     verdict = verdict_here(
         scene.state.last_claim(recorder_of(alias)),
         LocalProcesses(),

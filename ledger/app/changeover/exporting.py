@@ -14,10 +14,8 @@ from ledger.app import answers
 from ledger.app.acts.fencing import fence_parts
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import show_hand_over
-from ledger.app.between_clusters import Way
 from ledger.app.changeover.planning import read_plan
-from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import Asked as AskedPlaces
+from ledger.app.changeover.sheets import places_of
 from ledger.app.position_sheets import Reasons, position_sheet, why_set
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
@@ -31,8 +29,8 @@ from ledger.domain.words.time_words import instant
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
 from ledger.operations.directions import Pair
-from ledger.operations.groups.outcomes import Choice, Setting
-from ledger.operations.groups.position_sheet import PositionSheet
+from ledger.operations.groups.outcomes import Setting
+from ledger.operations.groups.position_sheet import PositionSheet, unread_words
 from ledger.operations.hand_over.planning import HandOver
 from ledger.reports.exported_plan import LEFT_OUT, POSITIONS, RESET, STEPS, ExportedPlan, steps_script
 from ledger.reports.plain_text import csv_text
@@ -73,7 +71,7 @@ def export_plan(
     plan = read_plan(config, plan_id).plan
     _require_empty(folder)
     at = answers.snapshot(config, None)
-    sheet = position_sheet(config, at, _places(plan))
+    sheet = position_sheet(config, at, places_of(plan))
     placed = [one for one in sheet.settings if is_at_its_place(one)]
     reset, unwritable = _reset(placed, plan)
     left_out = [
@@ -126,15 +124,6 @@ def _require_empty(folder: Path) -> None:
         raise UsageError(f"{folder} is there and not an empty folder; nothing was written or recorded")
 
 
-def _places(plan: Plan) -> AskedPlaces:
-    return AskedPlaces(
-        Way(plan.from_cluster, plan.to_cluster),
-        Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
-        Chosen(plan.choices.groups or ()),
-        frozenset(one.source_topic for one in plan.topics),
-    )
-
-
 def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:
     """The reset file, and what of these settings it cannot hold: the tool is not one for share groups."""
     committing = [one for one in placed if not one.is_of_share_group]
@@ -159,7 +148,7 @@ def _left_out_file(left_out: Sequence[tuple[Setting, str]]) -> str:
 
 
 def _unread(sheet: PositionSheet) -> list[str]:
-    return [f"{group!r}: {status}" for group, status in sorted(sheet.unread_groups.items())]
+    return unread_words(sheet.unread_groups)
 
 
 def _positions(plan: Plan, state: DeltaLedgerState) -> str:

@@ -17,7 +17,7 @@ from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.driver_roles import verdict_now
 from ledger.app.position_sheets import Asked, group_answers
-from ledger.app.untranslated import untranslated_groups_at
+from ledger.app.untranslated import unread_groups_at
 from ledger.app.wiring import cluster_admin
 from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
@@ -33,7 +33,7 @@ from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.operations.changeover.losses import losses
 from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
 from ledger.operations.groups.outcomes import Choice
-from ledger.operations.groups.position_sheet import UNREAD_ADVICE, with_empty_partitions
+from ledger.operations.groups.position_sheet import with_empty_partitions
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
 
@@ -91,11 +91,7 @@ def see(
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
             places=places,
-            untold=[
-                row
-                for row in untranslated_groups_at(at, pair.source).to_pylist()
-                if row["status"] in UNREAD_ADVICE
-            ],
+            untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
             reverse_flows=reverse_flows(config, flows),

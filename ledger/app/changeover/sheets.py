@@ -1,16 +1,22 @@
-"""Sheets of plans in the ledger: where each group is to continue, recorded, and read again."""
+"""Sheets of plans: whose places are asked for, and where each group is to continue, recorded and read again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
+from ledger.app.between_clusters import Way
+from ledger.app.group_offsets import Chosen
+from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.plans import Plan
 from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
+from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.sheets import sheets_of
+from ledger.operations.groups.outcomes import Choice
 from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.groups.receipts import Why
 from ledger.schema import OPERATIONS
@@ -23,6 +29,22 @@ class RecordedSheets:
     operation_id: str
     by_group: Mapping[str, Sheet]
     moved: frozenset[str]
+
+
+def places_of(plan: Plan) -> Asked:
+    """Of all groups that move, at all partitions that they read at the former source."""
+    return Asked(
+        Way(plan.from_cluster, plan.to_cluster),
+        Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
+        Chosen(plan.choices.groups or ()),
+        PlacesInScope.of(plan.topics, plan.choices).moving,
+    )
+
+
+def read_topics(at: DeltaSnapshot, plan: Plan) -> frozenset[str]:
+    """Topics of the former source that groups read which move."""
+    answers = group_answers(at, Asked(Way(plan.from_cluster, plan.to_cluster), Choice()))
+    return PlacesInScope.of(plan.topics, plan.choices).read_topics(answers)
 
 
 def record_sheets(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ledger.domain.facts import Checkpoint
-from ledger.domain.groups import ShareOffset, has_members
+from ledger.domain.groups import GroupEvent, ShareOffset, has_members
 from ledger.domain.words.count_words import counted
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult, Waits
@@ -23,24 +23,42 @@ Standing = Checkpoint | ShareOffset
 """What is known of where a group stands on a partition."""
 
 _CONTINUE = "then continue: mirror-ledger apply"
+_TELL = "Let the mirror's principal describe all groups there, and bring their coordinators back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhichGroups:
+    """Groups that move. `are_recorded`: whether recorders record one of this name; `named` None: all of those.
+
+    `accepted`: of `UNREAD_ADVICE` what the plan accepts of groups that nobody can read.
+    """
+
+    are_recorded: Callable[[str], bool]
+    named: frozenset[str] | None
+    accepted: frozenset[str]
+
+    def move(self, group: str) -> bool:
+        """Whether this is one of them. What nobody records has no place to move to."""
+        return group in self.named if self.named is not None else self.are_recorded(group)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsAtRest:
-    """`groups` None: all. `recorded`: what the ledger knows by now. `quiet_s`: for so long commits have to stand still,
-    0: nobody watches."""
+    """`recorded`: what the ledger knows by now. `quiet_s`: for so long commits have to stand still, 0: nobody
+    watches."""
 
     source: ClusterAdmin
     topics: frozenset[str]
-    groups: frozenset[str] | None
+    which: WhichGroups
     recorded: Callable[[], Iterable[Standing]]
     quiet_s: float
 
     def wait(self, patience: Patience, waits: Waits) -> StepResult:
         """Until it is so. Members, commits and the record may each take as long as the step may wait.
 
-        Raises `PreconditionError`, with the groups' names, where one is at work still.
+        Raises `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
         """
+        patience.until(self._untold, waits, advice=f"{_TELL}; {_CONTINUE}")
         patience.until(
             lambda: self._members(self._read()),
             waits,
@@ -59,6 +77,35 @@ class GroupsAtRest:
         if watched is None:
             return StepResult(words, {"groups": groups})
         return StepResult(f"{words}; {watched.words}", {"groups": groups, "watched": watched.facts})
+
+    def require_still_at_rest(self) -> None:
+        """Raise `PreconditionError` where a group has come back to work since, or has committed what nobody recorded.
+
+        What could be read when the groups were stopped, and cannot be now, is no reason: then they stood still.
+        """
+        if (why := self._left()) is not None:
+            raise PreconditionError(
+                f"{why}: the groups of {self.source.alias} were at rest before, and are not any more. Stop their "
+                f"consumers there, and let a recorder read them (mirror-ledger record {self.source.alias}); {_CONTINUE}"
+            )
+
+    def _untold(self) -> str | None:
+        """Of which groups the cluster does not say where they stand, and whether they are at work."""
+        there = self._read()
+        unread = dict(there.unread)
+        if self.which.named is not None:
+            lacking = sorted(self.which.named - there.listed.keys())
+            unread |= self.source.unlisted_groups(lacking) if lacking else {}
+        elif not there.all_listed and GroupEvent.PERMITTED_LISTED not in self.which.accepted:
+            return f"{self.source.alias} shows only the groups that the mirror's principal may describe"
+        open_ones = sorted(
+            f"{group!r} {why.event}"
+            for group, why in unread.items()
+            if why.event is not GroupEvent.GONE and why.event not in self.which.accepted
+        )
+        if not open_ones:
+            return None
+        return f"{counted(len(open_ones), 'group')} of {self.source.alias} cannot be read: {', '.join(open_ones)}"
 
     def _watch(self, patience: Patience, waits: Waits) -> Stillness:
         there = self._read()
@@ -106,8 +153,7 @@ class GroupsAtRest:
         return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}"
 
     def _read(self) -> GroupsRead:
-        wanted = self.groups
-        return read_groups(self.source, lambda group: wanted is None or group in wanted, self.source.topics())
+        return read_groups(self.source, self.which.move, self.source.topics())
 
 
 def _offsets(there: GroupsRead, topics: Collection[str]) -> Mapping[Place, int]:

@@ -16,7 +16,9 @@ from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
 from ledger.operations.changeover.losses import loss_figures
+from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
+from ledger.operations.groups.position_sheet import unread_words
 from ledger.ports.ledger import FlowPosition
 
 Oddities = Callable[[Row], Collection[str]]
@@ -68,9 +70,11 @@ def planned(
     flows = _flows(seen, choices)
     topics = _topics(flows, choices)
     in_scope = {topic.source_topic for topic in topics}
-    places = [row for row in seen.places if row["source_topic"] in in_scope and _is_chosen(row, choices)]
+    scope = PlacesInScope.of(topics, choices)
+    places = scope.among(seen.places)
     losses = [row for row in seen.losses if row["source_topic"] in in_scope]
-    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, places, losses, oddities))))
+    moving = scope.moving(seen.places)
+    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses, oddities))))
     steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
     _require_hooks_that_run(hooks, steps, choices.fence)
     plan = Plan(
@@ -149,10 +153,6 @@ def _topics(flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, 
 def _current(flow: SeenFlow) -> list[FlowPosition]:
     """Positions of incarnations that were copied last; those of former ones stay in the ledger."""
     return [one for one in flow.positions if flow.incarnations.get(one.source_topic) == one.source_topic_id]
-
-
-def _is_chosen(row: Row, choices: Choices) -> bool:
-    return choices.groups is None or row["group_id"] in choices.groups
 
 
 def _known_id(alias: str, cluster_id: str | None) -> str:
@@ -348,13 +348,10 @@ def _of_groups(
             f"{counted(len(at_work), 'group')} with members at {seen.target.alias}: "
             f"{', '.join(map(repr, at_work))}",
         )
-    untold = sorted(
-        {
-            (str(row["group_id"]), str(row["status"]))
-            for row in seen.untold
-            if choices.groups is None or row["group_id"] in choices.groups
-        }
-    )
-    for group, status in untold:
-        if status not in choices.accepted:
-            yield Blocker(BlockerCode.GROUPS_UNKNOWN, f"{group!r}: {status.replace('_', ' ')}")
+    untold = {
+        group: status
+        for group, status in seen.untold.items()
+        if status not in choices.accepted and (choices.groups is None or group in choices.groups)
+    }
+    for words in unread_words(untold):
+        yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))

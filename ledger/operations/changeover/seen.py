@@ -59,7 +59,7 @@ class SeenFlow:
 class Seen:
     """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
 
-    `active`: groups that have members at the target. `untold`: groups whose commits are not known.
+    `active`: groups that have members at the target. `untold`: by group why its commits are not known.
     `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
@@ -72,7 +72,7 @@ class Seen:
     direction_id: str | None
     permissions: str
     places: Sequence[Row]
-    untold: Sequence[Row]
+    untold: Mapping[str, str]
     active: frozenset[str]
     losses: Sequence[Row]
     reverse_flows: Mapping[str, str]

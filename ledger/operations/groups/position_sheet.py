@@ -26,8 +26,8 @@ Oddities = Callable[[Row], Collection[str]]
 class PositionSheet:
     """Of each partition of each group where it lands at `to_cluster`, and what became of it, or would.
 
-    `unread_groups`: by group why nobody knows where it stands (`UNREAD_ADVICE`), where that was not accepted. `cut`: of
-    the answers.
+    `unread_groups`: by group why nobody knows where it stands (`UNREAD_ADVICE`), where that was not accepted; of groups
+    that nobody may know of under `OTHER_GROUPS`. `cut`: of the answers.
     """
 
     from_cluster: str
@@ -68,7 +68,7 @@ class PositionSheet:
     def left_lines(self, most: int = 20) -> list[str]:
         """What is not as answered, a line for each partition, at most so many."""
         lines = [f"{one.words}: {one.outcome}" for one in self.left_out]
-        lines += [f"{group!r}: {status}" for group, status in sorted(self.unread_groups.items())]
+        lines += unread_words(self.unread_groups)
         more = len(lines) - most
         return lines if more <= 0 else [*lines[:most], f"and {more} more"]
 
@@ -101,7 +101,20 @@ class PositionSheet:
 UNREAD_ADVICE: Mapping[str, str] = {
     "hidden": "grant DESCRIBE on them to the mirror's principal where they come from",
     "unavailable": "bring their coordinator back, or move them by hand",
+    "permitted_listed": "grant DESCRIBE on the cluster and all groups to the mirror's principal where they come from",
+    "not_recorded": "let a recorder read the groups where they come from (mirror-ledger record)",
 }
+"""Why it is not known where groups stand: of one group, or which groups there are (the last two)."""
+OTHER_GROUPS = ""
+"""Stands for the groups that were not listed, and has no name that a group can have."""
+
+
+def unread_words(unread: Mapping[str, str]) -> list[str]:
+    """A line for each group that nobody knows of, and for those that were not listed."""
+    return [
+        f"{'other groups' if group == OTHER_GROUPS else repr(group)}: {status}"
+        for group, status in sorted(unread.items())
+    ]
 
 
 def compute_sheet(

@@ -1,12 +1,13 @@
 """Groups leave the former source when none has members or commits, and the ledger has where they stand."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
 from ledger.domain.facts import Checkpoint
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing
+from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing, WhichGroups
 from tests.support.waiting_rooms import Room
 
 _QUIET_S = 5.0
@@ -27,9 +28,12 @@ def known(room: Room) -> list[Checkpoint]:
 def at_rest(
     room: Room, recorded: Callable[[], Iterable[Standing]], quiet_s: float = 0.0, *groups: str
 ) -> GroupsAtRest:
-    return GroupsAtRest(
-        room.cluster, frozenset({"orders"}), frozenset(groups) if groups else None, recorded, quiet_s
+    which = WhichGroups(
+        are_recorded=lambda group: not group.startswith("excluded"),
+        named=frozenset(groups) if groups else None,
+        accepted=frozenset(),
     )
+    return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, quiet_s)
 
 
 def watched(room: Room, *groups: str, seconds: float = 10.0) -> dict[str, object]:
@@ -150,3 +154,49 @@ def test_nobody_is_watched_where_the_plan_says_so() -> None:
     commits_at(room, set(range(1, 100)))
     rest = at_rest(room, lambda: known(room)).wait(room.patience(), room.said.append)
     assert (rest.read_back, room.clock.now_s) == ({"groups": ["billing"]}, 1_000.0)
+
+
+def waits(room: Room, *groups: str, accepted: str = "") -> dict[str, object]:
+    rest = at_rest(room, lambda: known(room), 0.0, *groups)
+    rest = replace(rest, which=replace(rest.which, accepted=frozenset({accepted})))
+    return dict(rest.wait(room.patience(), room.said.append).read_back)
+
+
+def test_groups_that_nobody_may_read_are_not_taken_for_groups_at_rest() -> None:
+    room = room_of()
+    room.cluster.denied_groups.add("secret")
+    with pytest.raises(
+        PreconditionError, match=r"east shows only the groups that .* may describe\. Let the mirror"
+    ):
+        waits(room)
+    with pytest.raises(PreconditionError, match="1 group of east cannot be read: 'secret' hidden"):
+        waits(room, "billing", "secret")
+    assert waits(room, "billing", "secret", accepted="hidden")["groups"] == ["billing"]
+    assert waits(room, accepted="permitted_listed")["groups"] == ["billing"]
+
+
+def test_a_group_that_was_deleted_and_one_that_no_flow_records_are_not_waited_for() -> None:
+    room = room_of()
+    assert waits(room, "billing", "deleted")["groups"] == ["billing"]
+    room.cluster.committed[("excluded", "orders", 0)] = 5
+    room.cluster.members.add("excluded")
+    recorded = known(room_of())
+    assert at_rest(room, lambda: recorded).wait(room.patience(), room.said.append).read_back == {
+        "groups": ["billing"]
+    }
+
+
+def test_a_group_that_came_back_to_work_is_not_moved_behind_its_back() -> None:
+    room = room_of()
+    recorded = known(room)
+    rest = at_rest(room, lambda: recorded)
+    rest.require_still_at_rest()
+    room.cluster.members.add("billing")
+    with pytest.raises(PreconditionError, match=r"1 group with members at east: billing: .* not any more"):
+        rest.require_still_at_rest()
+    room.cluster.members.clear()
+    room.cluster.committed[_AT] = 3
+    with pytest.raises(
+        PreconditionError, match=r"1 commit of east not recorded yet: .*\(mirror-ledger record east\)"
+    ):
+        rest.require_still_at_rest()

@@ -17,6 +17,7 @@ from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
+from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.planning import Planned, planned
 from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
 from ledger.ports.ledger import FlowPosition
@@ -64,6 +65,7 @@ def place(group: str | None = "billing", **changed: Any) -> Row:
         "group_id": group,
         "source_topic": "orders",
         "source_partition": 0,
+        "target_topic": "orders",
         "target_offset": 7,
         "status": "exact",
         "repeated": 2,
@@ -95,7 +97,7 @@ SEEN = Seen(
     direction_id=None,
     permissions="p",
     places=[place()],
-    untold=[],
+    untold={},
     active=frozenset(),
     losses=[loss()],
     reverse_flows={"flow": "back"},
@@ -200,8 +202,32 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
     ),
     ("active", replace(SEEN, active=frozenset({"billing"})), SWITCHOVER, BlockerCode.GROUP_ACTIVE_AT_TARGET),
     (
+        "a part of a group that is copied nowhere",
+        replace(SEEN, places=[place(), place(source_topic="audit", target_topic=None, target_offset=None)]),
+        SWITCHOVER,
+        BlockerCode.GROUP_WITHOUT_PLACE,
+    ),
+    (
+        "what it reads of the other side",
+        replace(SEEN, places=[place(), place(source_topic="west.orders", status="gone")]),
+        SWITCHOVER,
+        BlockerCode.GROUP_WITHOUT_PLACE,
+    ),
+    (
+        "groups not listed",
+        replace(SEEN, source=DEAD, untold={"": "permitted_listed"}),
+        FAILOVER,
+        BlockerCode.GROUPS_UNKNOWN,
+    ),
+    (
+        "no groups recorded",
+        replace(SEEN, untold={"": "not_recorded"}),
+        SWITCHOVER,
+        BlockerCode.GROUPS_UNKNOWN,
+    ),
+    (
         "hidden group",
-        replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]),
+        replace(SEEN, untold={"x": "hidden"}),
         SWITCHOVER,
         BlockerCode.GROUPS_UNKNOWN,
     ),
@@ -269,7 +295,9 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
         (replace(SEEN, reverse_flows={}), {"reverse": False}),
         (replace(SEEN, shut_out_problem="no authorizer"), {"abort_marker": True}),
         (replace(SEEN, shut_out_problem="no authorizer"), {"accept_unproven_shut_out": True}),
-        (replace(SEEN, untold=[{"group_id": "x", "status": "hidden"}]), {"groups": ("billing",)}),
+        (replace(SEEN, untold={"x": "hidden"}), {"groups": ("billing",)}),
+        (replace(SEEN, untold={"": "permitted_listed"}), {"groups": ("billing",)}),
+        (replace(SEEN, untold={"": "permitted_listed"}), {"accepted": ("permitted_listed",)}),
         (replace(SEEN, places=[place(), place("other", target_offset=None)]), {"groups": ("billing",)}),
     ],
 )
@@ -284,6 +312,47 @@ def test_what_a_group_at_work_read_first_is_copied_by_a_switchover_before_it_mov
     dead = replace(at_work, source=DEAD)
     assert made(dead, FAILOVER).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
     assert made(dead, FAILOVER, accepted=(status,)).blockers == ()
+
+
+def nowhere(group: str, **changed: Any) -> Row:
+    """A commit on a topic that no flow copies to the target."""
+    return place(
+        group,
+        source_topic="audit",
+        target_topic=None,
+        target_offset=None,
+        status="no_map",
+        repeated=None,
+        **changed,
+    )
+
+
+def test_groups_move_with_all_that_they_read_and_others_stay() -> None:
+    back = place(source_topic="west.orders", target_topic="orders", repeated=1)
+    replica = place("shipping", source_topic="orders_here", target_topic="orders", repeated=0)
+    rows = [
+        place(target_topic="east.orders"),
+        back,
+        replica,
+        nowhere("auditors"),
+        nowhere("billing", absence="gone"),
+    ]
+    positions = [position(target="east.orders", target_id="W-east.orders")]
+    topics = {"east.orders": "W-east.orders"}
+    prefixed = flow(positions=positions, config={"topic_naming": NamingKind.PREFIX})
+    seen = replace(SEEN, flows=[prefixed], places=rows, target=replace(WEST, topic_ids=topics))
+    found = made(seen)
+    assert found.blockers == ()
+    assert (found.forecast["groups"], found.forecast["repeated"]) == (3, 3)
+    assert found.forecast["groups_without_place"] == 1, "it stays, and is told of"
+    scope = PlacesInScope.of(found.plan.topics, Choices())
+    assert scope.moving(rows) == rows[:3]
+    assert scope.read_topics(rows) == {"orders", "west.orders", "orders_here"}
+    of_topic = PlacesInScope.of(found.plan.topics, Choices(topics=("east.orders",)))
+    assert of_topic.moving(rows) == rows[:1]
+    same = PlacesInScope.of(made().plan.topics, Choices(topics=("orders",)))
+    assert same.moving(rows) == [*rows[:3]], "one topic, from wherever it comes to both"
+    assert made(seen, groups=("auditors",)).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
 
 
 def test_no_fence_at_all_needs_a_reason() -> None:
