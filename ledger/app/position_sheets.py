@@ -22,7 +22,7 @@ from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_still
 from ledger.operations.groups.group_sync import synced_before
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
-from ledger.operations.groups.receipts import SourceCommits, Why, results, unfinished
+from ledger.operations.groups.receipts import NO_ATTEMPTS, EarlierAttempts, SourceCommits, Why, results
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog, require_recorded
 from ledger.reports.rendering import oddities
@@ -68,7 +68,7 @@ def position_sheet(config: MirrorConfig, at: DeltaSnapshot, asked: Asked) -> Pos
     Raises as `translate_groups` does, and when another cluster answers than the recorded one.
     """
     with _target(config, at, asked.way) as target:
-        return _computed(at, target, asked)
+        return computed_sheet(at, target, asked)
 
 
 def set_positions(
@@ -86,7 +86,7 @@ def set_positions(
     are watched where groups leave, `after`: where they were set; None: they are not.
     """
     with _target(config, at, asked.way) as target:
-        sheet = _computed(at, target, asked)
+        sheet = computed_sheet(at, target, asked)
         if before is not None:
             sheet = _still(config, sheet, before)
         operations = operator_operations(config)
@@ -97,7 +97,7 @@ def set_positions(
             operations,
             why,
             operation_id=reasons.operation_id,
-            begun=_begun(config, reasons.operation_id),
+            attempts=_earlier_attempts(config, reasons.operation_id),
         )
         if after is not None:
             sheet = _kept(target, sheet, after, operations, operation_id, why)
@@ -167,7 +167,8 @@ def _target(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> Iterator[Clust
         yield target
 
 
-def _computed(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
+def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
+    """Where groups land as of a cut, compared with what the target has now; changes nothing."""
     here = asked.way.from_cluster
     return compute_sheet(
         target,
@@ -215,9 +216,9 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     return [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
 
 
-def _begun(config: MirrorConfig, operation_id: str | None) -> dict[Place, int]:
-    """What attempts under the operation id were about to set, and have recorded no result of."""
+def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> EarlierAttempts:
+    """What attempts under the operation id came to."""
     if operation_id is None:
-        return {}
+        return NO_ATTEMPTS
     newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    return unfinished(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
+    return EarlierAttempts.of_rows(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))

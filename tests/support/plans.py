@@ -19,10 +19,16 @@ UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
 BY_HOOK = ("--fence", "hook", "--hook", "fence=true", "--unproven", "producers ended", *WATCHED)
 
 
-def planned(capsys: pytest.CaptureFixture[str], config: MirrorConfig, kind: str, *options: str) -> str:
-    """The id of a plan from east to west, once nothing stands against it: all is recorded then."""
+def planned(
+    capsys: pytest.CaptureFixture[str],
+    config: MirrorConfig,
+    kind: str,
+    *options: str,
+    way: tuple[str, str] = ("east", "west"),
+) -> str:
+    """The id of a plan from one cluster to another, once nothing stands against it: all is recorded then."""
     tries: list[Done] = []
-    asked = ("plan", kind, "--from", "east", "--to", "west", "--accept", "no_commit", "-o", "json")
+    asked = ("plan", kind, "--from", way[0], "--to", way[1], "--accept", "no_commit", "-o", "json")
 
     def is_free() -> bool:
         tries.append(command(capsys, config, *asked, *options))

@@ -16,7 +16,7 @@ from ledger.app.acts.shut_out import administered, copies
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.driver_roles import verdict_now
-from ledger.app.position_sheets import Asked, group_answers
+from ledger.app.position_sheets import Asked, computed_sheet, group_answers
 from ledger.app.untranslated import unread_groups_at
 from ledger.app.wiring import cluster_admin
 from ledger.catalog import Value
@@ -32,12 +32,16 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.operations.changeover.losses import losses
 from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
-from ledger.operations.groups.outcomes import Choice
-from ledger.operations.groups.position_sheet import with_empty_partitions
+from ledger.operations.groups.outcomes import Choice, Outcome, Setting
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
+from ledger.reports.rendering import ACCEPTABLE
 
 _SILENT_HEARTBEATS = 3
+_HINDRANCES = frozenset(
+    {Outcome.SEVERAL_ANSWERS, Outcome.GROUP_DENIED, Outcome.OTHER_TYPE, Outcome.OTHER_TOPIC, Outcome.NEWER}
+)
+"""What the target says against a place, beside members that a group has there: these are counted by group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,8 @@ def see(
         flows = [
             flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
         ]
-        places = group_answers(at, Asked(way, Choice()))
-        if there.live_id is not None:
-            places = with_empty_partitions(places, target)
+        settings = _settings(at, way, choices, target, there)
+        places = [one.answer for one in settings]
         directions = state.directions()
         seen_flows = [
             _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
@@ -91,6 +94,7 @@ def see(
             direction_id="; ".join(sorted(filter(None, changed))) or None,
             permissions=_permissions(state, (here, there)),
             places=places,
+            hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
             untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
@@ -246,6 +250,16 @@ def _permissions(state: DeltaLedgerState, clusters: Sequence[SeenCluster]) -> st
             found = sorted(json.dumps(asdict(one), sort_keys=True, default=str) for one in known.found)
             digest.update(json.dumps([str(kind), str(known.reading), found]).encode())
     return digest.hexdigest()[:16]
+
+
+def _settings(
+    at: DeltaSnapshot, way: Way, choices: Choices, target: KafkaAdmin, seen: SeenCluster
+) -> Sequence[Setting]:
+    """What would become of each answer at the target, were it accepted; nothing is known of one that is away."""
+    asked = Asked(way, Choice(ACCEPTABLE, overwrite_newer=choices.overwrite_newer))
+    if seen.live_id is None:
+        return [Setting(row, None, Outcome.TO_BE_SET) for row in group_answers(at, asked)]
+    return computed_sheet(at, target, asked).settings
 
 
 def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> frozenset[str]:

@@ -22,6 +22,7 @@ class BlockerCode(StrEnum):
     OBJECTIVE = "objective"
     GROUP_WITHOUT_PLACE = "group_without_place"
     GROUP_ACTIVE_AT_TARGET = "group_active_at_target"
+    GROUP_HINDERED_AT_TARGET = "group_hindered_at_target"
     GROUPS_UNKNOWN = "groups_unknown"
     FENCE = "fence"
     MIRROR_NOT_SHUT_OUT = "mirror_not_shut_out"
@@ -52,6 +53,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.GROUP_WITHOUT_PLACE: "choose the place by hand (offsets translate says why there is none), leave the "
     "group out (--group), or --accept its status",
     BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
+    BlockerCode.GROUP_HINDERED_AT_TARGET: "do what is said of it, leave the group out (--group), or take a newer one "
+    "back (--overwrite-newer)",
     BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record), with the right to describe "
     "them",
     BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "

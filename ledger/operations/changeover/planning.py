@@ -18,6 +18,7 @@ from ledger.mirror.task.assignments import StopCause
 from ledger.operations.changeover.losses import loss_figures
 from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
+from ledger.operations.groups.outcomes import ADVICE, place_of
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.ports.ledger import FlowPosition
 
@@ -342,6 +343,12 @@ def _of_groups(
             yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}")
         elif left := sorted(set(oddities(row)) - accepted):
             yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {', '.join(left)} is not accepted")
+        elif (hindrance := seen.hindered.get(place_of(row))) is not None:
+            yield Blocker(
+                BlockerCode.GROUP_HINDERED_AT_TARGET,
+                f"{row['group_id']} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
+                f"{ADVICE[hindrance]}",
+            )
     if at_work := sorted(groups & seen.active):
         yield Blocker(
             BlockerCode.GROUP_ACTIVE_AT_TARGET,

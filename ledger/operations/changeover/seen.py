@@ -10,6 +10,7 @@ from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
+from ledger.operations.groups.outcomes import Outcome, Place
 from ledger.ports.ledger import FlowPosition
 
 Row = Mapping[str, Any]
@@ -59,7 +60,8 @@ class SeenFlow:
 class Seen:
     """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
 
-    `active`: groups that have members at the target. `untold`: by group why its commits are not known.
+    `active`: groups that have members at the target. `hindered`: by group and partition there what else would keep it
+    from being set. `untold`: by group why its commits are not known.
     `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
@@ -74,6 +76,7 @@ class Seen:
     places: Sequence[Row]
     untold: Mapping[str, str]
     active: frozenset[str]
+    hindered: Mapping[Place, Outcome]
     losses: Sequence[Row]
     reverse_flows: Mapping[str, str]
     objectives: Objectives

@@ -7,7 +7,7 @@ from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.operations.groups.outcomes import Outcome, Setting
 from ledger.operations.groups.receipts import Why, intentions
 
-_AT_THEIR_PLACE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.TO_BE_SET)
+_AT_THEIR_PLACE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.READS_ON, Outcome.TO_BE_SET)
 
 
 def is_at_its_place(one: Setting) -> bool:

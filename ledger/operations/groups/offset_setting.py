@@ -160,7 +160,7 @@ def set_and_record(
 
     What is about to be set is recorded before, what became of it behind every hundred groups, under one operation id:
     a new one unless given. So where there is an intention without a result, the target may have either commit. With
-    what was `begun` under the given id and has no result (`unfinished`), it gets its result now where it was set.
+    what was `begun` under the given id and has no result (`EarlierAttempts`), it gets its result now where it was set.
     """
     settings = [_finished(one, begun) for one in settings]
     intended = intentions(settings, target_cluster=target.alias, why=why)

@@ -38,6 +38,7 @@ class Outcome(StrEnum):
     HAS_MEMBERS = "has_members"  # consumers of the group are at work at the target
     OTHER_TOPIC = "other_topic"  # the target topic was deleted, is another one, or is not shown
     ALREADY_SET = "already_set"
+    READS_ON = "reads_on"  # this operation had set it, and the group has read on at the target since
     NEWER = "newer"  # the group has a commit at the target beyond the answer
     STILL_READING = (
         "still_reading"  # it has members, or commits, where it leaves: seen while that was watched
@@ -53,7 +54,13 @@ class Outcome(StrEnum):
 
     @property
     def is_as_wanted(self) -> bool:
-        return self in (Outcome.SET, Outcome.ALREADY_SET, Outcome.TO_BE_SET, Outcome.LEFT)
+        return self in (
+            Outcome.SET,
+            Outcome.ALREADY_SET,
+            Outcome.READS_ON,
+            Outcome.TO_BE_SET,
+            Outcome.LEFT,
+        )
 
 
 ADVICE: Mapping[Outcome, str] = {

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
-from ledger.operations.groups.outcomes import ADVICE, Choice, Place, Row, Setting, result_row
-from ledger.operations.groups.receipts import Why
+from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Place, Row, Setting, result_row
+from ledger.operations.groups.receipts import EarlierAttempts, Why
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog
 
@@ -153,17 +153,28 @@ def set_sheet(
     why: Why,
     *,
     operation_id: str | None = None,
-    begun: Mapping[Place, int],
+    attempts: EarlierAttempts,
 ) -> tuple[str | None, PositionSheet]:
     """Set what a sheet says is to be set, and read it back; returns the operation id, None: nothing was lacking.
 
-    What cannot be set is said in the sheet that is returned, and is not an error here. Raises
+    A group that an earlier attempt had set, and that was started since, reads on and is left alone. What cannot be set
+    is said in the sheet that is returned, and is not an error here. Raises
     `ClusterUnavailableError` when the target dies in between: what it has then is found by doing it again.
     """
+    settings = [_reading_on(one, attempts.done) for one in sheet.settings]
     operation_id, done = set_and_record(
-        target, sheet.settings, operations, why, operation_id=operation_id, begun=begun
+        target, settings, operations, why, operation_id=operation_id, begun=attempts.begun
     )
     return operation_id, replace(sheet, settings=tuple(done))
+
+
+def _reading_on(one: Setting, set_before: Mapping[Place, int]) -> Setting:
+    """Where an earlier attempt had put it, and the group has committed that or more since: it is where it shall be."""
+    put = set_before.get(one.place)
+    is_hindered = one.outcome in (Outcome.NEWER, Outcome.HAS_MEMBERS)
+    if put is None or not is_hindered or one.former is None or one.former < put:
+        return one
+    return replace(one, answer={**one.answer, "target_offset": put}, outcome=Outcome.READS_ON)
 
 
 def with_empty_partitions(answers: Sequence[Row], target: ClusterAdmin) -> list[Row]:

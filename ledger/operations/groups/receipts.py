@@ -1,7 +1,9 @@
 """What is recorded of groups whose offsets are set: where they come from, what is about to be, what became of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ledger.domain.groups import SHARE
 from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
@@ -20,20 +22,28 @@ class SourceCommit:
     made_after_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceCommits:
     """Where groups come from: the cluster, and by group, topic and partition the last known commit there."""
 
     cluster: str
     last: Mapping[tuple[str, str, int], SourceCommit]
 
+    @cached_property
+    def _topic_ids(self) -> Mapping[tuple[str, str], set[str | None]]:
+        """By group and topic the ids that its commits there are of."""
+        found: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+        for (group, topic, _), one in self.last.items():
+            found[group, topic].add(one.topic_id)
+        return found
+
     def of(self, answer: Row) -> SourceCommit:
         """The commit that an answer is about; without one its topic id is that of the group's others on the topic."""
         group, topic = str(answer["group_id"]), answer["source_topic"]
         if answer["committed_offset"] is not None:
             return self.last[group, topic, answer["source_partition"]]
-        others = {one.topic_id for at, one in self.last.items() if at[:2] == (group, topic)}
-        return SourceCommit(topic_id=others.pop() if len(others) == 1 else None)
+        others = self._topic_ids.get((group, topic), set())
+        return SourceCommit(topic_id=next(iter(others)) if len(others) == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +113,38 @@ def _result(one: Setting) -> CommitResult:
     )
 
 
-def unfinished(rows: Iterable[Row]) -> dict[Place, int]:
-    """By place the offset that was about to be set, of which no result was recorded, of one operation's rows.
+@dataclass(frozen=True, slots=True)
+class EarlierAttempts:
+    """What attempts under one operation id came to, by place: `begun` is what was about to be set and has no result,
+    `done` what was set."""
 
-    Rows of `operations` in the order of their stamps.
-    """
-    begun: dict[Place, int] = {}
-    for row in rows:
-        if row["kind"] == OffsetsSet.kind:
-            intended = OffsetsSet.of_row(row)
-            begun |= {(intended.group, one.topic, one.partition): one.to for one in intended.commits}
-        elif row["kind"] == OffsetsSetResult.kind:
-            done = OffsetsSetResult.of_row(row)
-            for result in done.results:
-                if result.topic is not None and result.partition is not None:
-                    begun.pop((done.group, result.topic, result.partition), None)
-    return begun
+    begun: Mapping[Place, int]
+    done: Mapping[Place, int]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> "EarlierAttempts":
+        """From rows of `operations` of that operation, in the order of their stamps."""
+        begun: dict[Place, int] = {}
+        done: dict[Place, int] = {}
+        for row in rows:
+            if row["kind"] == OffsetsSet.kind:
+                intended = OffsetsSet.of_row(row)
+                begun |= {(intended.group, one.topic, one.partition): one.to for one in intended.commits}
+            elif row["kind"] == OffsetsSetResult.kind:
+                for place, result in _placed(OffsetsSetResult.of_row(row)):
+                    begun.pop(place, None)
+                    if result.result == Outcome.SET and result.to is not None:
+                        done[place] = result.to
+                    elif result.result in (Outcome.NOT_KEPT, Outcome.MOVED_BY_OTHERS):
+                        done.pop(place, None)
+        return cls(begun, done)
+
+
+def _placed(done: OffsetsSetResult) -> Iterator[tuple[Place, CommitResult]]:
+    """The results that are about a place at the target."""
+    for result in done.results:
+        if result.topic is not None and result.partition is not None:
+            yield (done.group, result.topic, result.partition), result
+
+
+NO_ATTEMPTS = EarlierAttempts({}, {})

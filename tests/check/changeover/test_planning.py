@@ -20,6 +20,7 @@ from ledger.errors import PreconditionError, UsageError
 from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.planning import Planned, planned
 from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.operations.groups.outcomes import Outcome
 from ledger.ports.ledger import FlowPosition
 
 SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
@@ -66,6 +67,7 @@ def place(group: str | None = "billing", **changed: Any) -> Row:
         "source_topic": "orders",
         "source_partition": 0,
         "target_topic": "orders",
+        "target_partition": 0,
         "target_offset": 7,
         "status": "exact",
         "repeated": 2,
@@ -99,6 +101,7 @@ SEEN = Seen(
     places=[place()],
     untold={},
     active=frozenset(),
+    hindered={},
     losses=[loss()],
     reverse_flows={"flow": "back"},
     objectives={},
@@ -199,6 +202,15 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         replace(SEEN, places=[place(status="gone")]),
         SWITCHOVER,
         BlockerCode.GROUP_WITHOUT_PLACE,
+    ),
+    *(
+        (
+            str(outcome),
+            replace(SEEN, hindered={("billing", "orders", 0): outcome}),
+            SWITCHOVER,
+            BlockerCode.GROUP_HINDERED_AT_TARGET,
+        )
+        for outcome in (Outcome.NEWER, Outcome.GROUP_DENIED, Outcome.OTHER_TYPE, Outcome.SEVERAL_ANSWERS)
     ),
     ("active", replace(SEEN, active=frozenset({"billing"})), SWITCHOVER, BlockerCode.GROUP_ACTIVE_AT_TARGET),
     (

@@ -11,7 +11,7 @@ from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Row, Setting, result_row
-from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why, intentions, unfinished
+from ledger.operations.groups.receipts import EarlierAttempts, SourceCommit, SourceCommits, Why, intentions
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
@@ -322,7 +322,7 @@ def test_an_operation_that_is_carried_out_again_records_the_result_of_what_it_ha
             log,
             WHY,
             operation_id=operation_id,
-            begun=unfinished(rows),
+            begun=EarlierAttempts.of_rows(rows).begun,
         )
         return found, outcomes(done)
 

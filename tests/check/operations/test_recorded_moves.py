@@ -12,7 +12,7 @@ from ledger.catalog import query
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import Choice, Outcome
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
-from ledger.operations.groups.receipts import SourceCommits, Why
+from ledger.operations.groups.receipts import EarlierAttempts, SourceCommits, Why
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
@@ -67,8 +67,8 @@ class Moved:
             one.outcome for one in set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left))[1]
         }
 
-    def move(self, here: str, there: str) -> PositionSheet:
-        """All groups of a cluster, as `offsets set --from --to` moves them."""
+    def move(self, here: str, there: str, operation_id: str | None = None) -> PositionSheet:
+        """All groups of a cluster, as `offsets set --from --to` moves them, or an apply that may be continued."""
         at = self.ledger.at(self.ledger.latest())
         target = {"east": self.east, "west": self.cluster}[there]
         found = engine.run_query(
@@ -85,7 +85,9 @@ class Moved:
         )
         left = SourceCommits(here, source_commits(engine.cluster_commits(at, here)))
         log = operators(self.ledger, target.clock)
-        return set_sheet(target, sheet, log, Why(None, "v2.cut", left), begun={})[1]
+        rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
+        why, attempts = Why(None, "v2.cut", left), EarlierAttempts.of_rows(rows)
+        return set_sheet(target, sheet, log, why, operation_id=operation_id, attempts=attempts)[1]
 
     def recorded_at_west(self, *, number: int) -> None:
         """What its recorder sees of the group."""
@@ -206,6 +208,24 @@ def test_who_moved_by_all_flows_and_read_nothing_goes_back_exactly(moved: Moved)
     back = moved.move("west", "east")
     assert {part: offset for part, (offset, *_) in offsets(back).items()} == {0: 120, 1: 100}
     assert offsets(back)[0][1:] == ("exact", "set", 0)
+
+
+def test_a_group_that_an_apply_has_set_and_that_was_started_is_moved_when_it_is_continued(
+    moved: Moved,
+) -> None:
+    assert moved.move("east", "west", "apply-1").is_complete
+    place = ("billing", "east.orders", 0)
+    moved.cluster.committed[place] += 1
+    moved.cluster.members.add("billing")
+    again = moved.move("east", "west", "apply-1")
+    assert {one.outcome for one in again.settings} == {Outcome.READS_ON}
+    assert offsets(again)[0][0] == 20, "where it was set, not where it is"
+    assert again.is_complete
+    assert moved.move("east", "west", "apply-2").counts == {"has_members": 2}, "nobody else has set it"
+    moved.cluster.committed[place] = 3
+    assert moved.move("east", "west", "apply-1").counts == {"has_members": 1, "reads_on": 1}, (
+        "somebody set it back"
+    )
 
 
 def share_row(cluster: str, topic: str, topic_id: str, offset: int, *, number: int) -> dict[str, object]:

@@ -1,0 +1,74 @@
+"""Prefixed names both ways: a group moves with its commits on copies of the other side, and comes back."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.following import Pair, config_of, copying, name_of
+from tests.support.plans import OFTEN, UNFENCED, planned
+from tests.support.recorded import operations, query
+from tests.support.runs import FLOW, running
+from tests.support.shops import Desk, Shop
+from tests.support.waiting import eventually
+
+_BACK = "west-to-east"
+_ALL = frozenset(Subject)
+
+
+def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    copies = {alias: f"{alias}.{topic}" for alias in ("east", "west")}
+    back = f'source = "west"\ntarget = "east"\n{copying(topic, OFTEN)}'
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN), _BACK: back})
+    init_ledger(config)
+    for servers in (east, west):
+        create_topics(servers, [topic], partitions=2)
+    here, there, desk = Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing"))
+
+    def processed_all() -> bool:
+        return set(desk.processed) >= {*here.written, *there.written}
+
+    def switched(kind: str, source: str, target: str) -> None:
+        options = (*UNFENCED, "--group", desk.group, "--watch", "1")
+        plan_id = planned(capsys, config, kind, *options, way=(source, target))
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+
+    with running(config, spark, recorded=_ALL), running(config, spark, _BACK, recorded=_ALL):
+        here.sell(east, 50)
+        there.sell(west, 30)
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "copies are at west")
+        eventually(lambda: query(config, "flow_positions", flow=_BACK) != [], "copies are at east")
+        with desk.open(east, [topic, copies["west"]]):
+            here.sell(east, 50)
+            there.sell(west, 30)
+            eventually(processed_all, "it reads both sides at east")
+        here.sell(east, 10)
+        there.sell(west, 10)
+        switched("switchover", "east", "west")
+        assert moved_of(config) == {topic, copies["west"]}
+        with desk.open(west, [copies["east"], topic]):
+            there.sell(west, 60)
+            eventually(processed_all, "it reads both sides at west")
+        there.sell(west, 10)
+        switched("switchover", "west", "east")
+        assert moved_of(config) == {topic, copies["east"]}
+        with desk.open(east, [topic, copies["west"]]):
+            here.sell(east, 60)
+            eventually(processed_all, "it reads both sides at east again")
+    assert sorted(desk.processed) == sorted([*here.written, *there.written])
+    assert len(desk.processed) == 310
+
+
+def moved_of(config: MirrorConfig) -> set[str]:
+    """Topics of the former source from which the last group was moved."""
+    return {one["source_topic"] for one in operations(config, "offsets_set")[-1]["commits"]}
