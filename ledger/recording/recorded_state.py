@@ -12,7 +12,7 @@ from typing import Any
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import Checkpoint, HighWatermark, SyncCause, TopicState, WriterEvent
 from ledger.domain.fences.closing import denial
-from ledger.domain.fences.receipts import FENCE_KINDS, Fences
+from ledger.domain.fences.receipts import FENCE_KINDS, Fence, Fences
 from ledger.domain.groups import GroupFact, ShareOffset
 from ledger.domain.hand_over.receipts import HAND_OVER_KINDS, HandOvers
 from ledger.domain.offsets.adopted import ADOPTION_KINDS, AdoptionHistory
@@ -138,6 +138,11 @@ class RecordedState(ABC):
 
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+
+    def denied_by_fences(self, cluster: str) -> frozenset[TopicAcl]:
+        """The rules that any fence ever made at a cluster: of one that was lifted they may have been seen last."""
+        rows = map(Fence.of_row, self._operations(("kind", "=", OperationKind.FENCE)))
+        return frozenset(rule for fence in rows if fence.cluster == cluster for rule in fence.rules)
 
     def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]:
         """The rules that people were to make at a cluster by exported plans, whether they have or not."""

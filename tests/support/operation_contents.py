@@ -351,7 +351,11 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         ),
     ),
     OperationKind.MIRROR_LET_IN: MirrorLetIn(
-        cluster="west", cluster_id="MkU3OEVBNTcwNTJENDM2Qg", topics=("orders",), rules=(_DENY,)
+        cluster="west",
+        cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+        former="east",
+        topics=("orders",),
+        rules=(_DENY,),
     ),
     OperationKind.FENCE: Fence(
         cluster="east",

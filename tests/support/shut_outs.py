@@ -223,9 +223,10 @@ class Promotion:
             progress=self.said.append,
         )
 
-    def let_in(self, topics: Sequence[str] | None = None) -> LetInResult:
+    def let_in(self, topics: Sequence[str] | None = None, former: str = "east") -> LetInResult:
         ports = LetInPorts(self.west, self.state, self._operations(), self.clock, self._sleep)
-        return let_mirror_in(topics, ports, reason=WHY)
+        pair = Pair("west", former, None if topics is None else tuple(topics))
+        return let_mirror_in(pair, ports, reason=WHY)
 
     def _operations(self) -> OperatorOperations:
         return OperatorOperations(self.facts, operator="anna")

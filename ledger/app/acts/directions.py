@@ -51,7 +51,7 @@ def change_direction(
     if is_new:
         # Before a rule is removed: what is refused here has let nobody in.
         change = _change(config, kind, pair, state)
-        words = consequences(pair, kind, flows)
+        words = consequences(pair, kind, flows) + _fenced_words(pair, kind, state)
         if no_reverse and isinstance(change, Promoted):
             change = replace(change, no_reverse=True)
             words = f"{words}; nothing is to be mirrored back"
@@ -61,7 +61,7 @@ def change_direction(
             words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
     # Rules before the record: a flow that may write again and is denied would stop for that.
     opened = None
-    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.topics):
+    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.former, pair.topics):
         opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
     said = "" if opened is None else f"{opened.words}; "
     if change is None:
@@ -71,6 +71,19 @@ def change_direction(
         [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
     )
     return Declared(operation_id, f"{said}{words}")
+
+
+def _fenced_words(pair: Pair, kind: type[DirectionChange], state: DeltaLedgerState) -> str:
+    """A promotion alone opens nothing that was closed when applications left this cluster."""
+    if kind is Demoted:
+        return ""
+    fenced = [one.fence.topic for one in state.fences().at(pair.cluster) if pair.names(one.fence.topic)]
+    if not fenced:
+        return ""
+    return (
+        f"; {', '.join(fenced)} is fenced there: mirror-ledger unfence {pair.cluster}, before applications "
+        "are to write"
+    )
 
 
 def _change(

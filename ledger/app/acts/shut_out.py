@@ -87,7 +87,7 @@ def let_in(
     with administered(config, pair.cluster) as administrator:
         require_recorded(state, administrator)
         ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
-        return let_mirror_in(pair.topics, ports, reason=reason, ticket=ticket, operation_id=operation_id)
+        return let_mirror_in(pair, ports, reason=reason, ticket=ticket, operation_id=operation_id)
 
 
 def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:

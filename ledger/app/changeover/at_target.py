@@ -7,6 +7,7 @@ from typing import Any
 from ledger.app import answers
 from ledger.app.acts.cut import cut_of_pair
 from ledger.app.acts.directions import change_direction
+from ledger.app.acts.fencing import unfence_topics
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
@@ -26,6 +27,8 @@ from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications, require_all_copied
 from ledger.operations.changeover.written_behind import application_offsets
+from ledger.operations.fencing.lifting import AskedLifting
+from ledger.operations.fencing.parts import UnfenceResult
 from ledger.operations.hand_over.carrying_out import Ready
 
 
@@ -106,9 +109,24 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
 
 
 def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
-    """The target gets the settings and permissions that applications had; what people have to do is named."""
+    """The target gets the settings and permissions that applications had, and loses the fence that it was left with
+    once; what people have to do is named."""
+    lifted = _open_to_applications(scene, waits)
     ready = handed_over(scene, Purpose.APPLICATIONS, waits)
-    return StepResult(ready.words, ready.facts)
+    words = ready.words if lifted is None else f"{lifted.words}; {ready.words}"
+    return StepResult(words, {**ready.facts, "unfenced": () if lifted is None else lifted.facts})
+
+
+def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
+    """None: nothing of the target was fenced."""
+    cluster = scene.plan.to_cluster
+    fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.topics)
+    if not fenced:
+        return None
+    asked = AskedLifting(
+        cluster=cluster, topics=tuple(sorted(fenced)), reason=scene.asked.reason, ticket=scene.asked.ticket
+    )
+    return unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
 
 
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:

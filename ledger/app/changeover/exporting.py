@@ -30,7 +30,7 @@ from ledger.errors import MirrorLedgerError, UsageError
 from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
 from ledger.operations.directions import Pair
 from ledger.operations.groups.outcomes import Setting
-from ledger.operations.groups.position_sheet import PositionSheet, unread_words
+from ledger.operations.groups.position_sheet import unread_words
 from ledger.operations.hand_over.planning import HandOver
 from ledger.reports.exported_plan import LEFT_OUT, POSITIONS, RESET, STEPS, ExportedPlan, steps_script
 from ledger.reports.plain_text import csv_text
@@ -78,7 +78,7 @@ def export_plan(
         *((one, str(one.outcome)) for one in sheet.settings if one not in placed),
         *((one, "not for the tool") for one in unwritable),
     ]
-    lines = tuple(f"{one.group_id!r}: {why}" for one, why in left_out)
+    lines = (*unread_words(sheet.unread_groups), *(f"{one.words}: {why}" for one, why in left_out))
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     rules, no_rules = lacking_rules(config, plan, state)
     lacking, by_hand = _hand_over(config, plan)
@@ -116,7 +116,7 @@ def export_plan(
     operation_id = operator_operations(config).record_parts(
         [exported, *sheets], flow=None, reason=reason, ticket=ticket
     )
-    return Exported(operation_id, _write(folder, texts), len(sheets), (*_unread(sheet), *lines))
+    return Exported(operation_id, _write(folder, texts), len(sheets), lines)
 
 
 def _require_empty(folder: Path) -> None:
@@ -145,10 +145,6 @@ def _left_out_file(left_out: Sequence[tuple[Setting, str]]) -> str:
         for one, why in left_out
     ]
     return csv_text([("group_id", "source_topic", "source_partition", "status", "why"), *rows])
-
-
-def _unread(sheet: PositionSheet) -> list[str]:
-    return unread_words(sheet.unread_groups)
 
 
 def _positions(plan: Plan, state: DeltaLedgerState) -> str:

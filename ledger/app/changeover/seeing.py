@@ -100,6 +100,7 @@ def see(
             losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
+            target_fences=[one.fence for one in state.fences().at(pair.target)],
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
             shut_out_problem=_shut_out_problem(config, pair.target, there),
             cut=at.cut.token,

@@ -1,7 +1,7 @@
 """Sheets of plans: whose places are asked for, and where each group is to continue, recorded and read again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.app.between_clusters import Way
@@ -24,11 +24,13 @@ from ledger.schema import OPERATIONS
 
 @dataclass(frozen=True, slots=True)
 class RecordedSheets:
-    """Of one operation: where each group is to continue. `moved`: groups of which a result is recorded there."""
+    """Of one operation: where each group is to continue. `moved`: groups of which a result is recorded there.
+    `left_out`: what an export did not hold, in words."""
 
     operation_id: str
     by_group: Mapping[str, Sheet]
     moved: frozenset[str]
+    left_out: tuple[str, ...] = ()
 
 
 def places_of(plan: Plan) -> Asked:
@@ -83,4 +85,7 @@ def exported_sheets(config: MirrorConfig, plan_id: str) -> RecordedSheets | None
     newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
     rows = newest.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN_EXPORTED)])
     exports = [row for row in rows if PlanExported.of_row(row).plan_id == plan_id]
-    return sheets_of_operation(config, str(exports[-1]["operation_id"])) if exports else None
+    if not exports:
+        return None
+    sheets = sheets_of_operation(config, str(exports[-1]["operation_id"]))
+    return replace(sheets, left_out=tuple(PlanExported.of_row(exports[-1]).left_out))

@@ -40,6 +40,7 @@ from ledger.operations.changeover.verifying import (
     group_places,
     hand_over_checks,
     late_write_checks,
+    left_out_checks,
     operation_checks,
     said,
     shut_checks,
@@ -132,10 +133,10 @@ def _shut_out(reading: _Reading) -> list[Check]:
     cluster_id = reading.target.cluster_id()
     topics = reading.pair.topics or ()
     rules: frozenset[TopicAcl] = frozenset()
-    if shut_outs.rules(cluster_id, topics):
+    if shut_outs.rules(cluster_id, topics, reading.plan.from_cluster):
         with administered(reading.config, reading.plan.to_cluster) as admin:
             rules = admin.topic_acls()
-    return shut_out_checks(shut_outs, cluster_id, topics, rules)
+    return shut_out_checks(shut_outs, cluster_id, reading.plan.from_cluster, topics, rules)
 
 
 def _is_open_again(reading: _Reading) -> bool:
@@ -146,8 +147,7 @@ def _is_open_again(reading: _Reading) -> bool:
 def _fences(reading: _Reading) -> list[Check]:
     plan = reading.plan
     if plan.choices.fence is FenceChoice.NONE:
-        words = f"the plan has none: {plan.choices.unproven}; late_write says whether that was enough"
-        return [said("fence", plan.from_cluster, reading.of is not None or None, words)]
+        return [said("fence", plan.from_cluster, None, f"the plan has none: {plan.choices.unproven}")]
     if reading.of is None:
         return _fences_by_hand(reading)
     if _is_open_again(reading):
@@ -157,9 +157,17 @@ def _fences(reading: _Reading) -> list[Check]:
     topics = sorted({one.source_topic for one in plan.topics})
     fences = {topic: standing.of(plan.from_cluster, topic) for topic in topics}
     with fence_parts(reading.config, plan.from_cluster, reading.state, lambda _words: None) as parts:
-        return fence_checks(
+        checks = fence_checks(
             {topic: None if one is None else one.fence for topic, one in fences.items()}, parts.control
         )
+    return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
+
+
+def _allowed_since(reading: _Reading) -> list[Check]:
+    """Rules that let somebody write who was allowed nothing when the topics were closed."""
+    lacking, refusals = lacking_rules(reading.config, reading.plan, reading.state)
+    open_ones = [said("fence", one.name, False, f"{one.principal} may write by now") for one in lacking]
+    return open_ones + [said("fence", reading.plan.from_cluster, None, words) for words in refusals]
 
 
 def _fences_by_hand(reading: _Reading) -> list[Check]:
@@ -182,9 +190,11 @@ def _late_writes(reading: _Reading) -> list[Check]:
     """Behind the ends that the fence was proved at; without a fence behind those that were drained."""
     plan = reading.plan
     ends = _fenced_ends(reading) or _drained_ends(reading)
+    unknown = sorted({one.source_topic for one in plan.topics} - {one.topic for one in ends})
+    checks = [said("late_write", topic, None, "nobody knows where it ended") for topic in unknown]
     if not ends:
-        return [said("late_write", plan.from_cluster, None, "nobody knows where it ended")]
-    return late_write_checks(reading.source, ends, mirrors_at(reading.state, plan.from_cluster_id))
+        return checks
+    return checks + late_write_checks(reading.source, ends, mirrors_at(reading.state, plan.from_cluster_id))
 
 
 def _fenced_ends(reading: _Reading) -> list[Behind]:
@@ -234,7 +244,7 @@ def _groups(reading: _Reading, sheets: RecordedSheets) -> list[Check]:
     if reading.of is not None:
         return group_checks(places)
     recorded = _record_moves(reading, sheets, places)
-    checks = group_checks(places)
+    checks = [*group_checks(places), *left_out_checks(reading.plan.to_cluster, sheets.left_out)]
     return [
         one if one.subject in recorded or one.status is not CheckStatus.OK else _beyond(one) for one in checks
     ]

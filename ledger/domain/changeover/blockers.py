@@ -25,6 +25,7 @@ class BlockerCode(StrEnum):
     GROUP_HINDERED_AT_TARGET = "group_hindered_at_target"
     GROUPS_UNKNOWN = "groups_unknown"
     FENCE = "fence"
+    TARGET_FENCED = "target_fenced"
     MIRROR_NOT_SHUT_OUT = "mirror_not_shut_out"
     NO_REVERSE_FLOW = "no_reverse_flow"
 
@@ -59,6 +60,7 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "them",
     BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "
     "(--unproven REASON)",
+    BlockerCode.TARGET_FENCED: "mirror-ledger unfence, with --hook where a hook made it",
     BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
     "--accept-unproven-shut-out",
     BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",

@@ -7,6 +7,7 @@ from typing import Any
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
+from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
@@ -184,6 +185,7 @@ def _blockers(
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from _of_groups(kind, seen, choices, places, oddities)
     yield from _of_fences(seen, choices, flows)
+    yield from _of_target_fences(seen, flows, topics)
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
         for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
@@ -203,6 +205,21 @@ def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Itera
             BlockerCode.MIRROR_NOT_SHUT_OUT,
             f"nothing but the ledger would keep the mirror from {target}: {seen.shut_out_problem}",
         )
+
+
+def _of_target_fences(
+    seen: Seen, flows: Sequence[SeenFlow], topics: Sequence[PlannedTopic]
+) -> Iterator[Blocker]:
+    """A cluster that was left before is fenced still: what a promoted one was closed with is lifted when applications
+    get their permissions there; what a hook has stopped, and where nothing is promoted, people open."""
+    is_lifted = all(flow.is_promotable for flow in flows)
+    names = {name for one in topics for name in (one.topic, one.source_topic)}
+    for fence in seen.target_fences:
+        if fence.topic in names and not (is_lifted and fence.how != FenceHow.HOOK):
+            yield Blocker(
+                BlockerCode.TARGET_FENCED,
+                f"{fence.topic} of {seen.target.alias} is fenced ({fence.how}): applications could not write there",
+            )
 
 
 def _of_the_way_back(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.fences.receipts import Fence
 from ledger.domain.objectives import Objectives
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.partition_events import RecordedStop
@@ -62,7 +63,8 @@ class Seen:
 
     `active`: groups that have members at the target. `hindered`: by group and partition there what else would keep it
     from being set. `untold`: by group why its commits are not known.
-    `fence_refusal`: why the source could not be fenced as chosen, None: it could, or no fence is chosen.
+    `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
+    None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
     """
@@ -80,6 +82,7 @@ class Seen:
     losses: Sequence[Row]
     reverse_flows: Mapping[str, str]
     objectives: Objectives
+    target_fences: Sequence[Fence]
     fence_refusal: str | None
     shut_out_problem: str | None
     cut: str

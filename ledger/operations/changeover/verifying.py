@@ -105,19 +105,30 @@ def direction_checks(directions: Directions, plan: Plan) -> list[Check]:
 
 
 def shut_out_checks(
-    shut_outs: ShutOuts, cluster_id: str, topics: Collection[str], rules: Collection[TopicAcl]
+    shut_outs: ShutOuts, cluster_id: str, former: str, topics: Collection[str], rules: Collection[TopicAcl]
 ) -> list[Check]:
-    """Topic by topic, what was recorded last and the `rules` that are at the cluster."""
-    return [_shut_out_check(shut_outs, cluster_id, topic, rules) for topic in sorted(topics)]
+    """Topic by topic, what was recorded last of flows from `former`, and the `rules` that are at the cluster."""
+    changes = [
+        one for one in shut_outs.changes if one.cluster_id == cluster_id and one.former in (None, former)
+    ]
+    return [
+        _shut_out_check(
+            [one for one in changes if topic in one.topics],
+            topic,
+            shut_outs.rules(cluster_id, (topic,), former) - set(rules),
+        )
+        for topic in sorted(topics)
+    ]
 
 
-def _shut_out_check(shut_outs: ShutOuts, cluster_id: str, topic: str, rules: Collection[TopicAcl]) -> Check:
-    about = [one for one in shut_outs.changes if one.cluster_id == cluster_id and topic in one.topics]
+def _shut_out_check(
+    about: Sequence[MirrorShutOut | MirrorLetIn], topic: str, missing: Collection[TopicAcl]
+) -> Check:
     last = about[-1] if about else None
     if not isinstance(last, MirrorShutOut) or last.proof is None:
         words = "the mirror was let in again" if isinstance(last, MirrorLetIn) else "it was not proved"
         return said("shut_out", topic, False, words)
-    if missing := shut_outs.rules(cluster_id, (topic,)) - set(rules):
+    if missing:
         denied = ", ".join(sorted(one.principal for one in missing))
         return said("shut_out", topic, False, f"rules were removed that denied {denied}")
     of_topic = [one for one in last.proof if one.topic == topic]
@@ -204,6 +215,11 @@ def _group_check(group: str, places: list[GroupPlace] | None) -> Check:
     moved = sum(not one.is_exact for one in places)
     words = f"{counted(len(places), 'partition')} where it was set"
     return said("group", group, True, words if not moved else f"{words}, {moved} of them read on")
+
+
+def left_out_checks(cluster: str, left_out: Sequence[str]) -> list[Check]:
+    """What the files of an exported plan did not hold: where these continue is not known."""
+    return [said("group", cluster, None, f"{words}: not in the reset file") for words in left_out]
 
 
 # Settings, permissions, fences ------------------------------------------------------------------

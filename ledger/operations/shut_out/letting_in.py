@@ -1,11 +1,12 @@
 """Letting the mirror in again: exactly the rules that a shut-out had created are removed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import PreconditionError
+from ledger.operations.directions import Pair
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ShutOutCluster
 from ledger.ports.ledger import ChangeoverState, OperationLog
@@ -45,33 +46,36 @@ class LetInPorts:
 
 
 def let_mirror_in(
-    topics: Collection[str] | None,
+    pair: Pair,
     ports: LetInPorts,
     *,
     reason: str,
     ticket: str | None = None,
     operation_id: str | None = None,
 ) -> LetInResult:
-    """Remove what shut the mirror out of these topics of the cluster (None: all), and record it.
+    """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.
 
     Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
     """
     cluster_id = ports.cluster.cluster_id()
-    rules = tuple(sorted(ports.state.shut_outs().rules(cluster_id, topics)))
+    shut_outs = ports.state.shut_outs()
+    rules = tuple(sorted(shut_outs.rules(cluster_id, pair.topics, pair.former)))
     if not rules:
         return LetInResult(None, ())
-    ports.cluster.delete_acls(rules)
-    _wait_until_gone(frozenset(rules), ports)
+    to_remove = shut_outs.only_of(cluster_id, pair.former, rules)
+    ports.cluster.delete_acls(sorted(to_remove))
+    _wait_until_gone(to_remove, ports)
     let_in = MirrorLetIn(
         cluster=ports.cluster.alias,
         cluster_id=cluster_id,
+        former=pair.former,
         topics=tuple(sorted({rule.name for rule in rules})),
         rules=rules,
     )
     recorded = ports.operations.record_parts(
         [let_in], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
     )
-    return LetInResult(recorded, rules)
+    return LetInResult(recorded, tuple(sorted(to_remove)))
 
 
 def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:

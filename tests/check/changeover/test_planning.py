@@ -10,6 +10,7 @@ from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.fences.receipts import Fence
 from ledger.domain.objectives import Objective
 from ledger.domain.offsets.position import Position
 from ledger.domain.operations.directions import Directions, Promoted
@@ -88,6 +89,10 @@ def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
     }
 
 
+def fence(how: str, topic: str = "orders") -> Fence:
+    return Fence(cluster="west", cluster_id="W", topic=topic, topic_id="W-orders", how=how, proof="proven")
+
+
 EAST = SeenCluster(alias="east", recorded_id="E", live_id="E", trouble=None, topic_ids={"orders": "E-orders"})
 WEST = SeenCluster(alias="west", recorded_id="W", live_id="W", trouble=None, topic_ids={"orders": "W-orders"})
 DEAD = replace(EAST, live_id=None, trouble="refused", topic_ids={})
@@ -105,6 +110,7 @@ SEEN = Seen(
     losses=[loss()],
     reverse_flows={"flow": "back"},
     objectives={},
+    target_fences=(),
     fence_refusal=None,
     shut_out_problem=None,
     cut="cut",
@@ -250,6 +256,12 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         BlockerCode.MIRROR_NOT_SHUT_OUT,
     ),
     ("no fence", replace(SEEN, fence_refusal="east has no authorizer"), SWITCHOVER, BlockerCode.FENCE),
+    (
+        "what a hook has stopped at the target",
+        replace(SEEN, target_fences=[fence("hook")]),
+        SWITCHOVER,
+        BlockerCode.TARGET_FENCED,
+    ),
     (
         "lag",
         replace(SEEN, objectives={Objective.MAX_LAG_RECORDS: 3}, losses=[loss(4, 1.0)]),
@@ -404,6 +416,15 @@ def test_where_nothing_can_be_promoted_only_groups_and_producers_move(config: di
     assert found.blockers == ()
     assert StepName.PROMOTE not in found.plan.steps
     assert {StepName.FENCE, StepName.DRAIN, StepName.MOVE_GROUPS} <= set(found.plan.steps)
+
+
+def test_a_fence_of_the_target_is_lifted_for_applications_where_it_is_promoted() -> None:
+    closed = replace(SEEN, target_fences=[fence("closed")])
+    assert made(closed).blockers == ()
+    assert StepName.HAND_OVER in made(closed).plan.steps
+    shared = replace(closed, flows=[flow(config={"target_mode": TargetMode.SHARED})], reverse_flows={})
+    assert made(shared).plan.blockers == (BlockerCode.TARGET_FENCED,)
+    assert made(replace(shared, target_fences=[fence("closed", "users")])).blockers == ()
 
 
 def test_flows_of_both_kinds_are_planned_apart() -> None:

@@ -33,6 +33,7 @@ from ledger.operations.changeover.verifying import (
     group_places,
     hand_over_checks,
     late_write_checks,
+    left_out_checks,
     operation_checks,
     shut_out_checks,
 )
@@ -285,15 +286,22 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     let_in = MirrorLetIn(cluster="west", cluster_id="W", topics=("orders",), rules=(RULE,))
 
     def status(*changes: MirrorShutOut | MirrorLetIn, rules: tuple[TopicAcl, ...] = (RULE,)) -> CheckStatus:
-        return shut_out_checks(ShutOuts(changes), "W", ("orders",), rules)[0].status
+        return shut_out_checks(ShutOuts(changes), "W", "east", ("orders",), rules)[0].status
 
     assert status(made) is OK
     assert status() is NOT_OK
     assert status(made, rules=()) is NOT_OK
-    assert status(made, let_in) is NOT_OK
+    assert status(made, let_in) is status(made, replace(let_in, former="east")) is NOT_OK
+    assert status(made, replace(let_in, former="north")) is OK, "another pair was demoted"
     assert status(replace(made, proof=None)) is NOT_OK
     assert status(replace(made, cluster_id="other")) is NOT_OK
     assert status(replace(made, proof=(replace(proof, reason="no principal"),))) is UNKNOWN
+
+
+def test_what_an_export_does_not_hold_is_never_shown_as_fine() -> None:
+    [found] = left_out_checks("west", ["'billing' at orders partition 0: gone"])
+    assert (found.check, found.status) == ("group", UNKNOWN)
+    assert found.words == "'billing' at orders partition 0: gone: not in the reset file"
 
 
 def test_what_applications_lack_is_named_and_what_nobody_knows_is_unknown() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.domain.fences.closing import denial
-from ledger.domain.fences.receipts import Fence
+from ledger.domain.fences.receipts import Fence, Unfenced
 from ledger.domain.hand_over.permissions import of_topic_acl
 from ledger.domain.hand_over.receipts import HandedOver, HandOvers, Purpose
 from ledger.domain.hand_over.settings import TopicHandOver
@@ -359,6 +359,11 @@ def test_rules_that_a_fence_of_east_made_or_people_by_a_plan_are_not_handed_over
         written = replace(exported, from_cluster=cluster, denied={"users": [who]})
         Log(pairs).record(written, flow=None, reason="r")
     assert [one for one in pairs.plan().permissions if one in rules] == [rules[1]]
+    lifted = Unfenced(cluster="east", cluster_id="E", topic="users", topic_id="E-users", how="closed")
+    Log(pairs).record(replace(lifted, denied=("User:app",)), flow=None, reason="r")
+    assert [one for one in pairs.plan().permissions if one in rules] == [rules[1]], (
+        "nobody has read them since"
+    )
 
 
 def test_the_limit_before_a_fence_of_east_is_handed_over(pairs: Pairs) -> None:

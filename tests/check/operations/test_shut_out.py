@@ -319,6 +319,8 @@ def test_exactly_its_own_rules_are_removed(site: Promotion) -> None:
     others = set(site.west.acls)
     site.shut_out()
     assert site.let_in(["users"]).operation_id is None
+    assert site.let_in(former="north").operation_id is None, "another pair is demoted"
+    assert site.west.acls == {*others, DENY}
     let_in = site.let_in(["orders"])
     assert (let_in.rules, site.west.acls) == ((DENY,), others)
     assert site.let_in(["orders"]).operation_id is None

@@ -102,11 +102,16 @@ def _known(kind: type[EpochMarker | ShutOutProof], content: Mapping[str, Any]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLetIn(OperationContent):
-    """Rules that shut the mirror out of topics were removed; markers stay for ever."""
+    """Rules that shut the mirror out of topics were removed; markers stay for ever.
+
+    `former`: the cluster over which it is promoted no more, None: any (rows of earlier programs). A rule that keeps
+    flows from another cluster out as well is named and stays.
+    """
 
     kind: ClassVar = OperationKind.MIRROR_LET_IN
     cluster: str
     cluster_id: str
+    former: str | None = None
     topics: tuple[str, ...]
     rules: tuple[TopicAcl, ...]
 
@@ -114,6 +119,7 @@ class MirrorLetIn(OperationContent):
         return {
             "cluster": self.cluster,
             "cluster_id": self.cluster_id,
+            "former": self.former,
             "topics": list(self.topics),
             "rules": [asdict(rule) for rule in self.rules],
         }
@@ -123,6 +129,7 @@ class MirrorLetIn(OperationContent):
         return cls(
             cluster=content["cluster"],
             cluster_id=content["cluster_id"],
+            former=content.get("former"),
             topics=tuple(content["topics"]),
             rules=tuple(known_acls(content["rules"])),
         )
@@ -142,19 +149,42 @@ class ShutOuts:
         """From rows of `operations` of `SHUT_OUT_KINDS`, in the order of their stamps."""
         return cls([_change(row) for row in rows])
 
-    def rules(self, cluster_id: str, topics: Collection[str] | None) -> frozenset[TopicAcl]:
-        """Rules that were created at a cluster for these topics (None: all) and not removed since."""
-        rules: frozenset[TopicAcl] = frozenset()
-        for change in self.changes:
-            if change.cluster_id == cluster_id:
-                named = frozenset(change.rules)
-                rules = rules | named if isinstance(change, MirrorShutOut) else rules - named
-        return frozenset(rule for rule in rules if topics is None or rule.name in topics)
+    def rules(
+        self, cluster_id: str, topics: Collection[str] | None, former: str | None = None
+    ) -> frozenset[TopicAcl]:
+        """Rules that were created at a cluster for these topics (None: all) and not removed since.
 
-    def has_rules(self, cluster: str, topics: Collection[str] | None) -> bool:
-        """Whether rules stand that were created for these topics (None: all) of what an alias stood for."""
+        `former`: those that keep flows from there out, None: from anywhere.
+        """
+        standing = self._by_former(cluster_id)
+        found = standing.values() if former is None else (standing.get(former, frozenset()),)
+        return frozenset(rule for rules in found for rule in rules if topics is None or rule.name in topics)
+
+    def only_of(self, cluster_id: str, former: str, rules: Collection[TopicAcl]) -> frozenset[TopicAcl]:
+        """Of these rules those that keep nobody out but flows from `former`."""
+        standing = self._by_former(cluster_id)
+        others = [rules_of for name, rules_of in standing.items() if name != former]
+        return frozenset(rules).difference(*others)
+
+    def _by_former(self, cluster_id: str) -> dict[str, frozenset[TopicAcl]]:
+        standing: dict[str, frozenset[TopicAcl]] = {}
+        for change in self.changes:
+            named = frozenset(change.rules)
+            if change.cluster_id != cluster_id:
+                continue
+            if isinstance(change, MirrorShutOut):
+                standing[change.former] = standing.get(change.former, frozenset()) | named
+            else:
+                for former in standing:
+                    if change.former in (None, former):
+                        standing[former] -= named
+        return standing
+
+    def has_rules(self, cluster: str, former: str, topics: Collection[str] | None) -> bool:
+        """Whether rules stand that keep flows from `former` out of these topics (None: all) of what an alias stood
+        for."""
         ids = {change.cluster_id for change in self.changes if change.cluster == cluster}
-        return any(self.rules(cluster_id, topics) for cluster_id in ids)
+        return any(self.rules(cluster_id, topics, former) for cluster_id in ids)
 
     def fenced_ids(self, cluster_id: str) -> frozenset[int]:
         """Producer ids of which a cluster holds markers, or may hold them: nothing is written with them again."""

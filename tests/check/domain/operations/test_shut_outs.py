@@ -17,14 +17,16 @@ ORDERS, USERS = (
 )
 
 
-def shut_out(*rules: TopicAcl, at: str = "W", fenced: int | None = None) -> MirrorShutOut:
+def shut_out(
+    *rules: TopicAcl, at: str = "W", fenced: int | None = None, former: str = "east"
+) -> MirrorShutOut:
     marker = EpochMarker(
         flow="f", producer_id=fenced or 0, producer_epoch=1, topic="orders", topic_id="T", partition=0
     )
     return MirrorShutOut(
         cluster="west",
         cluster_id=at,
-        former="east",
+        former=former,
         principal="User:mirror",
         flows={"f": 1},
         topics=("orders",),
@@ -34,8 +36,8 @@ def shut_out(*rules: TopicAcl, at: str = "W", fenced: int | None = None) -> Mirr
     )
 
 
-def let_in(*rules: TopicAcl, at: str = "W") -> MirrorLetIn:
-    return MirrorLetIn(cluster="west", cluster_id=at, topics=("orders",), rules=rules)
+def let_in(*rules: TopicAcl, at: str = "W", former: str | None = None) -> MirrorLetIn:
+    return MirrorLetIn(cluster="west", cluster_id=at, former=former, topics=("orders",), rules=rules)
 
 
 def rows(*changes: MirrorShutOut | MirrorLetIn) -> list[dict[str, object]]:
@@ -68,8 +70,23 @@ def test_rules_stand_until_they_are_removed(
 
 def test_of_an_alias_the_rules_of_any_cluster_that_it_stood_for_count() -> None:
     shut_outs = ShutOuts.of_rows(rows(shut_out(ORDERS, at="W2")))
-    assert (shut_outs.has_rules("west", ["orders"]), shut_outs.has_rules("west", ["users"])) == (True, False)
-    assert not shut_outs.has_rules("east", None)
+    found = [shut_outs.has_rules("west", "east", [topic]) for topic in ("orders", "users")]
+    assert found == [True, False]
+    assert not shut_outs.has_rules("east", "west", None)
+
+
+def test_what_keeps_flows_of_another_cluster_out_stands_when_a_pair_is_let_in() -> None:
+    made = (shut_out(ORDERS), shut_out(ORDERS, USERS, former="north"))
+    before = ShutOuts.of_rows(rows(*made))
+    assert before.rules("W", None, "east") == {ORDERS}
+    assert before.only_of("W", "east", [ORDERS]) == frozenset(), "north needs it as well"
+    assert before.only_of("W", "north", [ORDERS, USERS]) == {USERS}
+    after = ShutOuts.of_rows(rows(*made, let_in(ORDERS, former="east")))
+    assert not after.has_rules("west", "east", None)
+    assert after.rules("W", None) == after.rules("W", None, "north") == {ORDERS, USERS}
+    assert after.only_of("W", "north", [ORDERS, USERS]) == {ORDERS, USERS}
+    of_earlier_programs = ShutOuts.of_rows(rows(*made, let_in(ORDERS, USERS)))
+    assert of_earlier_programs.rules("W", None) == frozenset()
 
 
 @pytest.mark.parametrize(
