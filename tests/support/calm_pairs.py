@@ -13,6 +13,7 @@ from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind, TopicSelection
 from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.operations.cut import CutFlow, CutPorts, take_cut
+from ledger.operations.settling.settling import SettledFlow
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -21,6 +22,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.simulation.settlers import settled
 from tests.simulation.weather import StormyWeather
 from tests.support.operation_logs import operators
 
@@ -97,6 +99,11 @@ class CalmPair:
         self.plan.is_over = False
         self.run(flow, from_cut=from_cut)
         self.plan.is_over = True
+
+    def settle(self, flow: str) -> SettledFlow:
+        """As somebody does who reaches the target alone."""
+        config = self.flows[flow]
+        return settled(config, self.clusters[config.target], self.ledger, self.schedule)
 
     def change(self, kind: type[DirectionChange], *, cut: Cut | None = None) -> None:
         """West over east is promoted, or demoted."""

@@ -149,13 +149,28 @@ class CutStarts:
         return place.source_offset
 
     def _is_complete(self, pair: PartitionPair, recorded: Position) -> bool:
-        """Whether a cut was taken of this flow where it stands: nothing of it at the target was unrecorded then."""
+        """Whether a cut was taken of this flow where it stands: nothing of it at the target was unrecorded then.
+
+        What had been settled then stood at the source where the flow had been before, and was paired with it since.
+        """
+        ends = {recorded.source_offset} | self._settled_from(pair)
         return any(
             at.reverse_start is not None
             and at.topic_id == pair.target.topic_id
-            and (at.map_source_end, at.map_target_end) == (recorded.source_offset, recorded.target_offset)
+            and at.map_target_end == recorded.target_offset
+            and at.map_source_end in ends
             for at in self.state.cut_targets(self.flow.name, pair.target.topic, pair.target.partition)
         )
+
+    def _settled_from(self, pair: PartitionPair) -> set[int]:
+        """Source offsets behind which what was settled is paired by now."""
+        rows = self.state.recorded_syncs(self.flow.name, pair.source.topic, pair.source.partition)
+        return {
+            one.sync.source_start
+            for one in rows
+            if one.sync.cause is SyncCause.SETTLED
+            and (one.sync.source, one.sync.target) == (pair.source, pair.target)
+        }
 
     def _written_since(self, place: CutPlace, target: PartitionEnds) -> Stop | None:
         """What somebody wrote at the target after the cut: the flow's records would lie behind it."""

@@ -165,13 +165,16 @@ class StartPositions:
     ) -> TakenOn | None:
         """Behind a cut, where there is one that is about it; another stop comes first.
 
-        That somebody else wrote to the target is over with it: it says up to where that is decided.
+        That somebody else wrote to the target is over with it: it says up to where that is decided. What was settled
+        without the source is paired with it first, as without a cut: else it would be copied a second time.
         """
         is_another = recorded is not None and recorded.target_topic_id != pair.target.topic_id
         begins_again = recorded is None and bool(self.progress.other_incarnations(pair))
         former = self._recorded_stop(pair)
         is_stopped = former is not None and former.cause is not StopCause.FOREIGN_WRITE
         if self.at_cut is None or is_another or begins_again or is_stopped:
+            return None
+        if recorded is not None and self.before_settling(pair, recorded.position) is not None:
             return None
         taken = self.at_cut.take_on(pair, None if recorded is None else recorded.position, source, target)
         if taken is None:

@@ -374,6 +374,26 @@ def test_what_retention_deleted_of_the_copies_is_passed_all_the_same(returned: C
     assert returned.values("east") == ["e0", "e1", "w2", "w3", "e4", "e5", "w6"]
 
 
+def test_what_was_settled_is_not_copied_a_second_time_behind_the_cut() -> None:
+    """East and the driver died together with a tail that nobody had recorded; one record of east was never copied."""
+    pair = CalmPair()
+    pair.write("east", "e0", "e1")
+    pair.run_to_death(FORWARD)
+    assert pair.settle(FORWARD).records == 2
+    pair.write("east", "extra")
+    cut = pair.promote()
+    pair.write("west", "w2")
+    pair.run(BACK, from_cut=cut)
+    assert pair.values("east") == ["e0", "e1", "extra", "w2"]
+    pair.demote()
+    pair.write("east", "e4")
+    pair.run(FORWARD)
+    assert pair.stop(FORWARD) == "foreign_write"
+    assert pair.run(FORWARD) is None
+    assert pair.values("west") == ["e0", "e1", "w2", "extra", "e4"]
+    assert (pair.stop(FORWARD), pair.broken_invariants()) == (None, {})
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_between_changes_of_direction_each_record_is_at_both_sides_once(seed: int) -> None:
     """Drivers die anywhere, markers lie anywhere, retention deletes what was copied; both sides are still at a cut."""
