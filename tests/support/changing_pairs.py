@@ -28,6 +28,7 @@ from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Told, Waits
+from ledger.operations.changeover.undoing import TakenBack
 from ledger.wire.records import Record
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.drivers import FlowDrivers, World
@@ -297,7 +298,7 @@ class ChangingPair:
                 self.undo(operation_id, self.outside.process(before, behind))
                 return
 
-    def undo(self, operation_id: str, process: OperatorProcess | None = None) -> Mapping[str, str] | None:
+    def undo(self, operation_id: str, process: OperatorProcess | None = None) -> TakenBack | None:
         with self.outside.seen_by(process or self.outside.process()):
             return undo_apply(self.config, operation_id, AskedUndo("no", None), _SILENT)
 

@@ -34,8 +34,10 @@ from ledger.operations.hand_over.carrying_out import Ready
 
 def promote(scene: Scene, waits: Waits) -> StepResult:
     """Direction changes, unless it has already; not before all is copied that has come to the source meanwhile."""
-    if StepName.DRAIN in scene.plan.steps and not scene.is_promoted:
-        drain_source(scene, waits)
+    if not scene.is_promoted:
+        scene.require_no_later_topics()
+        if StepName.DRAIN in scene.plan.steps:
+            drain_source(scene, waits)
     made = change_direction(
         scene.config,
         Promoted,
@@ -53,6 +55,8 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
 
     Raises `PreconditionError` where that is anything, of a switchover behind which nothing is copied any more.
     """
+    if StepName.PROMOTE in scene.plan.steps:
+        scene.require_no_later_topics()  # again: now no driver begins with any
     pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.topics)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
     at = answers.snapshot(scene.config, None)

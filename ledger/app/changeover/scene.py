@@ -18,7 +18,7 @@ from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Waits
-from ledger.operations.changeover.planned_topics import require_planned
+from ledger.operations.changeover.planned_topics import require_no_later, require_planned
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
 
@@ -113,6 +113,20 @@ class Scene:
             source_ids = {one.source_topic: one.source_topic_id for one in self.plan.topics}
             with suppress(ClusterUnavailableError):
                 require_planned(self.source, source_ids, operation_id=self.operation_id)
+
+    def require_no_later_topics(self) -> None:
+        """Raise `PreconditionError` where topics began to be copied that the plan does not have, and would change."""
+        if self.plan.choices.topics is not None:
+            return
+        there = self.target.topics()
+        copied = [
+            (flow.name, at.source_topic)
+            for flow in self.config.enabled_flows
+            if (flow.source, flow.target) == (self.plan.from_cluster, self.plan.to_cluster)
+            for at in self.state.positions(flow.name)
+            if at.target_topic in there and self.config.topic_selection(flow.name).selects(at.source_topic)
+        ]
+        require_no_later(self.plan.topics, copied, operation_id=self.operation_id)
 
     def require_promoted(self) -> None:
         """Raise `PreconditionError` where the target is promoted no longer: then the mirror may write there again."""

@@ -190,9 +190,13 @@ def _flow(
     source, target = seen
     claim = state.last_claim(writer_of(flow.name))
     verdict = verdict_now(flow, claim)
-    positions = state.positions(flow.name)
     selection = config.topic_selection(flow.name)
     known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
+    positions = [
+        one
+        for one in state.positions(flow.name)
+        if selection.selects(one.source_topic) and not _is_gone(one, known, target)
+    ]
     copied = {position.source_topic for position in positions}
     is_behind = verdict is not RoleVerdict.IN_USE and claim is not None and target.live_id is not None
     return SeenFlow(
@@ -205,6 +209,15 @@ def _flow(
         unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)
         if is_behind and claim is not None
         else (),
+    )
+
+
+def _is_gone(at: FlowPosition, at_source: Collection[str], target: SeenCluster) -> bool:
+    """Whether the topic was deleted at both sides: a target that does not answer says nothing."""
+    return (
+        target.live_id is not None
+        and at.source_topic not in at_source
+        and at.target_topic not in target.topic_ids
     )
 
 

@@ -40,6 +40,7 @@ from ledger.operations.changeover.role import require_nobody_at_work as require_
 from ledger.operations.changeover.undoing import (
     TAKEN_BACK,
     OnFailure,
+    TakenBack,
     Undoing,
     require_nobody_at_work,
     to_take_back,
@@ -72,9 +73,7 @@ class AskedUndo:
     on_failure: OnFailure = OnFailure.STOP
 
 
-def undo_apply(
-    config: MirrorConfig, operation_id: str, asked: AskedUndo, told: Told
-) -> Mapping[str, str] | None:
+def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: Told) -> TakenBack | None:
     """Undo what an operation has changed; returns what became of each step, None: it was undone before.
 
     Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
@@ -96,8 +95,7 @@ def undo_apply(
         actions = _actions(back, asked.on_failure)
         with claimed_role(config, plan, after=after) as role:
             record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
-            words = Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=role.host)
-    return words
+            return Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=role.host)
 
 
 def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:
@@ -142,7 +140,11 @@ def _at_work(back: _Back) -> list[str]:
 
 
 def _behind(back: _Back) -> list[Behind]:
-    """Of each partition the end at the cut; where there was none yet, the end of what the flow has copied."""
+    """Of each partition the end of what the flow has copied.
+
+    At the cut what lay behind that was a mirror's or a marker, unless applications had come before their time. What
+    retention had deleted by then is not asked for.
+    """
     cut = back.state.cut(back.of.operation_id)
     topics = {(one.flow, one.source_topic): one for one in back.plan.topics}
     ends: dict[tuple[str, int], int] = {}
@@ -153,8 +155,9 @@ def _behind(back: _Back) -> list[Behind]:
                 ends[one.topic, at.partition] = at.position.target_offset
         for (source_topic, partition), pair in cut.pairs(flow).items():
             one = topics.get((flow, source_topic))
-            if one is not None and pair.target is not None and pair.target.high_watermark is not None:
-                ends[one.topic, partition] = pair.target.high_watermark
+            if one is not None and pair.target is not None and pair.target.log_start is not None:
+                place = one.topic, partition
+                ends[place] = max(ends.get(place, 0), pair.target.log_start)
     described = back.target.topics()
     return [
         Behind(one.topic, one.topic_id, partition, ends.get((one.topic, partition), 0))

@@ -9,6 +9,7 @@ from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.cli.why import required_why_options
+from ledger.errors import UnsafeError
 from ledger.operations.changeover.undoing import OnFailure
 
 
@@ -40,3 +41,9 @@ def undo(
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return
     click.echo(operation)
+    if done.left:
+        raise UnsafeError(
+            "not all is as it was before: "
+            + "; ".join(f"{step}: {done.words[step]}" for step in done.left)
+            + ". The apply is over, and is not undone a second time"
+        )

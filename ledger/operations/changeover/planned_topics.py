@@ -1,7 +1,8 @@
 """The topics of a plan, compared with those that its clusters have while it is carried out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from ledger.domain.changeover.plans import PlannedTopic
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import ClusterAdmin
 
@@ -15,6 +16,23 @@ def require_planned(cluster: ClusterAdmin, topic_ids: Mapping[str, str], *, oper
         raise PreconditionError(
             f"{'; '.join(changed)}: nothing of this step was done, and this plan cannot be carried out any more. "
             f"Undo what was done before: mirror-ledger undo {operation_id}; then plan again"
+        )
+
+
+def require_no_later(
+    planned: Iterable[PlannedTopic], copied: Iterable[tuple[str, str]], *, operation_id: str
+) -> None:
+    """Raise `PreconditionError` where flows have begun with topics that the plan does not have.
+
+    `copied`: flows and the topics of the source that they copy by now. Of a plan that names no topics all of the pair
+    is promoted: what began since would be, without having been fenced, drained or moved.
+    """
+    known = {(one.flow, one.source_topic) for one in planned}
+    if later := sorted({topic for flow, topic in copied if (flow, topic) not in known}):
+        raise PreconditionError(
+            f"{', '.join(later)} began to be copied since the plan was made, so the plan is not about all that would "
+            f"change direction: nothing of this step was done. Undo what was done before: mirror-ledger undo "
+            f"{operation_id}; then plan again"
         )
 
 

@@ -37,9 +37,9 @@ class SeenCluster:
 class SeenFlow:
     """A flow from the former source into the target.
 
-    `incarnations`: by source topic the id of the one that it copied last. `unmirrored`: selected source topics that it
-    has no position of. `unrecorded`: target partitions of which the
-    leader remembers more of the flow's records than the ledger has.
+    `positions`: of topics that it selects, less what was deleted at both sides. `incarnations`: by source topic the id
+    of the one that it copied last. `unmirrored`: selected source topics that it has no position of. `unrecorded`:
+    target partitions of which the leader remembers more of the flow's records than the ledger has.
     """
 
     config: FlowConfig

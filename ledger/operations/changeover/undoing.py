@@ -19,6 +19,8 @@ from ledger.operations.changeover.applying import Action, ApplyRecord, StepResul
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
 
+_LEFT = "left"
+
 
 def to_take_back(
     applies: Applies, operation_id: str, plan_of: Callable[[str], Plan]
@@ -73,6 +75,14 @@ class OnFailure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What became of each step that had begun, in words; `left`: those that stand as the apply made them."""
+
+    words: Mapping[str, str]
+    left: tuple[StepName, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Undoing:
     """`actions`: how each of `TAKEN_BACK` is undone."""
 
@@ -81,21 +91,32 @@ class Undoing:
     told: Told
     on_failure: OnFailure = OnFailure.STOP
 
-    def take_back(self, of: Apply, plan: Plan, *, host: str) -> Mapping[str, str]:
-        """What became of each step that had begun, in words. Raises what a step raises, unless that is left."""
+    def take_back(self, of: Apply, plan: Plan, *, host: str) -> TakenBack:
+        """Each step that had begun, in reverse order. Raises what a step raises, unless that is left."""
         self.record.add(
             UndoBegun(plan_id=plan.plan_id, host=host, is_continued=of.state is ApplyState.UNDOING)
         )
-        done = {
-            str(step): self._undone(step)
-            for step in reversed(plan.steps)
-            if step in TAKEN_BACK and step in of.begun
-        }
-        words = {step: result.words for step, result in done.items()}
+        done: dict[StepName, StepResult] = {}
+        for step in reversed(plan.steps):
+            if step in TAKEN_BACK and step in of.begun:
+                stands = step is StepName.FENCE and _is_left(done.get(StepName.PROMOTE))
+                done[step] = self._fence_left(plan) if stands else self._undone(step)
+        words = {str(step): result.words for step, result in done.items()}
         self.record.add(
-            Undone(steps=words, read_back={step: dict(one.read_back) for step, one in done.items()})
+            Undone(steps=words, read_back={str(step): dict(one.read_back) for step, one in done.items()})
         )
-        return words
+        return TakenBack(words, tuple(step for step, result in done.items() if _is_left(result)))
+
+    def _fence_left(self, plan: Plan) -> StepResult:
+        """Applications would write at both sides."""
+        why = (
+            f"{plan.to_cluster} is promoted still, and without its fence {plan.from_cluster} would be written to as "
+            f"well. First mirror-ledger demote {plan.to_cluster} --over {plan.from_cluster}, then mirror-ledger "
+            f"unfence {plan.from_cluster}"
+        )
+        self.told.begins(StepName.FENCE)
+        self.told.ends(StepName.FENCE, why, False)
+        return _left(why)
 
     def _undone(self, step: StepName) -> StepResult:
         self.told.begins(step)
@@ -108,10 +129,18 @@ class Undoing:
             self.told.ends(step, str(error), False)
             if self.on_failure is OnFailure.STOP:
                 raise
-            return StepResult(f"left as it is: {error}", {"left": str(error)})
+            return _left(str(error))
         self.told.ends(step, result.words, True)
         return result
 
     def _waits(self, step: StepName, words: str) -> None:
         self.told.waits(step, words)
         self.record.alive(step)
+
+
+def _left(why: str) -> StepResult:
+    return StepResult(f"left as it is: {why}", {_LEFT: why})
+
+
+def _is_left(result: StepResult | None) -> bool:
+    return result is not None and _LEFT in result.read_back

@@ -2,8 +2,9 @@
 
 import pytest
 
+from ledger.domain.changeover.plans import PlannedTopic
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.planned_topics import require_planned
+from ledger.operations.changeover.planned_topics import require_no_later, require_planned
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.fakes import FakeClock
 
@@ -37,3 +38,12 @@ def test_topics_that_were_created_again_or_deleted_are_named_together() -> None:
     assert f"its topic id is {ids(east)['orders']}, the plan is about {planned['orders']}" in words
     assert "east has no topic users any more" in words
     assert "mirror-ledger undo op" in words
+
+
+def test_a_topic_that_began_to_be_copied_since_is_not_promoted_unasked() -> None:
+    planned = [
+        PlannedTopic(flow="f", source_topic="orders", source_topic_id="E", topic="orders", topic_id="W")
+    ]
+    require_no_later(planned, [("f", "orders")], operation_id="op")
+    with pytest.raises(PreconditionError, match=r"users began to be copied since the plan was made.*undo op"):
+        require_no_later(planned, [("f", "orders"), ("f", "users")], operation_id="op")

@@ -53,6 +53,7 @@ class Undo:
     crash: Callable[[StepName, str], None] = lambda _step, _moment: None
     back: list[StepName] = field(default_factory=list)
     on_failure: OnFailure = OnFailure.STOP
+    left: tuple[StepName, ...] = ()
 
     def undo(self, host: str = "host:1:1:") -> dict[str, str]:
         of = self.stage.last
@@ -68,7 +69,9 @@ class Undo:
             undoing = Undoing(
                 record, {step: self._action(step) for step in TAKEN_BACK}, told, self.on_failure
             )
-            return dict(undoing.take_back(of, self.stage.plan, host=host))
+            done = undoing.take_back(of, self.stage.plan, host=host)
+            self.left = done.left
+            return dict(done.words)
 
     def _action(self, step: StepName) -> Callable[[Waits], StepResult]:
         def act(waits: Waits) -> StepResult:
@@ -149,8 +152,23 @@ def test_what_cannot_be_undone_is_left_and_named_where_that_was_asked_for() -> N
     undo.on_failure = OnFailure.LEAVE
     words = undo.undo()
     assert words["promote"] == "left as it is: west does not answer"
-    assert words["fence"] == "fence as before"
+    assert "First mirror-ledger demote west --over east, then mirror-ledger unfence east" in words["fence"]
+    assert undo.left == (StepName.PROMOTE, StepName.FENCE), "nobody writes at both sides"
+    assert StepName.FENCE not in undo.back
     assert undo.stage.applies().open() is None
+
+
+def test_a_hand_over_that_is_left_keeps_no_fence() -> None:
+    undo = applied()
+    undo.on_failure = OnFailure.LEAVE
+
+    def fail(step: StepName, moment: str) -> None:
+        if (step, moment) == (StepName.HAND_OVER, "before"):
+            raise ClusterUnavailableError("west does not answer")
+
+    undo.crash = fail
+    assert undo.undo()["fence"] == "fence as before"
+    assert undo.left == (StepName.HAND_OVER,)
 
 
 def test_of_two_at_once_one_is_shut_out() -> None:
