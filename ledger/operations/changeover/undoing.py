@@ -19,7 +19,7 @@ from ledger.operations.changeover.applying import Action, ApplyRecord, StepResul
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
 
-_LEFT = "left"
+_LEFT = "left_as_it_is"
 
 
 def to_take_back(
