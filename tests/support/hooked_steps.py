@@ -21,9 +21,13 @@ class HookedStep:
         script = f"touch {asked}; while [ ! -e {done} ]; do sleep 0.05; done"
         return "--hook", f"{self.step}=sh -c {shlex.quote(script)}"
 
+    def is_asked(self) -> bool:
+        """Whether the apply has come to it."""
+        return self._asked.exists()
+
     def wait(self) -> None:
         """Until the apply asks for it."""
-        eventually(self._asked.exists, f"the apply comes to {self.step}")
+        eventually(self.is_asked, f"the apply comes to {self.step}")
 
     def done(self) -> None:
         self._done.touch()

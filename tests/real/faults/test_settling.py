@@ -14,7 +14,7 @@ from ledger.sandbox.reading import read_topics
 from tests.support import recorded
 from tests.support.commands import command
 from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
-from tests.support.following import name_of
+from tests.support.following import consumed, name_of
 from tests.support.plans import planned
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
@@ -72,6 +72,14 @@ def at_source_alone(flow: FlowUnderTest) -> dict[int, list[int]]:
     }
 
 
+def read_on_at_target(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str], group: str) -> list[bytes]:
+    """What a group reads at the target that is set by hand, as for one that the plan left out."""
+    asked = ("offsets", "set", "--from", "east", "--to", "west", "--group", group, "--reason", "a fire")
+    done = command(capsys, flow.config, *asked, "--accept", "ahead", "--accept", "no_commit")
+    assert done.code == 0, done.err
+    return consumed(flow.pair["west"].bootstrap_servers, flow.target_topic, group)
+
+
 def committed_at_target(flow: FlowUnderTest, group: str) -> dict[int, int | None]:
     listed = [one for one in flow.admin("west").groups() if one.group_id == group]
     return {one.partition: one.committed_offset for one in flow.admin("west").commits(listed, topic_ids={})}
@@ -95,6 +103,8 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
         produce(flow, NEVER_COPIED, start=2 * FIRST)
         group = name_of("billing")
         flow.commit(group, 0, offset=OF_EACH + 50)
+        reader = name_of("reader")
+        flow.commit(reader, 1, offset=OF_EACH + 20)
         assert command(capsys, flow.config, "record", "east", "--once").code == 0
         code, lines, said = settle(flow, capsys)
         assert (code, lines, "east answers" in said) == (5, [], True), "the source is there to pair them"
@@ -116,6 +126,7 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
             )
             code, again, said = settle(flow, capsys)
             assert (code, {line["records"] for line in again}) == (0, {"0"}), said
+            read = read_on_at_target(flow, capsys, reader)
             assert recorded.broken_invariants(flow.config) == {}
         finally:
             broker_pair_sandbox.start("east")
@@ -123,6 +134,7 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
             one["partition"]: list(range(one["copied_to"], one["known_end"])) for one in figures["losses"]
         }
         assert reported == at_source_alone(flow), "record for record"
+        assert_resumed(flow, read)
         undone = command(capsys, flow.config, "undo", operation_id, "--reason", "east is back", "--yes")
         assert undone.code == 0, undone.err
         assert committed_at_target(flow, group) == {}
@@ -132,6 +144,18 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
         assert flow.recorded_records() == 3 * FIRST + NEVER_COPIED
         assert place_of(flow, capsys, offset=OF_EACH + 50) == OF_EACH + 50
         assert recorded.broken_invariants(flow.config) == {}
+
+
+def assert_resumed(flow: FlowUnderTest, read: list[bytes]) -> None:
+    """A group that had read the first records of partition 1 at east was given all others of west, none of them twice,
+    and of what it had read those again of which nobody knew where they lie."""
+    east = read_topics(flow.pair["east"].bootstrap_servers, [flow.topic])
+    west = read_topics(flow.pair["west"].bootstrap_servers, [flow.target_topic])
+    had_read = {one.record.value for one in east[flow.topic, 1] if one.offset < OF_EACH + 20}
+    known = {one.record.value for one in east[flow.topic, 1] if one.offset < OF_EACH}
+    there = {one.record.value for placed in west.values() for one in placed}
+    assert len(read) == len(set(read))
+    assert there - had_read <= set(read) == there - known
 
 
 def place_of(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str], *, offset: int) -> int:

@@ -1,0 +1,104 @@
+"""The process of an apply is killed by kill -9 again and again: whoever continues it comes to the same end."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.drivers import environment
+from tests.support.following import Pair, config_of, name_of
+from tests.support.hooked_steps import HookedStep
+from tests.support.plans import SHUT, both_ways, planned, receipts, verified
+from tests.support.recorded import broken_invariants, operations, rows
+from tests.support.runs import running
+from tests.support.shops import Desk, Shop
+from tests.support.waiting import eventually
+
+_KILLED = -9
+
+
+@contextmanager
+def applying(config: MirrorConfig, plan_id: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """`mirror-ledger apply` as a process of its own, which is not there any more behind the body."""
+    words = [sys.executable, "-m", "ledger.cli.main", "--config", config.file]
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [*words, "apply", plan_id, "--reason", "a drill", "--yes"],
+            stdout=said,
+            stderr=said,
+            env=environment(),
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def has_recorded(config: MirrorConfig, kind: str) -> Callable[[], bool]:
+    return lambda: operations(config, kind) != []
+
+
+def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    stop_groups, start = (HookedStep(tmp_path, step) for step in ("stop_groups", "start_applications"))
+    deaths: list[tuple[str, Callable[[], bool]]] = [
+        ("its hook stops groups", stop_groups.is_asked),
+        ("the target was promoted", has_recorded(config, "promoted")),
+        ("the cut is begun", lambda: rows(config, "cut_offsets") != []),
+        ("groups are being set", has_recorded(config, "offsets_set")),
+        ("its hook starts applications", start.is_asked),
+    ]
+    with running(config, spark, recorded=frozenset(Subject)):
+        with desk.open(east, [topic]):
+            shop.sell(east, 200)
+            eventually(lambda: len(desk.processed) > 100, "the group is at work")
+        shop.sell(east, 40)
+        plan_id = planned(
+            *(capsys, config, "switchover", *SHUT, "--watch", "2"),
+            *("--topic", topic, "--group", desk.group, *stop_groups.option, *start.option),
+        )
+        try:
+            for what, has_come in deaths:
+                with applying(config, plan_id, tmp_path / "apply.log") as process:
+                    eventually(lambda: has_come() or process.poll() is not None, what)  # noqa: B023
+                    process.kill()
+                    assert process.wait() == _KILLED, (what, (tmp_path / "apply.log").read_text())
+                stop_groups.done()
+        finally:
+            stop_groups.done()
+            start.done()
+        ended = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert ended.code == 0, ended.err
+        with desk.open(west, [topic]):
+            shop.sell(west, 50)
+            eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert len(desk.processed) == 290
+    kinds = Counter(row["kind"] for row in rows(config, "operations"))
+    assert (kinds["promoted"], kinds["apply_ended"], kinds["apply_claimed"]) == (1, 1, len(deaths) + 1)
+    assert (
+        len({row["operation_id"] for row in rows(config, "operations") if row["kind"] == "step_begun"}) == 1
+    )
+    assert receipts(config).keys() == set(operations(config, "plan")[0]["plan"]["steps"])
+    assert len(rows(config, "cut_offsets")) == 4, "each side of each partition once"
+    _, found = verified(capsys, config, ended.out.strip())
+    assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
+    assert broken_invariants(config) == {}
