@@ -107,9 +107,9 @@ def apply_content(one: Apply) -> dict[str, Any]:
 def forecast_words(forecast: Forecast) -> str:
     """What would be lost and read again, as of the plan's cut."""
     words = loss_words(forecast)
-    words += (
-        f"; {counted(forecast['groups'], 'group')} move, {counted(forecast['repeated'], 'record')} read again"
-    )
+    repeated = forecast["repeated"]
+    again = "an unknown number of records" if repeated is None else counted(repeated, "record")
+    words += f"; {counted(forecast['groups'], 'group')} move, {again} read again"
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
     return words

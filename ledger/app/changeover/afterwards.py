@@ -10,6 +10,7 @@ from ledger.app.changeover.sheets import moved_by
 from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.hand_over.receipts import Purpose
+from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
@@ -88,4 +89,6 @@ def report(scene: Scene, _waits: Waits) -> StepResult:
             if step in now.begun
         },
     }
-    return StepResult(f"{loss_words(loss)}; {took.words}", figures)
+    taken = Figure(Objective.MAX_DOWNTIME_SECONDS, took.downtime_s, "this apply")
+    missed = [words for _, words in objections(scene.config.allowed, [taken])]
+    return StepResult("; ".join([loss_words(loss), took.words, *missed]), figures)

@@ -22,11 +22,14 @@ from ledger.app.wiring import cluster_admin
 from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.applies import APPLY_KINDS, Applies, last_downtimes
 from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
@@ -36,6 +39,7 @@ from ledger.operations.groups.outcomes import Choice, Outcome, Setting
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
 from ledger.reports.rendering import ACCEPTABLE
+from ledger.schema import OPERATIONS
 
 _SILENT_HEARTBEATS = 3
 _HINDRANCES = frozenset(
@@ -98,6 +102,7 @@ def see(
             untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
+            downtimes=_downtimes(at, pair),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
             target_fences=[one.fence for one in state.fences().at(pair.target)],
@@ -308,6 +313,18 @@ def losses_of(
         "at_ms": min(at_ms, *away) if at_ms is not None and away else at_ms,
     }
     return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut)
+
+
+def _downtimes(at: DeltaSnapshot, pair: Pair) -> Mapping[ChangeoverKind, float]:
+    def of_kinds(*kinds: OperationKind) -> list[dict[str, object]]:
+        return at.rows(OPERATIONS.name, [("kind", "in", kinds)])
+
+    return last_downtimes(
+        Applies.of_rows(of_kinds(*APPLY_KINDS)),
+        of_kinds(OperationKind.PLAN),
+        from_cluster=pair.source,
+        to_cluster=pair.target,
+    )
 
 
 def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:

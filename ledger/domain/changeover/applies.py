@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from ledger.domain.changeover.plans import Plan
-from ledger.domain.changeover.steps import StepName
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.operations.content import Row
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import (
@@ -130,6 +130,24 @@ class Applies:
                 "names those that were; an older copy of a ledger lacks the later ones"
             )
         return self.by_id[operation_id]
+
+
+def last_downtimes(
+    applies: Applies, plans: Iterable[Row], *, from_cluster: str, to_cluster: str
+) -> dict[ChangeoverKind, float]:
+    """By kind the seconds for which applications had nowhere to write when this direction was last changed so.
+
+    `plans`: rows of that kind. What was undone since counts as well: it was measured.
+    """
+    made = {one.plan_id: one.plan for one in map(PlanRecorded.of_row, plans)}
+    found: dict[ChangeoverKind, float] = {}
+    for one in applies.by_id.values():
+        plan, seconds = made.get(one.plan_id), one.figures.get("downtime_seconds")
+        if plan is None or seconds is None:
+            continue
+        if (plan["from_cluster"], plan["to_cluster"]) == (from_cluster, to_cluster):
+            found[ChangeoverKind(plan["kind"])] = seconds
+    return found
 
 
 def recorded_plan(rows: Iterable[Row], plan_id: str) -> tuple[Plan, PlanRecorded]:

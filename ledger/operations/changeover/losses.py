@@ -5,12 +5,13 @@ up to `known_end`. What came there after its ends were read last nobody has seen
 What is unknown of one partition is unknown of all together; unknown is not 0.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.objectives import Figure, Objective
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
@@ -53,6 +54,7 @@ def _loss(row: Row, cut: Cut | None) -> dict[str, Any]:
         "seconds_bound": None if records in (0, None) else "at_most" if level is not None else "at_least",
         "precision_seconds": None if level is None or since is None else (since - level) / 1000,
         "read_at_ms": row["ends_read_at_ms"],
+        "age_seconds": None if row["age_ms"] is None else row["age_ms"] / 1000,
     }
 
 
@@ -104,6 +106,25 @@ def loss_words(figures: Row) -> str:
     if more is None:
         return f"{words}; what was written after the last reading is unknown"
     return f"{words}; about {counted(more, 'record')} more since the last reading" if more else words
+
+
+def loss_objectives(found: Sequence[Row], *, of: str) -> Iterator[Figure]:
+    """What `[objectives]` allows of a loss, as `status` judges it: with the estimate of what came since the ends were
+    read last, and up to now."""
+    figures = loss_figures(found)
+    records, estimate = figures["records_lost"], figures["records_estimated"]
+    known = records if records is None or estimate is None else records + estimate
+    yield Figure(Objective.MAX_LOSS_RECORDS, known, of, is_at_least=estimate is None)
+    lost = [row for row in found if row["records"] != 0]
+    spans = [_until_now(row) for row in lost]
+    seconds = None if None in spans else max((span for span in spans if span is not None), default=0.0)
+    is_at_least = any(row["seconds_bound"] == "at_least" for row in lost)
+    yield Figure(Objective.MAX_LOSS_SECONDS, seconds, of, is_at_least=is_at_least)
+
+
+def _until_now(row: Row) -> float | None:
+    """Of a plan as of an earlier cut up to when the ends were read: no later instant was asked about."""
+    return None if row["seconds"] is None else row["seconds"] + (row["age_seconds"] or 0.0)
 
 
 def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:

@@ -16,10 +16,10 @@ from ledger.domain.words.partition_names import by_topic
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
-from ledger.operations.changeover.losses import loss_figures
+from ledger.operations.changeover.losses import loss_figures, loss_objectives
 from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
-from ledger.operations.groups.outcomes import ADVICE, place_of
+from ledger.operations.groups.outcomes import ADVICE, place_of, repeated_of
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.ports.ledger import FlowPosition
 
@@ -50,10 +50,9 @@ class Planned:
     @property
     def forecast(self) -> dict[str, Any]:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
-        repeated = [row["repeated"] for row in self.places if row["group_id"] is not None]
         return {
             **loss_figures(self.losses),
-            "repeated": sum(number or 0 for number in repeated),
+            "repeated": repeated_of(self.places),
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
@@ -239,12 +238,13 @@ def _figures(
     kind: ChangeoverKind, seen: Seen, losses: Sequence[Row], places: Sequence[Row]
 ) -> Iterator[Figure]:
     """What objectives are compared with: a switchover waits for what is behind, a failover loses it."""
-    is_lost = kind is ChangeoverKind.FAILOVER
     way = f"{seen.source.alias} to {seen.target.alias}"
-    in_records = Objective.MAX_LOSS_RECORDS if is_lost else Objective.MAX_LAG_RECORDS
-    in_seconds = Objective.MAX_LOSS_SECONDS if is_lost else Objective.MAX_LAG_SECONDS
-    yield Figure(in_records, loss_figures(losses)["records_lost"], way)
-    yield Figure(in_seconds, loss_figures(losses)["seconds_lost"], way)
+    if kind is ChangeoverKind.FAILOVER:
+        yield from loss_objectives(losses, of=way)
+    else:
+        yield Figure(Objective.MAX_LAG_RECORDS, loss_figures(losses)["records_lost"], way)
+        yield Figure(Objective.MAX_LAG_SECONDS, loss_figures(losses)["seconds_lost"], way)
+    yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
     groups = sorted({row["group_id"] for row in places} - {None})
     for group in groups:
         repeated = [row["repeated"] for row in places if row["group_id"] == group]

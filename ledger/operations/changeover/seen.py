@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.config.flow import FlowConfig, TargetMode
+from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.fences.receipts import Fence
 from ledger.domain.objectives import Objectives
 from ledger.domain.operations.directions import Directions
@@ -66,6 +67,7 @@ class Seen:
     `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
     None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
+    `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
     `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
     """
 
@@ -80,6 +82,7 @@ class Seen:
     active: frozenset[str]
     hindered: Mapping[Place, Outcome]
     losses: Sequence[Row]
+    downtimes: Mapping[ChangeoverKind, float]
     reverse_flows: Mapping[str, str]
     objectives: Objectives
     target_fences: Sequence[Fence]

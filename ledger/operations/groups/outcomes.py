@@ -125,6 +125,12 @@ class Choice:
     overwrite_newer: bool = False
 
 
+def repeated_of(answers: Iterable[Row]) -> int | None:
+    """How many records are read again at all places that there are; None: of one of them nobody knows."""
+    found = [row.get("repeated") for row in answers if row["target_offset"] is not None]
+    return None if None in found else sum(number for number in found if number is not None)
+
+
 def place_of(answer: Row) -> Place:
     return str(answer["group_id"]), answer["target_topic"], answer["target_partition"]
 

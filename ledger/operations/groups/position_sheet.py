@@ -13,7 +13,16 @@ from types import MappingProxyType
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
-from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Place, Row, Setting, result_row
+from ledger.operations.groups.outcomes import (
+    ADVICE,
+    Choice,
+    Outcome,
+    Place,
+    Row,
+    Setting,
+    repeated_of,
+    result_row,
+)
 from ledger.operations.groups.receipts import EarlierAttempts, Why
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog
@@ -93,7 +102,7 @@ class PositionSheet:
             "cut": self.cut,
             "groups": len({one.group_id for one in self.settings}),
             "partitions": self.counts,
-            "repeated": sum(one.answer.get("repeated") or 0 for one in self.settings),
+            "repeated": repeated_of(one.answer for one in self.settings),
             "unread_groups": dict(self.unread_groups),
         }
 

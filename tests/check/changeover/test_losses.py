@@ -31,6 +31,7 @@ LAGGING: dict[str, Any] = {
     "lost_since_ms": 1_500,
     "at_risk_ms": 3_000,
     "ends_read_at_ms": 4_000,
+    "age_ms": 2000,
     "extra_estimate": 5,
     "status": "lagging",
 }

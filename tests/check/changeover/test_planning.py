@@ -1,128 +1,39 @@
 """What stands against a plan, and what it would cost, from what was seen."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ledger.config.flow import FlowConfig, TargetMode
+from ledger.config.flow import TargetMode
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.fences.receipts import Fence
 from ledger.domain.objectives import Objective
-from ledger.domain.offsets.position import Position
 from ledger.domain.operations.directions import Directions, Promoted
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.changeover.moving_places import PlacesInScope
-from ledger.operations.changeover.planning import Planned, planned
-from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.operations.changeover.planning import planned
+from ledger.operations.changeover.seen import Row, Seen, SeenCluster
 from ledger.operations.groups.outcomes import Outcome
-from ledger.ports.ledger import FlowPosition
-
-SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
-_NAMING = {"topic_naming": NamingKind.IDENTITY}
-
-
-def position(topic: str = "orders", partition: int = 0, **ids: str) -> FlowPosition:
-    return FlowPosition(
-        source_topic=topic,
-        source_topic_id=ids.get("source", f"E-{topic}"),
-        partition=partition,
-        target_topic=ids.get("target", topic),
-        target_topic_id=ids.get("target_id", f"W-{topic}"),
-        position=Position(source_offset=10, target_offset=10, next_sequence=10),
-    )
-
-
-def flow(name: str = "flow", **changed: Any) -> SeenFlow:
-    config = FlowConfig(
-        **{
-            "name": name,
-            "source": "east",
-            "target": "west",
-            "topics": (".*",),
-            **_NAMING,
-            **changed.pop("config", {}),
-        }
-    )
-    values: dict[str, Any] = {
-        "config": config,
-        "driver": RoleVerdict.IN_USE,
-        "positions": [position()],
-        "incarnations": {"orders": "E-orders", "users": "E-users"},
-        "stopped": {},
-        "unmirrored": (),
-        "unrecorded": (),
-    }
-    return SeenFlow(**{**values, **changed})
-
-
-def place(group: str | None = "billing", **changed: Any) -> Row:
-    values = {
-        "group_id": group,
-        "source_topic": "orders",
-        "source_partition": 0,
-        "target_topic": "orders",
-        "target_partition": 0,
-        "target_offset": 7,
-        "status": "exact",
-        "repeated": 2,
-    }
-    return {**values, **changed}
-
-
-def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
-    return {
-        "source_topic": "orders",
-        "partition": 0,
-        "records": records,
-        "estimate": 0,
-        "seconds": seconds,
-        "seconds_bound": "at_most",
-        "precision_seconds": 0.5,
-        "read_at_ms": 1000,
-    }
-
-
-def fence(how: str, topic: str = "orders") -> Fence:
-    return Fence(cluster="west", cluster_id="W", topic=topic, topic_id="W-orders", how=how, proof="proven")
-
-
-EAST = SeenCluster(alias="east", recorded_id="E", live_id="E", trouble=None, topic_ids={"orders": "E-orders"})
-WEST = SeenCluster(alias="west", recorded_id="W", live_id="W", trouble=None, topic_ids={"orders": "W-orders"})
-DEAD = replace(EAST, live_id=None, trouble="refused", topic_ids={})
-SEEN = Seen(
-    source=EAST,
-    target=WEST,
-    flows=[flow()],
-    directions=Directions(),
-    direction_id=None,
-    permissions="p",
-    places=[place()],
-    untold={},
-    active=frozenset(),
-    hindered={},
-    losses=[loss()],
-    reverse_flows={"flow": "back"},
-    objectives={},
-    target_fences=(),
-    fence_refusal=None,
-    shut_out_problem=None,
-    cut="cut",
+from tests.support.seen_pairs import (
+    DEAD,
+    EAST,
+    FAILOVER,
+    SEEN,
+    SWITCHOVER,
+    WEST,
+    fence,
+    flow,
+    loss,
+    made,
+    oddities,
+    place,
+    position,
 )
-
-
-def oddities(row: Row) -> Collection[str]:
-    return {row["status"]} & {"no_commit", "gone", "ahead", "not_yet_copied"}
-
-
-def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:
-    return planned(kind, seen, Choices(**choices), {}, oddities)
 
 
 def test_nothing_stands_against_it() -> None:
@@ -281,6 +192,57 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         BlockerCode.OBJECTIVE,
     ),
     (
+        "loss until now",
+        replace(SEEN, source=DEAD, objectives={Objective.MAX_LOSS_SECONDS: 5}, losses=[loss(4, 4.0)]),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "loss of at least so long",
+        replace(
+            SEEN,
+            source=DEAD,
+            objectives={Objective.MAX_LOSS_SECONDS: 60},
+            losses=[{**loss(4, 4.0), "seconds_bound": "at_least"}],
+        ),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "loss with what came since",
+        replace(
+            SEEN,
+            source=DEAD,
+            objectives={Objective.MAX_LOSS_RECORDS: 10},
+            losses=[{**loss(4, 4.0), "estimate": 7}],
+        ),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "loss with an unknown estimate",
+        replace(
+            SEEN,
+            source=DEAD,
+            objectives={Objective.MAX_LOSS_RECORDS: 10},
+            losses=[{**loss(4, 4.0), "estimate": None}],
+        ),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "downtime",
+        replace(SEEN, objectives={Objective.MAX_DOWNTIME_SECONDS: 20}),
+        SWITCHOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
+        "unknown downtime",
+        replace(SEEN, source=DEAD, objectives={Objective.MAX_DOWNTIME_SECONDS: 20}),
+        FAILOVER,
+        BlockerCode.OBJECTIVE,
+    ),
+    (
         "repeats",
         replace(SEEN, objectives={Objective.MAX_REPEATS_PER_GROUP: 1}),
         SWITCHOVER,
@@ -377,6 +339,16 @@ def test_groups_move_with_all_that_they_read_and_others_stay() -> None:
     same = PlacesInScope.of(made().plan.topics, Choices(topics=("orders",)))
     assert same.moving(rows) == [*rows[:3]], "one topic, from wherever it comes to both"
     assert made(seen, groups=("auditors",)).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
+
+
+@pytest.mark.parametrize(("kind", "source"), [(SWITCHOVER, EAST), (FAILOVER, DEAD)])
+def test_every_objective_is_compared_by_one_kind_of_plan(kind: ChangeoverKind, source: SeenCluster) -> None:
+    allowed = dict.fromkeys(Objective, -1.0)
+    seen = replace(SEEN, source=source, objectives=allowed, downtimes={SWITCHOVER: 1.0, FAILOVER: 1.0})
+    found = {word for one in made(seen, kind).blockers for word in one.words.split() if word in {*Objective}}
+    other = "max_loss" if kind is SWITCHOVER else "max_lag"
+    assert found == {str(one) for one in Objective if not one.startswith(other)}
+    assert made(replace(seen, objectives=dict.fromkeys(Objective, 100.0)), kind).blockers == ()
 
 
 def test_no_fence_at_all_needs_a_reason() -> None:

@@ -1,0 +1,119 @@
+"""What a plan is made from, as it is seen of a pair against which nothing stands."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from ledger.config.flow import FlowConfig
+from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.steps import ChangeoverKind
+from ledger.domain.fences.receipts import Fence
+from ledger.domain.offsets.position import Position
+from ledger.domain.operations.directions import Directions
+from ledger.domain.topics.naming import NamingKind
+from ledger.domain.writer_roles import RoleVerdict
+from ledger.operations.changeover.planning import Planned, planned
+from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.ports.ledger import FlowPosition
+
+SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
+_NAMING = {"topic_naming": NamingKind.IDENTITY}
+
+
+def position(topic: str = "orders", partition: int = 0, **ids: str) -> FlowPosition:
+    return FlowPosition(
+        source_topic=topic,
+        source_topic_id=ids.get("source", f"E-{topic}"),
+        partition=partition,
+        target_topic=ids.get("target", topic),
+        target_topic_id=ids.get("target_id", f"W-{topic}"),
+        position=Position(source_offset=10, target_offset=10, next_sequence=10),
+    )
+
+
+def flow(name: str = "flow", **changed: Any) -> SeenFlow:
+    config = FlowConfig(
+        **{
+            "name": name,
+            "source": "east",
+            "target": "west",
+            "topics": (".*",),
+            **_NAMING,
+            **changed.pop("config", {}),
+        }
+    )
+    values: dict[str, Any] = {
+        "config": config,
+        "driver": RoleVerdict.IN_USE,
+        "positions": [position()],
+        "incarnations": {"orders": "E-orders", "users": "E-users"},
+        "stopped": {},
+        "unmirrored": (),
+        "unrecorded": (),
+    }
+    return SeenFlow(**{**values, **changed})
+
+
+def place(group: str | None = "billing", **changed: Any) -> Row:
+    values = {
+        "group_id": group,
+        "source_topic": "orders",
+        "source_partition": 0,
+        "target_topic": "orders",
+        "target_partition": 0,
+        "target_offset": 7,
+        "status": "exact",
+        "repeated": 2,
+    }
+    return {**values, **changed}
+
+
+def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
+    return {
+        "source_topic": "orders",
+        "partition": 0,
+        "records": records,
+        "estimate": 0,
+        "seconds": seconds,
+        "seconds_bound": "at_most",
+        "precision_seconds": 0.5,
+        "read_at_ms": 1000,
+        "age_seconds": 2.0,
+    }
+
+
+def fence(how: str, topic: str = "orders") -> Fence:
+    return Fence(cluster="west", cluster_id="W", topic=topic, topic_id="W-orders", how=how, proof="proven")
+
+
+EAST = SeenCluster(alias="east", recorded_id="E", live_id="E", trouble=None, topic_ids={"orders": "E-orders"})
+WEST = SeenCluster(alias="west", recorded_id="W", live_id="W", trouble=None, topic_ids={"orders": "W-orders"})
+DEAD = replace(EAST, live_id=None, trouble="refused", topic_ids={})
+SEEN = Seen(
+    source=EAST,
+    target=WEST,
+    flows=[flow()],
+    directions=Directions(),
+    direction_id=None,
+    permissions="p",
+    places=[place()],
+    untold={},
+    active=frozenset(),
+    hindered={},
+    losses=[loss()],
+    downtimes={SWITCHOVER: 30.0},
+    reverse_flows={"flow": "back"},
+    objectives={},
+    target_fences=(),
+    fence_refusal=None,
+    shut_out_problem=None,
+    cut="cut",
+)
+
+
+def oddities(row: Row) -> Collection[str]:
+    return {row["status"]} & {"no_commit", "gone", "ahead", "not_yet_copied"}
+
+
+def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:
+    return planned(kind, seen, Choices(**choices), {}, oddities)
