@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.changeover.plans import FenceChoice, Plan
-from ledger.domain.changeover.steps import StepName
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.hand_over.permissions import in_words, quota_names
 from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.permissions import Permission, PermissionKind
@@ -57,11 +57,7 @@ def steps_script(of: ExportedPlan) -> str:
         lines += (
             _STEPS[step](of) if step in _STEPS else _comments("nothing is to be done without the program")
         )
-    lines += [
-        "",
-        *_comments("At last: compare what stands there with this plan, before applications move on"),
-    ]
-    lines.append(_line("mirror-ledger", "verify", of.plan.plan_id))
+    lines += ["", *_comments("At last: compare what stands there with this plan"), _verification(of.plan)]
     return "\n".join(lines) + "\n"
 
 
@@ -77,6 +73,7 @@ def _head(of: ExportedPlan) -> Iterator[str]:
         "Kafka's tools exit with 0 also when they have refused something: read what they print.",
     )
     yield "set -euo pipefail"
+    yield 'here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)'
     yield "export LC_ALL=C.UTF-8"
     yield from _comments("Client properties of administrators of both clusters, with their secrets")
     yield ': "${FROM_CONFIG:?a file of client properties for the cluster that applications leave}"'
@@ -86,8 +83,29 @@ def _head(of: ExportedPlan) -> Iterator[str]:
         yield f"{variables}_SERVERS={shell_word(of.servers[alias])}"
         reached = f'--bootstrap-server "${variables}_SERVERS" --command-config "${variables}_CONFIG"'
         for name, tool in _TOOLS.items():
-            yield f'{side}_{name}() {{ {tool} {reached} "$@"; }}'
+            asks = "unless_away " if side == "from" else ""
+            yield f'{side}_{name}() {{ {asks}{tool} {reached} "$@"; }}'
+    yield from _unless_away(plan)
     yield "people() { printf '%s\\n' \"$1\"; read -r -p 'Enter when it is so '; }"
+    yield from _comments(
+        "What the ledger has to know; without the program people see to it, and record it later"
+    )
+    yield (
+        'ledger() { if command -v mirror-ledger > /dev/null; then mirror-ledger "$@"; '
+        'else people "without the program; to be recorded before any mirror runs again: mirror-ledger $*"; fi; }'
+    )
+
+
+def _unless_away(plan: Plan) -> Iterator[str]:
+    """A former source that is lost is not asked: each command would wait for it in vain."""
+    if plan.kind is ChangeoverKind.SWITCHOVER:
+        yield 'unless_away() { "$@"; }'
+        return
+    yield from _comments(f"FROM_ANSWERS=yes where {plan.from_cluster} answers nevertheless")
+    yield (
+        'unless_away() { if [ "${FROM_ANSWERS:-no}" = yes ]; then "$@"; '
+        "else printf 'not asked, it is away: %s\\n' \"$*\"; fi; }"
+    )
 
 
 # Steps ------------------------------------------------------------------------------------------
@@ -176,7 +194,7 @@ def _promotion(plan: Plan, *more: str) -> str:
     chosen = [word for topic in plan.choices.topics or () for word in ("--topic", topic)]
     alone = () if plan.choices.reverse else ("--no-reverse",)
     return _line(
-        *("mirror-ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *alone, *more),
+        *("ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *alone, *more),
         *("--reason", f"plan {plan.plan_id}, carried out by hand"),
     )
 
@@ -186,7 +204,11 @@ def _shut_out(of: ExportedPlan) -> Iterator[str]:
         "This waits for the mirror's drivers, denies the mirror to write there, and records what proves it. Without",
         "the program it has stopped when no driver is at work and the ends stand still, twice",
     )
-    yield _promotion(of.plan, "--shut-out", *(["--abort-marker"] if of.plan.choices.abort_marker else []))
+    line = _promotion(of.plan, "--shut-out", *(["--abort-marker"] if of.plan.choices.abort_marker else []))
+    if of.plan.choices.accept_unproven_shut_out:
+        yield from _comments("The plan accepts that it is not proven (exit code 4)")
+        line += " || [ $? = 4 ]"
+    yield line
     for one in of.plan.topics:
         yield _line("to_offsets", "--topic", one.topic)
 
@@ -252,7 +274,24 @@ def _move_groups(of: ExportedPlan) -> Iterator[str]:
     yield from _comments("Without --execute it says what it would do")
     for start in range(0, len(of.groups), _GROUPS_AT_ONCE):
         words = [f"--group={group}" for group in of.groups[start : start + _GROUPS_AT_ONCE]]
-        yield _line("to_groups", "--reset-offsets", *words, "--from-file", RESET, "--execute")
+        line = _line("to_groups", "--reset-offsets", *words, "--execute")
+        yield line if line.startswith("#") else f'{line} --from-file "$here/{RESET}"'
+
+
+def _settle(of: ExportedPlan) -> Iterator[str]:
+    yield from _comments(
+        "Only of flows whose driver died with the source: what it had copied last and nobody has recorded"
+    )
+    for flow in of.plan.flows:
+        words = ("ledger", "settle", flow, "--reason", f"plan {of.plan.plan_id}, carried out by hand")
+        yield f"{_line(*words)} || {_line('people', f'{flow} was not settled: its words say why')}"
+
+
+def _verification(plan: Plan) -> str:
+    """What is not known makes it fail as well: people decide."""
+    return (
+        f"{_line('ledger', 'verify', plan.plan_id)} || {_line('people', 'what is not ok above is meant so')}"
+    )
 
 
 def _start_applications(of: ExportedPlan) -> Iterator[str]:
@@ -260,7 +299,7 @@ def _start_applications(of: ExportedPlan) -> Iterator[str]:
         "Before they read: the comparison at the end of this file records which groups have moved, as long as they",
         "stand where they were set",
     )
-    yield _line("mirror-ledger", "verify", of.plan.plan_id)
+    yield _verification(of.plan)
     yield _people(of.plan, StepName.START_APPLICATIONS, f"applications are started at {of.plan.to_cluster}")
 
 
@@ -269,7 +308,7 @@ def _reverse(of: ExportedPlan) -> Iterator[str]:
         f"{of.plan.from_cluster} needs what copying back needs, and topics that were shut are to be opened again"
     )
     yield _line(
-        *("mirror-ledger", "hand-over", "show", "--for", "mirror"),
+        *("ledger", "hand-over", "show", "--for", "mirror"),
         *("--from", of.plan.from_cluster, "--to", of.plan.to_cluster),
     )
 
@@ -282,6 +321,7 @@ _STEPS = {
     StepName.STOP_GROUPS: _stop_groups,
     StepName.PROMOTE: _promote,
     StepName.SHUT_OUT: _shut_out,
+    StepName.SETTLE: _settle,
     StepName.CUT: _cut,
     StepName.HAND_OVER: _hand_over,
     StepName.MOVE_GROUPS: _move_groups,

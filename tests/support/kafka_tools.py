@@ -27,12 +27,12 @@ def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> No
 
 
 def run_steps(folder: Path, environment: Mapping[str, str], *, limit_s: float) -> CompletedProcess[str]:
-    """Run `steps.sh` of an exported plan in its folder; people say yes to all that it asks."""
+    """Run `steps.sh` of an exported plan, from elsewhere; people say yes to all that it asks."""
     return subprocess.run(
-        ["bash", "steps.sh"],
-        cwd=folder,
+        ["bash", str(folder / "steps.sh")],
+        cwd=folder.parent,
         env=environment,
-        input="\n" * 20,
+        input="\n" * 100,
         capture_output=True,
         text=True,
         timeout=limit_s,

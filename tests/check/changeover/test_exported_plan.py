@@ -25,6 +25,7 @@ _STUB = """#!/usr/bin/env python3
 import json, os, sys
 with open(os.environ["CALLS"], "a", encoding="utf-8") as calls:
     calls.write(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+sys.exit(4 if sys.argv[1] == "verify" or "--shut-out" in sys.argv else 0)
 """
 
 EXPORTED = ExportedPlan(
@@ -65,30 +66,39 @@ EXPORTED = ExportedPlan(
     by_hand=["create SCRAM user x\ntouch pwned"],
 )
 
+ACCEPTED = replace(EXPORTED, plan=plan(choices=Choices(accept_unproven_shut_out=True)))
 
-def carried_out(folder: Path, of: ExportedPlan) -> list[list[str]]:
-    """Calls of the tools, of a run in which people say yes to all."""
+
+def carried_out(
+    folder: Path, of: ExportedPlan, *, code: int = 0, has_program: bool = True, **environment: str
+) -> list[list[str]]:
+    """Calls of the tools, of a run in which people say yes to all; `code`: how it ends."""
     calls, tools = folder / "calls", folder / "tools"
     tools.mkdir()
-    for name in (*(f"kafka-{tool}.sh" for tool in _TOOLS), "mirror-ledger"):
+    for name in (*(f"kafka-{tool}.sh" for tool in _TOOLS), *(["mirror-ledger"] if has_program else [])):
         (tools / name).write_text(_STUB)
         (tools / name).chmod(0o755)
     calls.touch()
     (folder / "steps.sh").write_text(steps_script(of), encoding="utf-8", newline="")
-    environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "CALLS": str(calls),
-        "FROM_CONFIG": "from.properties",
-        "TO_CONFIG": "to.properties",
-    }
-    done = run_steps(folder, environment, limit_s=60)
+    others = [one for one in os.environ["PATH"].split(":") if not (Path(one) / "mirror-ledger").exists()]
+    done = run_steps(
+        folder,
+        {
+            "PATH": ":".join((str(tools), *others)),
+            "CALLS": str(calls),
+            "FROM_CONFIG": "from.properties",
+            "TO_CONFIG": "to.properties",
+            **environment,
+        },
+        limit_s=60,
+    )
     assert not (folder / "pwned").exists()
-    assert done.returncode == (4 if of.plan.blockers else 0), done.stderr
+    assert done.returncode == code, done.stderr
     return [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]
 
 
 def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
-    calls = carried_out(tmp_path, EXPORTED)
+    calls = carried_out(tmp_path, ACCEPTED)
     east = ["--bootstrap-server", "east-1:9092", "--command-config", "from.properties"]
     west = ["--bootstrap-server", "west-1:9092,west-2:9092", "--command-config", "to.properties"]
     denied = [call for call in calls if "--deny-principal" in call]
@@ -100,7 +110,7 @@ def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
     assert moved == [
         *("kafka-consumer-groups.sh", *west, "--reset-offsets"),
         *(f"--group={one}" for one in _HOSTILE),
-        *("--from-file", "reset.csv", "--execute"),
+        *("--execute", "--from-file", str(tmp_path / "reset.csv")),
     ]
     settings = ["kafka-configs.sh", *west, "--alter", "--entity-type", "topics", "--entity-name", "orders"]
     assert [*settings, "--add-config", "cleanup.policy=[compact,delete],retention.ms=7"] in calls
@@ -139,7 +149,29 @@ def test_each_fence_is_what_was_chosen(fence: FenceChoice) -> None:
 
 def test_a_blocked_plan_ends_before_anything_is_changed(tmp_path: Path) -> None:
     blocked = plan(blockers=(BlockerCode.OBJECTIVE,))
-    assert carried_out(tmp_path, replace(EXPORTED, plan=blocked)) == []
+    assert carried_out(tmp_path, replace(EXPORTED, plan=blocked), code=4) == []
+
+
+def test_a_mirror_that_may_write_on_ends_it_unless_the_plan_accepts_that(tmp_path: Path) -> None:
+    calls = carried_out(tmp_path, EXPORTED, code=4)
+    assert calls[-1][:2] == ["mirror-ledger", "promote"]
+    assert "--shut-out" in calls[-1]
+    assert not [call for call in calls if "--execute" in call], "no group has moved"
+
+
+def test_without_the_program_people_do_what_it_would_do(tmp_path: Path) -> None:
+    calls = carried_out(tmp_path, EXPORTED, has_program=False)
+    assert {call[0] for call in calls} == {f"kafka-{tool}.sh" for tool in _TOOLS}
+    assert [call for call in calls if "--execute" in call]
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_source_that_is_lost_is_not_asked(tmp_path: Path, answers: bool) -> None:
+    lost = replace(ACCEPTED, plan=plan(ChangeoverKind.FAILOVER, choices=ACCEPTED.plan.choices))
+    calls = carried_out(tmp_path, lost, **({"FROM_ANSWERS": "yes"} if answers else {}))
+    assert any("east-1:9092" in call for call in calls) is answers
+    assert [call for call in calls if "--execute" in call]
+    assert [call[1:3] for call in calls if call[0] == "mirror-ledger"][2] == ["settle", "flow"]
 
 
 def test_what_no_command_line_can_have_is_left_to_people() -> None:
