@@ -11,6 +11,9 @@ from enum import StrEnum
 RECOMMIT_AFTER_MS = 24 * 3_600_000
 """Brokers forget commits of a group without members after `offsets.retention.minutes`, a week by default."""
 
+RETRY_REFUSED_AFTER_MS = 600_000
+"""What a cluster refuses it mostly refuses again: asked each time it would be recorded without end."""
+
 Place = tuple[str, str, int]
 """A group, and a topic and partition of it at the target."""
 
@@ -33,6 +36,7 @@ class Hindrance(StrEnum):
     HAS_MEMBERS = "has_members"  # it reads at the target, or the cluster does not say
     OTHER_TOPIC = "other_topic"  # the target topic is another one than the answer is about
     OWN_COMMIT = "own_commit"  # the group has committed there itself, or somebody for it
+    REFUSED = "refused"  # the target refused this commit lately
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,32 @@ left join log_truncations as r
     and r.recorded_at_ms between w.recorded_at_ms - 300000 and w.recorded_at_ms + 300000
 where not w.is_reader and r.log_number is null;
 
+-- Groups by topics on which they have committed themselves, is_present: and one of these commits is there still. What
+-- drivers committed for a group that reads elsewhere, and stands where they put it, tells of nobody who has read there.
+create or replace temporary view committed_topics as
+select c.cluster, c.topic, c.group_id, max(case when c.absence is null then 1 else 0 end) as is_present
+from cluster_commits as c
+left join (
+    select distinct target_cluster, target_topic, target_topic_id, target_partition, group_id, target_offset
+    from group_syncs
+) as s
+    on s.target_cluster = c.cluster
+    and s.target_topic = c.topic
+    and s.target_topic_id = c.topic_id
+    and s.target_partition = c.partition
+    and s.group_id = c.group_id
+    and s.target_offset = c.committed_offset
+where s.target_cluster is null
+group by c.cluster, c.topic, c.group_id;
+
 -- Groups that have read a topic, of whatever partition and incarnation: by a commit, or a recorded move from it or to it.
 create or replace temporary view topic_readers as
 select cluster, topic, group_id
-from cluster_commits
+from committed_topics
 union
 select to_cluster as cluster, to_topic as topic, group_id
 from group_moves
+where kind <> 'group_synced'
 union
 select from_cluster as cluster, from_topic as topic, group_id
 from group_moves
@@ -46,35 +65,39 @@ from group_moves
 group by to_cluster, to_topic, to_topic_id, to_partition, group_id;
 
 -- Groups that are asked of each pair: those with a commit on the partition here, or on another one of the topic, and
--- those that a move brought here. Beside it the last known commit there, the last recorded move from there to here,
--- the highest commit here that was seen since, or ever where there is none, and whether the group has read the topic
--- there.
-create or replace temporary view asked_groups as
+-- those that a move brought here.
+create or replace temporary view asked_readers as
 with readers as (
     select cluster, topic, group_id
-    from cluster_commits
-    where absence is null
+    from committed_topics
+    where is_present = 1
     union
     select to_cluster as cluster, to_topic as topic, group_id
     from group_moves
-),
+    where kind <> 'group_synced'
+)
 
-asked as (
-    select p.pair_number, r.group_id
-    from pairs as p
-    inner join readers as r
-        on r.cluster = p.here_cluster
-        and r.topic = p.here_topic
-    union
-    select p.pair_number, c.group_id
-    from pairs as p
-    inner join cluster_commits as c
-        on c.cluster = p.here_cluster
-        and c.topic = p.here_topic
-        and c.partition = p.here_partition
-),
+select p.pair_number, r.group_id
+from pairs as p
+inner join readers as r
+    on r.cluster = p.here_cluster
+    and r.topic = p.here_topic
+union
+select p.pair_number, c.group_id
+from pairs as p
+inner join cluster_commits as c
+    on c.cluster = p.here_cluster
+    and c.topic = p.here_topic
+    and c.partition = p.here_partition
+inner join committed_topics as r
+    on r.cluster = c.cluster
+    and r.topic = c.topic
+    and r.group_id is not distinct from c.group_id;
 
-moves as (
+-- What is known of each of them: the last known commit here and there, the last recorded move from there to here, the
+-- highest commit here that was seen since, or ever where there is none, and whether the group has read the topic there.
+create or replace temporary view asked_groups as
+with moves as (
     select
         p.pair_number,
         m.*,
@@ -94,7 +117,7 @@ moves as (
 
 seen as (
     select a.pair_number, a.group_id, max(k.committed_offset) as highest_seen
-    from asked as a
+    from asked_readers as a
     inner join pairs as p using (pair_number)
     inner join cluster_commits as c
         on c.cluster = p.here_cluster
@@ -129,7 +152,7 @@ select
     c.absence,
     c.absent_since_ms,
     c.metadata,
-    t.committed_offset as there_offset,
+    case when w.topic is not null then t.committed_offset end as there_offset,
     t.leader_epoch as there_leader_epoch,
     t.made_after_ms as there_made_after_ms,
     m.arrived_offset,
@@ -140,7 +163,7 @@ select
     w.topic is not null as has_been_there,
     s.highest_seen,
     row_number() over (order by a.pair_number nulls last, a.group_id nulls last) as asked_number
-from asked as a
+from asked_readers as a
 inner join pairs as p using (pair_number)
 left join cluster_commits as c
     on c.cluster = p.here_cluster

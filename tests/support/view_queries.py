@@ -39,4 +39,14 @@ from decided_extras
 order by cluster, topic, topic_id, partition, extra_start
 """)
 
-VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS)
+COMMITTED_TOPICS = parse_query("""-- name:    committed_topics
+-- answers: which groups have committed themselves on which topics?
+-- grain:   cluster, topic, group_id
+-- reads:   committed_topics
+-- columns: cluster string, topic string, group_id string, is_present int
+select *
+from committed_topics
+order by cluster, topic, group_id
+""")
+
+VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS)

@@ -6,12 +6,13 @@ What is about to be committed is recorded before, so that no crash makes the flo
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ledger.domain.group_commits import NewCommit
-from ledger.domain.group_syncs import Hindrance, Place, Synced, SyncEvent
+from ledger.domain.group_syncs import RETRY_REFUSED_AFTER_MS, Hindrance, Place, Synced, SyncEvent
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.operations.groups.offset_setting import TargetGroups
@@ -94,6 +95,8 @@ class GroupSync:
     _left: dict[CommitKey, SourceCommit] = field(default_factory=dict)
     _map_state: object = None
     _said: dict[Place, Hindrance] = field(default_factory=dict)
+    _refused: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """Offsets that the target refused, and when."""
 
     def run_once(self) -> SyncPass:
         """Raises as the target and the ledger do; the next pass finds again what this one has not done."""
@@ -104,7 +107,15 @@ class GroupSync:
             for answer in self._found.values()
             if self._of(_place(answer)).is_due(answer["target_offset"] or 0, now_ms)
         }
-        hindered, there = self._hindered(wanted)
+        refused = {
+            place: Hindrance.REFUSED
+            for place, answer in wanted.items()
+            if self._is_refused(place, answer["target_offset"], now_ms)
+        }
+        hindered, there = self._hindered(
+            {place: answer for place, answer in wanted.items() if place not in refused}
+        )
+        hindered |= refused
         due = {place: answer for place, answer in wanted.items() if place not in hindered}
         self._say(hindered)
         synced = self._commit(due, there) if due and there is not None else 0
@@ -130,6 +141,10 @@ class GroupSync:
 
     def _of(self, place: Place) -> Synced:
         return self.synced.get(place, Synced())
+
+    def _is_refused(self, place: Place, offset: int | None, now_ms: int) -> bool:
+        refused, at_ms = self._refused.get(place, (None, 0))
+        return offset is not None and refused == offset and now_ms - at_ms < RETRY_REFUSED_AFTER_MS
 
     # -- what may not be -------------------------------------------------------------------------
 
@@ -189,15 +204,17 @@ class GroupSync:
 
     def _commit(self, due: Mapping[Place, Answer], before: TargetGroups) -> int:
         self._note(SyncEvent.INTENDED, due, before)
-        groups = sorted({place[0] for place in due})
-        for group in groups:
-            commits = [
-                NewCommit(topic, partition, answer["target_offset"], answer["metadata"])
-                for (name, topic, partition), answer in due.items()
-                if name == group
-            ]
-            self.target.set_commits(group, commits)
-        there = TargetGroups.read(self.target, groups)
+        promotion = self.answers.promotion()  # again: it may have changed while the groups were read
+        commits: dict[str, list[NewCommit]] = defaultdict(list)
+        for (group, topic, partition), answer in due.items():
+            if promotion(topic) is None:
+                new = NewCommit(topic, partition, answer["target_offset"], answer["metadata"])
+                commits[group].append(new)
+        for group, of_group in sorted(commits.items()):
+            for topic, partition in self.target.set_commits(group, of_group):
+                place = group, topic, partition
+                self._refused[place] = due[place]["target_offset"], self.clock.now_ms()
+        there = TargetGroups.read(self.target, {place[0] for place in due})
         kept = {
             place: answer
             for place, answer in due.items()

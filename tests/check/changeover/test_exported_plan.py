@@ -70,7 +70,7 @@ ACCEPTED = replace(EXPORTED, plan=plan(choices=Choices(accept_unproven_shut_out=
 
 
 def carried_out(
-    folder: Path, of: ExportedPlan, *, code: int = 0, has_program: bool = True, **environment: str
+    folder: Path, of: ExportedPlan, *, code: int = 0, has_program: bool = True, source_answers: str = "no"
 ) -> list[list[str]]:
     """Calls of the tools, of a run in which people say yes to all; `code`: how it ends."""
     calls, tools = folder / "calls", folder / "tools"
@@ -88,7 +88,7 @@ def carried_out(
             "CALLS": str(calls),
             "FROM_CONFIG": "from.properties",
             "TO_CONFIG": "to.properties",
-            **environment,
+            "FROM_ANSWERS": source_answers,
         },
         limit_s=60,
     )
@@ -168,7 +168,7 @@ def test_without_the_program_people_do_what_it_would_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_source_that_is_lost_is_not_asked(tmp_path: Path, answers: bool) -> None:
     lost = replace(ACCEPTED, plan=plan(ChangeoverKind.FAILOVER, choices=ACCEPTED.plan.choices))
-    calls = carried_out(tmp_path, lost, **({"FROM_ANSWERS": "yes"} if answers else {}))
+    calls = carried_out(tmp_path, lost, source_answers="yes" if answers else "no")
     assert any("east-1:9092" in call for call in calls) is answers
     assert [call for call in calls if "--execute" in call]
     assert [call[1:3] for call in calls if call[0] == "mirror-ledger"][2] == ["settle", "flow"]

@@ -289,3 +289,33 @@ def test_what_a_driver_that_died_has_committed_is_not_taken_for_somebody_elses()
     assert (syncing.run().synced, syncing.there) == (1, 42)
     syncing.start()
     assert syncing.run() == SyncPass(1, 0, {})
+
+
+class RefusingCluster(MemoryCluster):
+    """It refuses to commit for whomever, as where a permission on the topic is missing."""
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        assert group
+        return {(one.topic, one.partition): CommitRefusal.TOPIC_DENIED for one in commits}
+
+
+def test_what_the_target_refuses_is_not_recorded_at_each_pass() -> None:
+    clock = FakeClock()
+    syncing = syncing_to(RefusingCluster("west", clock), clock)
+    assert syncing.run().synced == 0
+    for _ in range(5):
+        assert syncing.run().hindered == {AT: Hindrance.REFUSED}
+    assert syncing.events() == [("intended", 40)]
+    syncing.ledger.committed[KEY] = 41
+    syncing.run()
+    assert syncing.events() == [("intended", 40), ("intended", 41)], "the group has moved on"
+    clock.now_s += 600
+    syncing.run()
+    assert len(syncing.rows) == 3, "tried again"
+
+
+def test_a_promotion_while_the_groups_are_read_keeps_the_commit_back(syncing: Syncing) -> None:
+    answers = iter([nothing_promoted, lambda _topic: "by ana"])
+    syncing.ledger.promotion = lambda: next(answers)  # type: ignore[method-assign]  # changes in between
+    assert syncing.run().synced == 0
+    assert (syncing.there, syncing.events()) == (None, [("intended", 40)])

@@ -228,6 +228,23 @@ def test_a_group_that_an_apply_has_set_and_that_was_started_is_moved_when_it_is_
     )
 
 
+def test_what_a_driver_committed_for_a_group_moves_nobody_and_counts_as_read_by_nobody(moved: Moved) -> None:
+    """Else a flow back would create a group again that was deleted at east, from where it never read."""
+    moved.cluster.committed |= {("billing", "east.orders", 0): 20, ("audit", "east.orders", 0): 30}
+    place = {"target_cluster": "west", "target_topic": "east.orders", "target_topic_id": moved.target_id}
+    left = {"source_topic_id": "T", "source_partition": 0, "source_offset": 120, "target_partition": 0}
+    synced = {**place, **left, "source_cluster": "east", "source_topic": "orders", "flow": FLOW}
+    row_of_sync = row("group_syncs", **synced, group_id="billing", target_offset=20, event="synced")
+    moved.ledger.append("group_syncs", [row_of_sync])
+    moved.recorded_at_west(number=1)
+    before = moved.move("west", "east")
+    assert before.settings == (), "it reads at east alone"
+    moved.cluster.committed["billing", "east.orders", 0] = 25
+    moved.recorded_at_west(number=2)
+    after = moved.move("west", "east")
+    assert {part: offset for part, (offset, *_) in offsets(after).items()} == {0: 125, 1: 100}
+
+
 def share_row(cluster: str, topic: str, topic_id: str, offset: int, *, number: int) -> dict[str, object]:
     named = {"cluster": cluster, "group_id": "sharing", "topic": topic, "topic_id": topic_id, "partition": 0}
     stamp = {"writer": f"recorder:{cluster}", "round": number, "recorded_at_ms": 1000 * number}
