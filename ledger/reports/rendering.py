@@ -106,5 +106,7 @@ def _can_be_given(row: Mapping[str, Any]) -> bool:
 
 
 def oddities(row: Mapping[str, object]) -> set[str]:
-    """What is to be accepted about a row: its status, and that its commit is not there any more."""
-    return {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
+    """What is to be accepted about a row: its status, that its commit is not there any more, and that something which
+    it has not read is not there any more, also where another status comes first."""
+    found = {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
+    return found | ({str(TranslationStatus.EXPIRED_ON_TARGET)} if row.get("expired") else set())

@@ -343,5 +343,12 @@ def test_partitions_of_a_group_are_judged_one_by_one(target: Target) -> None:
     assert [result_row(one)["result"] for one in done] == ["set", "newer"]
 
 
+def test_what_is_gone_unread_is_to_be_accepted_whatever_status_comes_first(target: Target) -> None:
+    answer = target.answer(status="before_first", expired=2)
+    assert outcomes(target.set(answer)) == [Outcome.NOT_ACCEPTED]
+    assert outcomes(target.set(answer, choice=Choice(("expired_on_target",)))) == [Outcome.SET]
+    assert outcomes(target.set(target.answer(status="before_first", expired=0))) == [Outcome.ALREADY_SET]
+
+
 def test_every_outcome_that_is_not_as_wanted_has_advice() -> None:
     assert {outcome for outcome in Outcome if not outcome.is_as_wanted} == set(ADVICE)
