@@ -8,7 +8,15 @@ from ledger.domain.changeover.applies import APPLY_KINDS, Applies, Apply
 from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.writer_roles import APPLY_WRITER
-from ledger.operations.changeover.applying import Applying, ApplyRecord, StepResult, Told, Waits
+from ledger.operations.changeover.applying import (
+    Applying,
+    ApplyRecord,
+    Beside,
+    StepResult,
+    Told,
+    Waits,
+    nothing_beside,
+)
 from ledger.operations.changeover.hooks import StepHooks
 from ledger.ports.hooks import Hooks
 from ledger.ports.ledger import Row
@@ -60,6 +68,7 @@ class Stage:
     crash: Callable[[StepName, str], None] = lambda _step, _moment: None
     failing: dict[StepName, Exception] = field(default_factory=dict)
     hooks: Hooks | None = None
+    beside: Beside = nothing_beside
 
     def apply(self, host: str = "host:1:1:") -> None:
         """As a process that starts now."""
@@ -79,7 +88,8 @@ class Stage:
                 ticket="OPS-1",
             )
             actions = {step: self._action(step) for step in StepName}
-            Applying(record, actions, self._hook, self._told()).carry_out(self.plan, former, host=host)
+            applying = Applying(record, actions, self._hook, self._told(), self.beside)
+            applying.carry_out(self.plan, former, host=host)
             session.release()
 
     def applies(self) -> Applies:

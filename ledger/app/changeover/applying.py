@@ -8,7 +8,7 @@ from ledger.adapters.hook_process import HookProcesses
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
-from ledger.app.changeover.claimed_role import claimed_role
+from ledger.app.changeover.claimed_role import beside, claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.scene import Asked, Scene
 from ledger.app.changeover.steps import actions, checked_hook
@@ -51,7 +51,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
         hooks = StepHooks(HookProcesses(), plan, operation_id)
-        Applying(record, actions(scene), checked_hook(scene, hooks.run), told).carry_out(
+        Applying(record, actions(scene), checked_hook(scene, hooks.run), told, beside).carry_out(
             plan, former, host=role.host
         )
     return operation_id

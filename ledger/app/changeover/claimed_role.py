@@ -4,15 +4,17 @@ What is read while the role is held cannot be changed by another process that ca
 """
 
 import getpass
+import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.process_table import LocalProcesses
+from ledger.adapters.repeating import repeated
 from ledger.adapters.system import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Plan
@@ -24,6 +26,10 @@ from ledger.ports.clock import Clock
 from ledger.ports.ledger import Row
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+
+_LOOKED_AT_EVERY_S = 1.0
+"""Whether a row is due that says that the process is alive."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,14 @@ def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Ro
                 session.release()
             raise
         session.release()
+
+
+def beside(act: Callable[[], None]) -> AbstractContextManager[None]:
+    """In a thread: a step that reads a large ledger, or waits for a cluster, says nothing itself for long.
+
+    What such a thread fails with its step finds at its own next row.
+    """
+    return repeated(act, every_s=_LOOKED_AT_EVERY_S, failed=log.warning)
 
 
 def _epoch(claim: LastClaim | None) -> int:

@@ -14,7 +14,7 @@ from ledger.app import answers
 from ledger.app.acts.directions import change_direction
 from ledger.app.acts.fencing import unfence_topics
 from ledger.app.acts.hand_over import undo_hand_over
-from ledger.app.changeover.claimed_role import claimed_role
+from ledger.app.changeover.claimed_role import beside, claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.seeing import reverse_flows
 from ledger.app.changeover.sheets import moved_by
@@ -95,7 +95,8 @@ def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: 
         actions = _actions(back, asked.on_failure)
         with claimed_role(config, plan, after=after) as role:
             record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
-            return Undoing(record, actions, told, asked.on_failure).take_back(of, plan, host=role.host)
+            undoing = Undoing(record, actions, told, asked.on_failure, beside)
+            return undoing.take_back(of, plan, host=role.host)
 
 
 def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:

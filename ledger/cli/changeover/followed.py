@@ -1,15 +1,13 @@
 """Where people follow an apply or an undo: a line for each step, what it waits for, and what people are asked."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from rich.console import Console
 
+from ledger.adapters.repeating import repeated
 from ledger.cli.printing import confirmed, say
 from ledger.domain.changeover.steps import StepName
-from ledger.errors import MirrorLedgerError, PreconditionError
+from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import Told, Waits
 
 _SHOWN_ALIVE_EVERY_S = 1.0
@@ -32,7 +30,7 @@ class Followed:
         As long as nobody answers the process shows that it is alive, so nobody else takes its work over.
         """
         self._status.stop()  # it would draw over the question
-        with _repeated(lambda: waits("a person is asked"), every_s=_SHOWN_ALIVE_EVERY_S):
+        with repeated(lambda: waits("a person is asked"), every_s=_SHOWN_ALIVE_EVERY_S, failed=say):
             said_yes = confirmed(f"{what}?")
         self._status.start()
         if not said_yes:
@@ -52,28 +50,3 @@ class Followed:
         elapsed_s = time.monotonic() - self._began.get(step, time.monotonic())
         outcome = "" if is_done else "FAILED: "
         say(f"{elapsed_s:6.1f} s  {step}: {outcome}{words}")
-
-
-@contextmanager
-def _repeated(act: Callable[[], None], *, every_s: float) -> Iterator[None]:
-    """Do it again and again in a thread, for as long as the body takes.
-
-    What it fails with is said at once, and ends it: whatever is recorded next fails by the same.
-    """
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(every_s):
-            try:
-                act()
-            except MirrorLedgerError as error:
-                say(str(error))
-                return
-
-    thread = threading.Thread(target=work, name="shown_alive", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()

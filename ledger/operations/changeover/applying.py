@@ -6,8 +6,10 @@ claim, so who was taken for dead begins no further step.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from ledger.domain.changeover.applies import Apply
@@ -74,13 +76,19 @@ class ApplyRecord:
         self._reason = reason
         self._ticket = ticket
         self._last = clock.monotonic()
+        self._adding = Lock()
 
     def add(self, content: OperationContent) -> None:
-        """Raises `ShutOutError` when another process carries out a plan by now."""
-        self._last = self._clock.monotonic()
-        self._operations.record_parts(
-            [content], operation_id=self._operation_id, flow=None, reason=self._reason, ticket=self._ticket
-        )
+        """Raises `ShutOutError` when another process carries out a plan by now. Threads may add beside each other."""
+        with self._adding:
+            self._last = self._clock.monotonic()
+            self._operations.record_parts(
+                [content],
+                operation_id=self._operation_id,
+                flow=None,
+                reason=self._reason,
+                ticket=self._ticket,
+            )
 
     def alive(self, step: StepName) -> None:
         """A row when there was none for a while."""
@@ -88,14 +96,27 @@ class ApplyRecord:
             self.add(ApplyAlive(step=step))
 
 
+Beside = Callable[[Callable[[], None]], AbstractContextManager[None]]
+"""Does something again and again beside a body, every few seconds."""
+
+
+def nothing_beside(_act: Callable[[], None]) -> AbstractContextManager[None]:
+    """For who has one thread alone."""
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class Applying:
-    """What carrying out needs: actions by step, hooks, and where it is recorded and followed."""
+    """What carrying out needs: actions by step, hooks, and where it is recorded and followed.
+
+    `beside`: how a process shows that it is alive in a step that says nothing for long.
+    """
 
     record: ApplyRecord
     actions: Mapping[StepName, Action]
     hook: Hook
     told: Told
+    beside: Beside = nothing_beside
 
     def carry_out(self, plan: Plan, former: Apply | None, *, host: str) -> None:
         """All steps of the plan that `former` has no receipt of, in order.
@@ -120,8 +141,9 @@ class Applying:
         try:
             command = None if step is StepName.FENCE else plan.hooks.get(step)
             waits = partial(self._waits, step)
-            hook = None if command is None else self.hook(step, command, waits)
-            result = self.actions[step](waits)
+            with self.beside(partial(self.record.alive, step)):
+                hook = None if command is None else self.hook(step, command, waits)
+                result = self.actions[step](waits)
         except ShutOutError:
             raise
         except MirrorLedgerError as error:

@@ -14,7 +14,14 @@ from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
-from ledger.operations.changeover.applying import Action, ApplyRecord, StepResult, Told
+from ledger.operations.changeover.applying import (
+    Action,
+    ApplyRecord,
+    Beside,
+    StepResult,
+    Told,
+    nothing_beside,
+)
 
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
@@ -90,6 +97,7 @@ class Undoing:
     actions: Mapping[StepName, Action]
     told: Told
     on_failure: OnFailure = OnFailure.STOP
+    beside: Beside = nothing_beside
 
     def take_back(self, of: Apply, plan: Plan, *, host: str) -> TakenBack:
         """Each step that had begun, in reverse order. Raises what a step raises, unless that is left."""
@@ -122,7 +130,8 @@ class Undoing:
         self.told.begins(step)
         self.record.add(ApplyAlive(step=step))
         try:
-            result = self.actions[step](partial(self._waits, step))
+            with self.beside(partial(self.record.alive, step)):
+                result = self.actions[step](partial(self._waits, step))
         except ShutOutError:
             raise
         except MirrorLedgerError as error:

@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -116,6 +118,22 @@ def test_who_is_shut_out_begins_no_further_step_and_records_nothing() -> None:
         stage.apply()
     assert (stage.last.state, stage.last.host) == (ApplyState.DONE, "host:2:2:")
     assert stage.marks[StepName.CUT] == 1
+
+
+def test_a_process_shows_that_it_is_alive_in_a_step_that_says_nothing_for_long() -> None:
+    stage = Stage(plan())
+
+    @contextmanager
+    def beside(act: Callable[[], None]) -> Iterator[None]:
+        for _ in range(2):
+            stage.clock.now_s += 6
+            act()
+        yield
+
+    stage.beside = beside
+    stage.apply()
+    kinds = Counter(row["kind"] for row in MemoryRows(stage.ledger).rows("operations", []))
+    assert kinds["apply_alive"] == len(stage.plan.steps)
 
 
 def test_a_process_that_waits_shows_that_it_is_alive() -> None:
