@@ -1,4 +1,7 @@
-"""The process of an apply is killed by kill -9 again and again: whoever continues it comes to the same end."""
+"""The process of an apply is killed by kill -9 again and again: whoever continues it comes to the same end.
+
+Who comes beside it, or to another cluster, is refused.
+"""
 
 import subprocess
 import sys
@@ -11,10 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
+from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
+from tests.support.commands import Done, command
 from tests.support.drivers import environment
 from tests.support.following import Pair, config_of, name_of
 from tests.support.hooked_steps import HookedStep
@@ -25,6 +29,7 @@ from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
 
 _KILLED = -9
+_WHY = ("--reason", "a drill", "--yes")
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def applying(config: MirrorConfig, plan_id: str, log: Path) -> Iterator["subproc
     words = [sys.executable, "-m", "ledger.cli.main", "--config", config.file]
     with log.open("ab") as said:
         process = subprocess.Popen(
-            [*words, "apply", plan_id, "--reason", "a drill", "--yes"],
+            [*words, "apply", plan_id, *_WHY],
             stdout=said,
             stderr=said,
             env=environment(),
@@ -47,6 +52,19 @@ def applying(config: MirrorConfig, plan_id: str, log: Path) -> Iterator["subproc
 
 def has_recorded(config: MirrorConfig, kind: str) -> Callable[[], bool]:
     return lambda: operations(config, kind) != []
+
+
+def elsewhere(config: MirrorConfig, pair: Pair) -> MirrorConfig:
+    """The same configuration with the addresses of east behind the alias of west."""
+    east, west = (pair[alias].bootstrap_servers for alias in ("east", "west"))
+    file = Path(config.file).with_name("elsewhere.toml")
+    file.write_text(Path(config.file).read_text().replace(west, east))
+    return load_config(file)
+
+
+def assert_refused(done: Done, words: str) -> None:
+    assert (done.code, done.out) == (5, ""), done.err
+    assert words in done.err
 
 
 def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
@@ -75,17 +93,23 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
             *(capsys, config, "switchover", *SHUT, "--watch", "2"),
             *("--topic", topic, "--group", desk.group, *stop_groups.option, *start.option),
         )
+        refused = command(capsys, elsewhere(config, broker_pair), "apply", plan_id, *_WHY)
+        assert_refused(refused, "another cluster answers behind west")
+        assert operations(config, "apply_claimed") == []
         try:
             for what, has_come in deaths:
                 with applying(config, plan_id, tmp_path / "apply.log") as process:
                     eventually(lambda: has_come() or process.poll() is not None, what)  # noqa: B023
+                    if has_come == stop_groups.is_asked:
+                        both = command(capsys, config, "apply", plan_id, *_WHY)
+                        assert_refused(both, "another process carries out a plan")
                     process.kill()
                     assert process.wait() == _KILLED, (what, (tmp_path / "apply.log").read_text())
                 stop_groups.done()
         finally:
             stop_groups.done()
             start.done()
-        ended = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        ended = command(capsys, config, "apply", plan_id, *_WHY)
         assert ended.code == 0, ended.err
         with desk.open(west, [topic]):
             shop.sell(west, 50)
